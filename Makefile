@@ -1,0 +1,61 @@
+# Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down check test bench clean distclean
+
+UV_VERSION := 0.13.8
+# Both stamps are written last: what was interrupted is done again.
+UV := .leeway/uv/.$(UV_VERSION)
+STAMP := .venv/.leeway-stamp
+PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $$p && break; done)
+RUN := PYTHONPATH=.:plugins .venv/bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make the environment in .venv
+
+# Compiled at the install: where PYTHONDONTWRITEBYTECODE is set, each process would compile 300 packages again.
+$(STAMP): $(UV) uv.lock pyproject.toml
+	@rm -f $@
+	@echo "Installing what uv.lock lists into .venv (a minute or two, the first time) ..."
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .leeway/uv/bin/uv sync --quiet \
+		--frozen --compile-bytecode --python .leeway/uv/bin/python
+	@touch $@
+
+$(UV):
+	@test -n "$(PYTHON)" || { \
+		echo "error: no Python 3.11 or 3.12 found; install one, or name it: make $(MAKECMDGOALS) PYTHON=PATH" >&2; exit 2; }
+	@rm -rf .leeway/uv && mkdir -p .leeway
+	@$(PYTHON) -m venv .leeway/uv
+	@.leeway/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+demo: $(STAMP) ## run the whole loop on real flights (KEEP=1 leaves it up)
+	@.venv/bin/python -m stack demo $(if $(KEEP),--keep)
+
+up: $(STAMP) ## start Airflow, MLflow and drydock; prints URLs and login
+	@.venv/bin/python -m stack up
+
+down: ## stop what up or demo started, after a crash too
+	@if [ -x .venv/bin/python ]; then .venv/bin/python -m stack down; else echo "Nothing was running."; fi
+
+check: $(STAMP) ## style, types and who may import whom
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+
+test: $(STAMP) ## the whole test suite
+	$(RUN)/pytest
+
+bench: $(STAMP) ## measure what is claimed fast
+	$(RUN)/python -m benchmarks
+
+clean: down ## stop the stack; remove its state and all outputs
+	@if [ -d .leeway ]; then find .leeway -mindepth 1 -maxdepth 1 ! -name uv -exec rm -rf {} +; fi
+	@if [ -d data ]; then git clean -fdXq -- data; fi
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+distclean: clean ## clean, and remove the environment
+	@rm -rf .venv .leeway

@@ -1,0 +1,43 @@
+"""flights_ingest: a day of flights, staged, judged and published."""
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from leeway.operators.ingest import IngestOperator
+from leeway.operators.validate import ValidateOperator
+
+DOC = """
+### A day of flights, a partition of the lake
+
+`ingest` stages the flights that were scheduled to depart on the run's day, with the weather at their origin and their
+plane. `validate` judges the day by `expectations/flights.json`: a critical failure leaves the day unpublished, its rows
+in `flights_raw` and the evidence under `.leeway/validation`.
+
+* **Backfill**: any range of 2013; days run side by side, and running one again changes nothing where the source did not.
+* **A day was refused**: mend the source, clear the run.
+"""
+
+with DAG(
+    dag_id="flights_ingest",
+    doc_md=DOC,
+    description="Ingests, validates and publishes a day of flights.",
+    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", key_format="%Y-%m-%d"),
+    start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
+    end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
+    catchup=False,
+    max_active_runs=8,
+    tags=["leeway", "flights", "data"],
+    default_args={
+        "owner": "data",
+        "retries": 3,
+        "retry_delay": dt.timedelta(seconds=10),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": dt.timedelta(minutes=10),
+        "execution_timeout": dt.timedelta(minutes=20),
+    },
+):
+    ingest = IngestOperator(task_id="ingest", dataset="flights")
+    validate = ValidateOperator(
+        task_id="validate", dataset="flights", outlets=[Asset(name="flights", uri="leeway://lake/flights")]
+    )
+    ingest >> validate

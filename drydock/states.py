@@ -1,0 +1,46 @@
+"""The states of a training job, with SageMaker's words for them."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """TrainingJobStatus."""
+
+    IN_PROGRESS = "InProgress"
+    STOPPING = "Stopping"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can change the job any more."""
+        return self in (Status.COMPLETED, Status.FAILED, Status.STOPPED)
+
+
+class Phase(StrEnum):
+    """SecondaryStatus."""
+
+    STARTING = "Starting"
+    DOWNLOADING = "Downloading"
+    TRAINING = "Training"
+    STOPPING = "Stopping"
+    UPLOADING = "Uploading"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+
+
+# Clients print a line when the message changes (the amazon provider's hook does), so each phase has its own.
+MESSAGES: dict[Phase, str] = {
+    Phase.STARTING: "Preparing the instances for training",
+    Phase.DOWNLOADING: "Downloading input data",
+    Phase.TRAINING: "Training in-progress.",
+    Phase.STOPPING: "Stopping the training job",
+    Phase.UPLOADING: "Uploading generated training model",
+    Phase.COMPLETED: "Training job completed",
+    Phase.FAILED: "Training job failed",
+    Phase.STOPPED: "Training job stopped",
+    Phase.MAX_RUNTIME_EXCEEDED: "Training job runtime exceeded MaxRuntimeInSeconds provided",
+}

@@ -1,0 +1,111 @@
+"""What a dataset is to the steps. To bring one's own, see docs/your-own-data.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipelines.errors import SpecError
+
+if TYPE_CHECKING:
+    import ibis
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Source(Protocol):
+    """Where partitions come from."""
+
+    def span(self) -> tuple[dt.date, dt.date]:
+        """The first and the last day that the source has."""
+
+    def read(self, day: dt.date) -> pa.Table:
+        """The rows of one day, sorted by the dataset's key; zero rows where the day is empty."""
+
+
+class TrainedModel(Protocol):
+    """What a training script left, in memory."""
+
+    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+        """Probability of the label for each row (shape: rows)."""
+
+    def importance(self) -> dict[str, float]:
+        """Feature name to its share of the total gain, largest first."""
+
+
+class Features(Protocol):
+    """What a model may know of a row."""
+
+    def __call__(self, rows: ibis.Table) -> ibis.Table:
+        """One row for each of `rows`, with the key, and the feature columns; nothing known later than the decision."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Names and columns of a dataset; the code is found by the name of its package, `pipelines.NAME`."""
+
+    name: str
+    key: Sequence[str]
+    """Columns that name a row uniquely."""
+    label: str
+    """Column that is to be predicted: true, false, or null where it never became known."""
+    later_known: Sequence[str]
+    """Columns that are not known yet when the prediction is made; features may not use them."""
+    features: Mapping[str, str] = field(default_factory=dict)
+    """Feature name to its kind: 'number' or 'category'."""
+
+    @property
+    def staging(self) -> str:
+        """Table that ingest writes."""
+        return f"{self.name}_raw"
+
+    @property
+    def published(self) -> str:
+        """Table that validate publishes."""
+        return self.name
+
+    @property
+    def package(self) -> Path:
+        """Folder of the dataset's code."""
+        return Path(__file__).parent / self.name
+
+    def source(self, folder: Path | None) -> Source:
+        """The dataset's source; `folder` replaces its default place."""
+        made: Source = import_module(f"pipelines.{self.name}.source").open_source(folder)
+        return made
+
+    def load_model(self, folder: Path) -> TrainedModel:
+        """The model that the training script saved in `folder`.
+
+        Raises:
+            DataError: the folder does not hold one.
+        """
+        try:
+            made: TrainedModel = import_module(f"pipelines.{self.name}.model").load(folder)
+        except Exception as error:  # what a broken file raises is the model library's own
+            raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
+        return made
+
+    def build(self) -> Features:
+        """The function from published rows to features."""
+        built: Features = import_module(f"pipelines.{self.name}.features").features
+        return built
+
+
+def dataset(name: str) -> Dataset:
+    """The dataset of package `pipelines.NAME`.
+
+    Raises:
+        SpecError: there is no such package.
+    """
+    try:
+        found: Dataset = import_module(f"pipelines.{name}").DATASET
+    except (ModuleNotFoundError, AttributeError):
+        known = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("*/source.py")))
+        raise SpecError(f"there is no dataset {name!r}.", f"Known: {known}.") from None
+    return found

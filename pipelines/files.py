@@ -1,0 +1,78 @@
+"""Files that are whole or not there, and their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import DataError
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        yield Path(name)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """As `whole`, for a folder: what was at `path` before is replaced, not added to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        yield making
+        os.chmod(making, 0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(making, path)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`path` holds `value` as sorted, indented JSON: equal values give equal bytes."""
+    with whole(path) as making:
+        making.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path, wanted: str) -> Any:
+    """What a JSON file holds.
+
+    Args:
+        path: the file.
+        wanted: what it is and who makes it, for the message.
+
+    Raises:
+        DataError: it is not there, or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is not there: {wanted}.") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON ({error}): {wanted}.") from None
+
+
+def sha256(path: Path) -> str:
+    """Hex SHA-256 of a file; of a folder, the digest of its sorted relative names and their digests."""
+    if path.is_dir():
+        names = sorted(str(one.relative_to(path)) for one in path.rglob("*") if one.is_file())
+        listing = "".join(f"{name}\0{sha256(path / name)}\n" for name in names)
+        return hashlib.sha256(listing.encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

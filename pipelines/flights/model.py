@@ -1,0 +1,100 @@
+"""The trained model: a booster and the schema of its features, in a folder; scoring with it.
+
+Travels in the training job's bundle and in the MLflow model, so: xgboost, pandas, numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+
+BOOSTER = "model.ubj"
+SCHEMA = "schema.json"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Feature name to kind ('number' or 'category'), the label, and the categories seen in training."""
+
+    features: dict[str, str]
+    label: str
+    categories: dict[str, list[str]]
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, described: dict[str, Any]) -> Schema:
+        """The schema of training features: the categories are those of `frame`, sorted."""
+        kinds = described["features"]
+        categories = {
+            name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
+        }
+        return cls(features=kinds, label=described["label"], categories=categories)
+
+    def matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
+        """The features as xgboost takes them. A category never seen in training counts as missing.
+
+        Args:
+            frame: the feature columns, others are ignored; with the label column the matrix has labels.
+
+        Raises:
+            KeyError: a feature column is missing.
+        """
+        columns = {name: self._column(frame[name], kind) for name, kind in self.features.items()}
+        label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
+        # An index of its own: `frame` may be a slice.
+        return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True)
+
+    def _column(self, values: pd.Series[Any], kind: str) -> Any:
+        if kind == "number":
+            return values.to_numpy(dtype=np.float64, na_value=np.nan)
+        name = str(values.name)
+        # Codes made by hand: the categories are of one dtype always, also where a column is empty.
+        return pd.Categorical.from_codes(
+            pd.Index(self.categories[name]).get_indexer(values.astype(object)),  # type: ignore[arg-type]
+            categories=pd.Index(self.categories[name]),
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A booster and its schema."""
+
+    booster: xgb.Booster
+    schema: Schema
+
+    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+        """Probability of the label for each row of `frame` (shape: rows)."""
+        features = frame.drop(columns=self.schema.label, errors="ignore")
+        return np.asarray(self.booster.predict(self.schema.matrix(features)))
+
+    def importance(self) -> dict[str, float]:
+        """Feature name to its share of the total gain, largest first."""
+        gains = {name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()}
+        total = sum(gains.values()) or 1.0
+        shares = {name: gains.get(name, 0.0) / total for name in self.schema.features}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def save(self, folder: Path) -> None:
+        """`folder` holds the model: model.ubj and schema.json. No pickle."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.booster.save_model(folder / BOOSTER)
+        text = json.dumps(self.schema.__dict__, indent=2)
+        (folder / SCHEMA).write_text(text + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> Model:
+    """The model of a folder that `Model.save` wrote.
+
+    Raises:
+        FileNotFoundError: a file of it is missing.
+        xgboost.core.XGBoostError: the booster cannot be read.
+    """
+    schema = Schema(**json.loads((folder / SCHEMA).read_text(encoding="utf-8")))
+    if not (folder / BOOSTER).exists():
+        raise FileNotFoundError(folder / BOOSTER)
+    return Model(xgb.Booster(model_file=folder / BOOSTER), schema)

@@ -1,0 +1,31 @@
+"""The model as MLflow serves it, saved as code: no pickle. MLflow runs this file when it loads the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+from mlflow.pyfunc.model import PythonModel, PythonModelContext
+
+from pipelines.flights.model import Model, load
+
+
+class FlightsModel(PythonModel):
+    """Scores feature rows with the booster of the artifact `model`."""
+
+    model: Model
+
+    def load_context(self, context: PythonModelContext) -> None:
+        """The booster is in memory."""
+        self.model = load(Path(context.artifacts["model"]))
+
+    # No type hint on model_input: MLflow would take it for the model's signature, and convert by it.
+    def predict(self, context, model_input, params=None) -> np.ndarray[Any, Any]:  # type: ignore[no-untyped-def]
+        """Probability of a late arrival for each row (shape: rows)."""
+        return self.model.score(pd.DataFrame(model_input))
+
+
+mlflow.models.set_model(FlightsModel())

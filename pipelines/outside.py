@@ -1,0 +1,59 @@
+"""Turning the errors of others into ours: which of them a retry can help, and what to say."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE_TEXTS = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+
+
+def translated(error: BaseException) -> LeewayError:
+    """`error` as one of ours: itself where it is one; a bug (exit code 1) where it is nothing known."""
+    if isinstance(error, LeewayError):
+        return error
+    if no_space(error):
+        return StorageError("there is no space left on the disk.", "Free some and run the same again: nothing is half-written.")
+    known = _unreachable(error) or _file(error)
+    return known or LeewayError(
+        f"{type(error).__name__} in {_place(error)}: {error}.", "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where."
+    )
+
+
+def no_space(error: BaseException) -> bool:
+    """Whether a full disk lies behind `error`, whatever library raised it."""
+    told = isinstance(error, OSError) and error.errno in NO_SPACE
+    return told or any(text in str(error) for text in NO_SPACE_TEXTS)
+
+
+def _unreachable(error: BaseException) -> LeewayError | None:
+    """Errors of clients whose server does not answer. Only libraries that are loaded can have raised."""
+    kinds = {
+        "botocore.exceptions": ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError"),
+        "requests.exceptions": ("ConnectionError", "Timeout"),
+    }
+    for module, names in kinds.items():
+        loaded = sys.modules.get(module)
+        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names)):
+            return ServiceError(f"a service does not answer: {error}.", "Is it up? `make up` starts the embedded ones.")
+    return None
+
+
+def _file(error: BaseException) -> LeewayError | None:
+    if isinstance(error, ModuleNotFoundError):
+        return SpecError(f"the package {error.name} is not installed here.", "Run `make setup`, then .venv/bin/python.")
+    if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)):
+        return DataError(f"{error.filename or error}: {os.strerror(error.errno) if error.errno else 'cannot be opened'}.")
+    return None
+
+
+def _place(error: BaseException) -> str:
+    last = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    return f"{Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}" if last else "?"

@@ -1,0 +1,199 @@
+"""The model registry: MLflow runs, versions and aliases, and the tags that tell where a version came from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any, Self
+
+# A server that is down should be said to be down within seconds; MLflow's defaults try for minutes.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+import mlflow  # noqa: E402
+import pandas as pd  # noqa: E402
+from mlflow import MlflowClient  # noqa: E402
+from mlflow.entities.model_registry import ModelVersion  # noqa: E402
+from mlflow.exceptions import MlflowException  # noqa: E402
+
+from pipelines.dataset import Dataset  # noqa: E402
+from pipelines.errors import DataError, InvalidError, ServiceError  # noqa: E402
+from pipelines.settings import settings  # noqa: E402
+from pipelines.tracking import JOB_TAG, reachable  # noqa: E402
+
+CHAMPION = "champion"
+CANDIDATE_TAG = "leeway.candidate"
+"""Tag of a version: digest of what it was made of. One candidate is one version, however often it is registered."""
+PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
+"""What a served model needs; pinned to what trained it, so that MLflow need not guess."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained and evaluated model, before it is a version."""
+
+    dataset: Dataset
+    folder: Path
+    """The model's files."""
+    digest: str
+    """What it was made of."""
+    training_job: str
+    tags: Mapping[str, str]
+    """Lineage."""
+    metrics: Mapping[str, float]
+    """Of the holdout."""
+    artifacts: tuple[Path, ...]
+    """Files and folders that are evidence: evaluation, dvc.lock, params.yaml."""
+    example: pd.DataFrame
+    """A few feature rows."""
+
+
+class Registry:
+    """An MLflow server that answers."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.client = MlflowClient(uri, uri)
+
+    @classmethod
+    def open(cls) -> Self:
+        """The configured registry.
+
+        Raises:
+            InvalidError: MLFLOW_TRACKING_URI is not set.
+            ServiceError: it does not answer. A retry can help.
+        """
+        uri = settings().mlflow_tracking_uri
+        if not uri:
+            raise InvalidError("there is no registry: MLFLOW_TRACKING_URI is not set.", "`make up` prints an address.")
+        if uri.startswith("http") and not reachable(uri):
+            raise ServiceError(f"MLflow at {uri} does not answer.", "Is MLFLOW_TRACKING_URI right, and the server up?")
+        mlflow.set_tracking_uri(uri)
+        return cls(uri)
+
+    def register(self, candidate: Candidate, name: str) -> ModelVersion:
+        """The candidate is a version of model `name`, its run complete. Idempotent: by the candidate's digest.
+
+        Raises:
+            ServiceError: MLflow failed. A retry can help.
+        """
+        with outages():
+            same = self.client.search_model_versions(f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'")
+            if same:
+                return same[0]
+            run_id = self._run_of(candidate)
+            with mlflow.start_run(run_id=run_id):
+                mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
+                for path in candidate.artifacts:
+                    mlflow.log_artifacts(str(path), path.name) if path.is_dir() else mlflow.log_artifact(str(path))
+                model_uri = self._log_model(candidate)
+            tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
+            return mlflow.register_model(model_uri, name, tags=tags)
+
+    def version(self, name: str, number: str) -> ModelVersion:
+        """A version, with its tags and aliases.
+
+        Raises:
+            DataError: there is none.
+        """
+        with outages():
+            try:
+                return self.client.get_model_version(name, number)
+            except MlflowException as error:
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    raise DataError(f"the registry has no {name} version {number}.") from None
+                raise
+
+    def champion(self, name: str) -> ModelVersion | None:
+        """The version that alias `champion` names; None where there is none."""
+        with outages():
+            try:
+                return self.client.get_model_version_by_alias(name, CHAMPION)
+            except MlflowException as error:
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    return None
+                raise
+
+    def crown(self, name: str, number: str, note: Mapping[str, str]) -> None:
+        """Alias `champion` names version `number`; the note is in its tags."""
+        with outages():
+            self.tag(name, number, note)
+            self.client.set_registered_model_alias(name, CHAMPION, number)
+
+    def tag(self, name: str, number: str, tags: Mapping[str, str]) -> None:
+        """The version has these tags, besides those it had."""
+        with outages():
+            for key, value in tags.items():
+                self.client.set_model_version_tag(name, number, key, value)
+
+    def score(self, version: ModelVersion, rows: pd.DataFrame) -> Any:
+        """What the packaged model of a version says of feature rows (shape: rows)."""
+        with outages():
+            model = mlflow.pyfunc.load_model(f"models:/{version.name}/{version.version}")
+            wanted = [column.name for column in model.metadata.get_input_schema().inputs]
+            return model.predict(rows[wanted])
+
+    def _run_of(self, candidate: Candidate) -> str:
+        """The run that the training job made, or one made now where it could not reach the server."""
+        name = candidate.dataset.name
+        found = self.client.get_experiment_by_name(name)
+        experiment = found.experiment_id if found else self.client.create_experiment(name)
+        filter_ = f"tags.`{JOB_TAG}` = '{candidate.training_job}'"
+        runs = self.client.search_runs([experiment], filter_, max_results=1)
+        if runs:
+            return str(runs[0].info.run_id)
+        tags = {JOB_TAG: candidate.training_job}
+        return str(self.client.create_run(experiment, run_name=candidate.training_job, tags=tags).info.run_id)
+
+    def _log_model(self, candidate: Candidate) -> str:
+        scores = pd.Series([0.5], name="score")
+        with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+            info = mlflow.pyfunc.log_model(
+                name=candidate.dataset.name,
+                python_model=str(candidate.dataset.package / "serving.py"),
+                artifacts={"model": str(candidate.folder)},
+                code_paths=[str(_code(candidate.dataset, Path(folder)))],
+                signature=mlflow.models.infer_signature(candidate.example, scores),
+                input_example=candidate.example,
+                pip_requirements=[f"{package}=={installed(package)}" for package in PACKAGES],
+            )
+        return str(info.model_uri)
+
+
+def _code(dataset: Dataset, folder: Path) -> Path:
+    """The part of `pipelines` that a served model needs, copied from the dataset's bundle."""
+    project = dataset.package.parents[1]
+    for name in (dataset.package / "bundle.txt").read_text(encoding="utf-8").split():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(project / name, folder / name)
+    return folder / "pipelines"
+
+
+def as_of(version: ModelVersion) -> dt.date:
+    """The moment as of which a version was trained.
+
+    Raises:
+        DataError: it carries no such tag, so it was not registered by `evaluate`.
+    """
+    told = version.tags.get("leeway.as_of")
+    if not told:
+        raise DataError(f"{version.name} version {version.version} has no tag leeway.as_of.", "Register by `evaluate`.")
+    return dt.date.fromisoformat(told)
+
+
+@contextmanager
+def outages() -> Iterator[None]:
+    """MLflow's errors become ours."""
+    try:
+        yield
+    except MlflowException as error:
+        raise ServiceError(f"MLflow failed: {error}.") from None

@@ -1,0 +1,63 @@
+"""Fetching what a training job left in S3."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pipelines.errors import DataError, ServiceError
+
+MAX_BYTES = 8 * 1024**3
+"""Most bytes that an archive may unpack to."""
+
+
+@contextmanager
+def opened(place: str) -> Iterator[Path]:
+    """The folder that `place` names: itself, or the content of an s3://BUCKET/KEY.tar.gz for as long as the block runs.
+
+    Raises:
+        DataError: there is no such folder or object, or the archive is not to be trusted.
+        ServiceError: S3 does not answer. A retry can help.
+    """
+    if not place.startswith("s3://"):
+        if not Path(place).is_dir():
+            raise DataError(f"{place} is not there.", "The step `train` writes it.")
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        archive = Path(folder) / "archive.tar.gz"
+        _download(place, archive)
+        _unpack(archive, Path(folder) / "content", place)
+        yield Path(folder) / "content"
+
+
+def _download(uri: str, target: Path) -> None:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    parts = urlsplit(uri)
+    try:
+        boto3.client("s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code in ("404", "NoSuchKey", "NoSuchBucket"):
+            raise DataError(f"{uri} is not there.", "Did the training job end well?") from None
+        raise ServiceError(f"S3 refused {uri}: {error}.") from None
+    except BotoCoreError as error:
+        raise ServiceError(f"S3 does not answer: {error}.", "Is AWS_ENDPOINT_URL right, and drydock up?") from None
+
+
+def _unpack(archive: Path, folder: Path, origin: str) -> None:
+    try:
+        with tarfile.open(archive) as tar:
+            members = tar.getmembers()
+            if sum(one.size for one in members) > MAX_BYTES:
+                raise DataError(f"{origin} unpacks to more than {MAX_BYTES} bytes.")
+            # "data" refuses absolute names, names with "..", links that leave the folder, devices.
+            tar.extractall(folder, members, filter="data")
+    except (tarfile.TarError, EOFError) as error:
+        raise DataError(f"{origin} cannot be unpacked: {error}.") from None

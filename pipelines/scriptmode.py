@@ -1,0 +1,87 @@
+"""Running a script-mode training script on this machine, in the folder tree that SageMaker gives a training job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pipelines import dataset as datasets
+from pipelines.errors import DataError, LeewayError, StorageError, TrainingError
+from pipelines.files import sha256
+from pipelines.git import commit_of
+from pipelines.outside import NO_SPACE_TEXTS
+from pipelines.settings import settings
+
+TAIL_LINES = 5
+"""Lines of a crashed script that its error quotes."""
+
+
+def train(
+    dataset: str, features: Path, hyperparameters: Mapping[str, int | float | str], model: Path, output: Path
+) -> str:
+    """The script's model and record are at `model` and `output`; returns the name of the training.
+
+    The name is a function of features, code and hyperparameters, and so is the folder that it works in: the same
+    training killed and run again goes on from its checkpoints.
+    """
+    channels = {name: (features / name).absolute() for name in ("train", "validation")}
+    for name, folder in channels.items():
+        if not (folder / "data.parquet").exists():
+            raise DataError(f"{features / name}/data.parquet is not there.", "The step `preprocess` writes it.")
+    script = datasets.dataset(dataset).package / "training.py"
+    job = _name(dataset, [*channels.values(), script.parent], hyperparameters)
+    tree = settings().home / "training" / job
+    _run(script, job, tree, channels, hyperparameters)
+    for made, target in (("model", model), ("output/data", output)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.move(tree / made, target)
+    shutil.rmtree(tree, ignore_errors=True)
+    return job
+
+
+def _name(dataset: str, folders: list[Path], hyperparameters: Mapping[str, object]) -> str:
+    told = [*(sha256(folder) for folder in folders), json.dumps(hyperparameters, sort_keys=True, default=str)]
+    return f"local-{dataset}-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:12]}"
+
+
+def _run(script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object]) -> None:
+    folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
+    (tree / "output" / "failure").unlink(missing_ok=True)
+    for folder in folders.values():
+        (tree / folder).mkdir(parents=True, exist_ok=True)
+    environment = {
+        **os.environ,
+        **{name: str(tree / folder) for name, folder in folders.items()},
+        **{f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in channels.items()},
+        "SAGEMAKER_BASE_DIR": str(tree),
+        "TRAINING_JOB_NAME": job,
+        "PYTHONPATH": str(script.parents[2]),
+        "LEEWAY_GIT_COMMIT": commit_of(settings().project),
+    }
+    arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
+    command = [sys.executable, "-u", str(script), *arguments]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        tail = deque((_show(line) for line in child.stdout or ()), TAIL_LINES)
+    if child.returncode:
+        raise _failed(script.name, child.returncode, tree / "output" / "failure", tail)
+
+
+def _failed(script: str, code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
+    """What the script left in its failure file, else its last lines."""
+    said = failure.read_text(encoding="utf-8") if failure.exists() else " | ".join(line.strip() for line in tail)
+    if any(text in said for text in NO_SPACE_TEXTS):
+        return StorageError(f"{script} found no space on the disk.", "Free some; it goes on from its checkpoint.")
+    return TrainingError(f"{script} ended with exit code {code}: {said}")
+
+
+def _show(line: str) -> str:
+    sys.stderr.write(line)
+    return line

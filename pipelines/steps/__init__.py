@@ -1,0 +1,39 @@
+"""The steps, one verb a module. Importing a step is light; its work is imported when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from pipelines.contract import Result, Spec
+
+STEPS = (
+    *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "promote"),
+    *("backfill", "repro", "image"),
+)
+"""In the order of the data's way; then those that serve them: ingest and validate for many days, DVC's stages, images."""
+
+
+def spec_of(step: str) -> type[Spec]:
+    """The Spec class of a step of `STEPS`."""
+    return _part(step, f"{step.capitalize()}Spec")  # type: ignore[no-any-return]
+
+
+def result_of(step: str) -> type[Result]:
+    """The Result class of a step of `STEPS`."""
+    return _part(step, f"{step.capitalize()}Result")  # type: ignore[no-any-return]
+
+
+def runner_of(step: str) -> Callable[[Any], Result]:
+    """The `run` of a step of `STEPS`."""
+    return _part(step, "run")  # type: ignore[no-any-return]
+
+
+def summary_of(step: str) -> str:
+    """The first line of a step's module docstring."""
+    return str(import_module(f"pipelines.steps.{step}").__doc__).splitlines()[0]
+
+
+def _part(step: str, name: str) -> Any:
+    return getattr(import_module(f"pipelines.steps.{step}"), name)

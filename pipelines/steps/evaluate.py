@@ -1,0 +1,127 @@
+"""Measures a trained model on the holdout, and registers it as a candidate where it is told a name.
+
+Evidence: metrics.json, the curves as CSV and a PNG, and the score of every holdout row. Idempotent: the same model on
+the same holdout is registered once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from pipelines.contract import Result, Spec
+from pipelines.dataset import dataset
+from pipelines.errors import DataError
+from pipelines.log import log
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class EvaluateSpec(Spec):
+    """What to evaluate, on what, and whether to register it."""
+
+    dataset: str = "flights"
+    """Dataset of the model."""
+    features: Path = Path("data/features")
+    """Folder with holdout/, as `preprocess` wrote it."""
+    model: str = "data/model"
+    """Folder of the model, or s3://BUCKET/KEY/model.tar.gz."""
+    record: str = "data/training"
+    """Folder of the training's record, or s3://BUCKET/KEY/output.tar.gz."""
+    snapshot: Path = Path("data/snapshot.json")
+    """The pinned window that the features were built from."""
+    evaluation: Path = Path("data/evaluation")
+    """Folder to write: metrics.json, predictions.parquet, plots/."""
+    register_as: str = ""
+    """Name of the registered model; empty: do not register."""
+    training_job: str = ""
+    """Name of the training job; the local training's where it is not given."""
+    lock: Path = Path("dvc.lock")
+    """dvc.lock of the run; its digest goes into the lineage where the file exists."""
+    lineage: dict[str, str] = Field(default_factory=dict)
+    """More tags for the version: the job's ARN, its cost, the run of the DAG."""
+
+
+class EvaluateResult(Result):
+    """An evaluated model."""
+
+    evaluation: Path
+    """Folder of the evidence."""
+    metrics: dict[str, float]
+    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics`."""
+    model_digest: str
+    """SHA-256 of the model's files."""
+    model_name: str = ""
+    """Registered model; empty where it was not registered."""
+    version: str = ""
+    """Its version."""
+    run_id: str = ""
+    """Its MLflow run."""
+
+
+def run(spec: EvaluateSpec) -> EvaluateResult:
+    """`spec.evaluation` is whole, and the candidate registered where a name was given.
+
+    Raises:
+        DataError: the model, the holdout or the snapshot is not there or not readable.
+        ServiceError: S3 or MLflow does not answer. A retry can help.
+    """
+    from pipelines import evaluation, s3
+    from pipelines.files import sha256, whole_folder, write_json
+
+    chosen = dataset(spec.dataset)
+    holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
+    with s3.opened(spec.model) as folder, whole_folder(spec.evaluation) as making:
+        model = chosen.load_model(folder)
+        score, label = model.score(holdout), holdout[chosen.label].to_numpy(dtype=float)
+        told = evaluation.metrics(label, score, float(train[chosen.label].mean()))
+        tables = {
+            "pr_curve": evaluation.precision_recall(label, score),
+            "calibration": evaluation.calibration(label, score),
+            "importance": evaluation.importance(model.importance()),
+        }
+        write_json(making / "metrics.json", told)
+        evaluation.write_tables(making / "plots", tables)
+        evaluation.draw(making / "evaluation.png", tables, told, f"{spec.dataset}: {len(holdout)} rows of holdout")
+        holdout[[*chosen.key, chosen.label]].assign(score=score).to_parquet(making / "predictions.parquet")
+        digest = sha256(folder)
+    log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *(told[key] for key in ("rows", "auc", "pr_auc", "brier")))
+    result = EvaluateResult(evaluation=spec.evaluation, metrics=told, model_digest=digest)
+    return _registered(spec, result, holdout, {"train": len(train), "holdout": len(holdout)}) if spec.register_as else result
+
+
+def _rows(features: Path, split: str) -> pd.DataFrame:
+    import pandas as pd
+
+    path = features / split / "data.parquet"
+    if not path.exists():
+        raise DataError(f"{path} is not there.", "The step `preprocess` writes it.")
+    return pd.read_parquet(path)
+
+
+def _registered(
+    spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows: dict[str, int]
+) -> EvaluateResult:
+    """The result, with the version that the candidate became."""
+    from pipelines import lineage, s3
+    from pipelines.registry import Candidate, Registry
+
+    registry, chosen = Registry.open(), dataset(spec.dataset)
+    with s3.opened(spec.model) as folder, s3.opened(spec.record) as record:
+        candidate = Candidate(
+            dataset=chosen,
+            folder=folder,
+            digest=lineage.candidate_digest(result.model_digest, spec.features, spec.snapshot),
+            training_job=spec.training_job,
+            tags=lineage.tags(spec, rows, result.model_digest),
+            metrics=result.metrics,
+            artifacts=tuple(path for path in (spec.evaluation, record, spec.snapshot, spec.lock) if path.exists()),
+            example=holdout[list(chosen.features)].head(3),
+        )
+        version = registry.register(candidate, spec.register_as)
+    log.info("registered as %s version %s", version.name, version.version)
+    named = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
+    return result.model_copy(update=named)

@@ -1,0 +1,3 @@
+"""Leeway's Airflow provider package: operators over the steps of `pipelines`."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""How operators reach what is outside of Airflow."""

@@ -1,0 +1,32 @@
+"""IngestOperator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+PARTITION = "{{ partition_key or ds }}"
+"""Template of the run's day: its partition; the logical date of a run by hand."""
+
+
+class IngestOperator(StepOperator):
+    """Stages one partition of a dataset: from its source into the staging table. Idempotent.
+
+    Args:
+        dataset: package under pipelines/ that holds the source (templated).
+        partition: day to stage, YYYY-MM-DD (templated); the run's partition where it is not given.
+        folder: folder of the source's files (templated); the source's own place where it is not given.
+
+    Returns:
+        `IngestResult`: table, partition, rows, snapshot_id, changed.
+    """
+
+    step = "ingest"
+    fields = ("dataset", "partition", "folder")
+
+    def __init__(
+        self, *, dataset: str, partition: str = PARTITION, folder: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.dataset, self.partition, self.folder = dataset, partition, folder

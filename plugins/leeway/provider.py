@@ -1,0 +1,15 @@
+"""What Airflow asks a provider package for, through the entry point apache_airflow_provider."""
+
+from typing import Any
+
+from leeway import __version__
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Name, version and description of the provider."""
+    return {
+        "package-name": "leeway",
+        "name": "Leeway",
+        "description": "An ML lifecycle: ingest, validate, version, train on spot, gate, promote, retrain on drift.",
+        "versions": [__version__],
+    }

@@ -1,0 +1,110 @@
+"""Getting one run of a DAG done for each of a list of keys, whatever state they were left in."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+from stack.airflow_api import AirflowApi
+from stack.errors import RequestError
+from stack.failures import explain
+
+_POLL_S = 1.0
+_ENDED = ("success", "failed")
+
+Json = dict[str, Any]
+
+
+def key_of(run: Json) -> str:
+    """The day of a run: its partition, or else its logical date."""
+    return str(run["partition_key"] or run["logical_date"] or "")[:10]
+
+
+def latest(runs: Iterable[Json]) -> dict[str, Json]:
+    """The newest run of each key."""
+    # A run that waits has no start yet, and is newer than all that have one.
+    ordered = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
+    return {key_of(run): run for run in ordered}
+
+
+@dataclass
+class Backfill:
+    """The runs of one DAG that are wanted.
+
+    Attributes:
+        api: the session with Airflow.
+        dag_id: the DAG.
+        days: the wanted keys, in the order in which they should run.
+        max_active_runs: how many at once.
+        born: when this stack started. What ran before it runs no more, whatever Airflow's database says.
+        check: called while waiting; raises when there is no point in waiting.
+    """
+
+    api: AirflowApi
+    dag_id: str
+    days: Sequence[date]
+    max_active_runs: int
+    born: datetime
+    check: Callable[[], None] = lambda: None
+    _asked: bool = field(default=False, init=False)
+
+    def complete(self, show: Callable[[int, int, str], None]) -> None:
+        """Returns when each key has a successful run. Those that have one are not run again. Idempotent.
+
+        Raises:
+            TaskFailedError: a run failed; names the task and carries the end of its log.
+            UnavailableError: Airflow does not answer.
+            RequestError: the DAG's schedule has no such run.
+        """
+        self._revive(self._wanted())
+        while True:
+            self.check()
+            found = self._wanted()
+            states = Counter(run["state"] for run in found.values())
+            show(states["success"], len(self.days), self._note(found))
+            if states["success"] == len(self.days):
+                return
+            self._raise_failed(found)
+            if len(found) < len(self.days):
+                # Refused while a backfill of a demo that died is still at work; then asked for again.
+                self._ask(found)
+            time.sleep(_POLL_S)
+
+    def _wanted(self) -> dict[str, Json]:
+        keys = {day.isoformat() for day in self.days}
+        return {key: run for key, run in latest(self.api.runs(self.dag_id)).items() if key in keys}
+
+    def _revive(self, found: dict[str, Json]) -> None:
+        """Sets going again what failed, or was cut off, in an earlier life.
+
+        The whole run each time: drydock keeps objects in memory, so what its tasks left there is gone.
+        """
+        for run in found.values():
+            cut_off = run["state"] == "running" and datetime.fromisoformat(run["start_date"]) < self.born
+            if cut_off:
+                self.api.give_up(self.dag_id, run["dag_run_id"])
+            if cut_off or run["state"] == "failed":
+                self.api.clear(self.dag_id, run["dag_run_id"])
+
+    def _ask(self, found: dict[str, Json]) -> None:
+        missing = [day for day in self.days if day.isoformat() not in found]
+        if self._asked:
+            named = ", ".join(day.isoformat() for day in missing[:5])
+            raise RequestError(
+                f"{self.dag_id} has no run for {named}: outside its dates, or not in its schedule."
+            )
+        start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing[0], missing[-1]))
+        self._asked = self.api.backfill(self.dag_id, start, end, self.max_active_runs)
+
+    def _raise_failed(self, found: dict[str, Json]) -> None:
+        for key in sorted(found):
+            if found[key]["state"] == "failed":
+                raise explain(self.api, found[key], key)
+
+    def _note(self, found: dict[str, Json]) -> str:
+        active = sorted(key for key, run in found.items() if run["state"] == "running")
+        return " ".join(active[: self.max_active_runs])

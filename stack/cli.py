@@ -1,0 +1,100 @@
+"""The commands: `python -m stack up | down | status | demo`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from stack import display, lifecycle
+from stack.demo import Demo, Request
+from stack.errors import StackError, UnavailableError
+from stack.layout import Layout
+from stack.ports import PREFERRED
+from stack.services import health_checks
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_FIRST, _LAST = datetime(2013, 1, 1), datetime(2013, 3, 31)
+_MOMENTS = "First of a month to train as of; may be repeated."
+_AS_OF = [datetime(2013, 3, 1), datetime(2013, 4, 1)]
+INTERRUPTED = 130
+
+
+def _day(name: str, text: str, default: str) -> Any:
+    return typer.Option(name, formats=["%Y-%m-%d"], help=text, show_default=default, metavar="YYYY-MM-DD")
+
+
+@app.command()
+def up() -> None:
+    """Starts drydock, MLflow and Airflow, and prints where they are. What runs already is left as it is."""
+    with _reported():
+        layout = Layout.from_environment()
+        with display.starting() as watch:
+            stack, started = lifecycle.up(layout, PREFERRED, watch)
+        layout.keep.touch()
+        out = display.console()
+        out.print(display.urls(layout, stack))
+        out.print(
+            "Started. `make down` stops it." if started else "It was running already. `make down` stops it."
+        )
+
+
+@app.command()
+def down() -> None:
+    """Stops what `up` or `demo` started, after a crash too."""
+    with _reported():
+        count = lifecycle.down(Layout.from_environment())
+        display.console().print(f"Stopped {count} processes." if count else "Nothing was running.")
+
+
+@app.command()
+def status() -> None:
+    """Says what runs and whether it answers. Exit 0 when all do, 75 when not."""
+    with _reported():
+        layout = Layout.from_environment()
+        stack = lifecycle.running(layout)
+        out = display.console()
+        if stack is None:
+            out.print("The stack is not running; `make up` starts it.")
+            raise typer.Exit(UnavailableError.exit_code)
+        silent = [name for name, check in health_checks(stack).items() if not check()]
+        out.print(display.urls(layout, stack))
+        logs = layout.home / "logs"
+        out.print(f"Not answering: {', '.join(silent)}; see {logs}." if silent else "All answer.")
+        raise typer.Exit(UnavailableError.exit_code if silent else 0)
+
+
+@app.command()
+def demo(
+    start: Annotated[datetime, _day("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _day("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
+    as_of: Annotated[list[datetime], _day("--as-of", _MOMENTS, "2013-03-01, 2013-04-01")] = _AS_OF,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up afterwards.")] = False,
+) -> None:
+    """Runs the whole loop on real flights: ingest, validate, train, evaluate, gate, promote. Idempotent."""
+    with _reported():
+        moments = [moment.date() for moment in as_of]
+        request = Request.checked(start.date(), end.date(), moments, keep)
+        Demo(Layout.from_environment(), request).run()
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turns errors into one line and an exit code; LEEWAY_DEBUG=1 shows where they came from."""
+    # `down` asks a starting `up` to give way with SIGTERM: as with Ctrl-C it then clears up behind itself.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except StackError as error:
+        if os.environ.get("LEEWAY_DEBUG") == "1":
+            raise
+        display.complain(error)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        display.console(stderr=True).print("interrupted")
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,227 @@
+"""A drydock as a person starts it: a process of its own, on a free port, in a folder of its own."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+REPOSITORY = Path(__file__).parents[3]
+PATIENCE_S = 60.0
+BUCKET = "bucket"
+ENDED = ("Completed", "Failed", "Stopped")
+
+
+def until(what: str, probe: Callable[[], Any]) -> Any:
+    """Return the probe's first true value; the test fails where there is none within a minute."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if value := probe():
+            return value
+        time.sleep(0.03)
+    return pytest.fail(f"not within {PATIENCE_S} s: {what}")
+
+
+@dataclass
+class Drydock:
+    """One running server and clients for it."""
+
+    process: subprocess.Popen[str]
+    url: str
+    data: Path
+    clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def client(self, service: str, region: str = "us-east-1") -> Any:
+        if (service, region) not in self.clients:
+            session = boto3.session.Session(
+                aws_access_key_id="test", aws_secret_access_key="test", region_name=region
+            )
+            config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, proxies={})
+            self.clients[service, region] = session.client(service, endpoint_url=self.url, config=config)
+        return self.clients[service, region]
+
+    def put(self, key: str, body: bytes) -> str:
+        self.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body)
+        return f"s3://{BUCKET}/{key}"
+
+    def get(self, uri: str) -> bytes:
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        return bytes(self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+
+    def keys(self, prefix: str) -> list[str]:
+        answer = self.client("s3").list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+        return [item["Key"] for item in answer.get("Contents", [])]
+
+    def source(self, name: str, script: str) -> str:
+        return self.put(f"code/{name}/sourcedir.tar.gz", tarball({"train.py": script}))
+
+    def request(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
+        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": self.source(name, script)}
+        return training_request(
+            name, **{**more, "HyperParameters": {**given, **more.get("HyperParameters", {})}}
+        )
+
+    def create(self, name: str, script: str = "", **more: Any) -> str:
+        answer = self.client("sagemaker").create_training_job(**self.request(name, script, **more))
+        return str(answer["TrainingJobArn"])
+
+    def raw(self, operation: str, body: bytes, **more: str) -> tuple[int, str, str]:
+        """Send a request that no client lets through; return HTTP status, error code, message."""
+        credential = "test/20250101/us-east-1/sagemaker/aws4_request"
+        headers = {
+            "X-Amz-Target": f"SageMaker.{operation}",
+            "Content-Type": "application/x-amz-json-1.1",
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0",
+            **more,
+        }
+        request = urllib.request.Request(self.url, data=body, headers=headers)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, "", ""
+        except urllib.error.HTTPError as error:
+            content = error.read()
+            if not content.startswith(b"{"):
+                return error.code, "", content.decode()
+            said = {name.lower(): value for name, value in json.loads(content).items()}
+            return error.code, said["__type"], said["message"]
+
+    def describe(self, name: str) -> dict[str, Any]:
+        return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))
+
+    def stop(self, name: str) -> None:
+        self.client("sagemaker").stop_training_job(TrainingJobName=name)
+
+    def ended(self, name: str) -> dict[str, Any]:
+        def probe() -> dict[str, Any] | None:
+            found = self.describe(name)
+            return found if found["TrainingJobStatus"] in ENDED else None
+
+        return dict(until(f"the end of {name}", probe))
+
+    def run(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
+        self.create(name, script, **more)
+        return self.ended(name)
+
+    def log(self, name: str) -> list[str]:
+        logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
+        with contextlib.suppress(ClientError):
+            found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")[
+                "logStreams"
+            ]
+            if found:
+                stream = found[0]["logStreamName"]
+                answer = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)
+                return [event["message"] for event in answer["events"]]
+        return []
+
+    def said(self, name: str, start: str) -> str:
+        """Return the first line of the job's log that begins with start, once it is there."""
+        return str(
+            until(
+                f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)]
+            )[0]
+        )
+
+    def tree(self, name: str) -> Path:
+        return self.data / "jobs" / "123456789012" / "us-east-1" / name
+
+    def until(self, what: str, probe: Callable[[], Any]) -> Any:
+        return until(what, probe)
+
+    def tarball(self, files: Mapping[str, str]) -> bytes:
+        return tarball(files)
+
+    def members(self, uri: str) -> dict[str, bytes]:
+        """Return the files of an archive in S3."""
+        with tarfile.open(fileobj=io.BytesIO(self.get(uri))) as tar:
+            return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}  # type: ignore[union-attr]
+
+    def channel(self, name: str, uri: str) -> dict[str, Any]:
+        return {
+            "ChannelName": name,
+            "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri}},
+        }
+
+    def alive(self, pid: int) -> bool:
+        return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+    def health(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/drydock/health") as answer:
+            return dict(json.load(answer))
+
+
+def tarball(files: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def training_request(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/drydock",
+        "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/output"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        **more,
+    }
+
+
+@contextlib.contextmanager
+def started(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Drydock]:
+    """Start a server; end it, with all that it runs, at the end."""
+    port_file = folder / "port"
+    command = [sys.executable, "-m", "drydock", "--port", "0", "--data", str(folder / "data")]
+    command += ["--port-file", str(port_file), *options]
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})}
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            until("the server's port", lambda: port_file.exists() or process.poll() is not None)
+            server = Drydock(process, f"http://127.0.0.1:{port_file.read_text()}", folder / "data")
+            server.client("s3").create_bucket(Bucket=BUCKET)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(PATIENCE_S)
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def start() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
+    """How to start one more server: start(folder, *options, environment=...), a context manager."""
+    return started
+
+
+@pytest.fixture(scope="module")
+def dock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
+    """One server for a module, with short graces."""
+    folder = tmp_path_factory.mktemp("dock")
+    options = ("--slots", "4", "--stop-grace", "1", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
+    secret = {"SERVER_SECRET": "not for jobs", "MLFLOW_TRACKING_URI": "http://mlflow.invalid"}
+    with started(folder, *options, environment=secret) as server:
+        yield server

@@ -1,0 +1,138 @@
+"""Requests that are refused, and listing: no job of this module runs for long."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+SPOT = {"EnableManagedSpotTraining": True}
+IMAGE = {"TrainingImage": "image", "TrainingInputMode": "File"}
+S3 = {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}
+
+
+def channel(**source: Any) -> dict[str, Any]:
+    return {"ChannelName": "train", "DataSource": {"S3DataSource": {**S3, **source}}}
+
+
+REFUSED = [
+    (
+        {"TrainingJobName": "under_score"},
+        "at 'trainingJobName' failed to satisfy constraint: Member must satisfy reg",
+    ),
+    ({"TrainingJobName": "x" * 64}, "length less than or equal to 63"),
+    ({"TrainingJobName": 7}, "Invalid type for parameter TrainingJobName"),
+    ({"TrainingJobName": None}, "Value null at 'trainingJobName'"),
+    ({"TrainingJobName": "../../etc"}, "regular expression"),
+    ({"RoleArn": "me"}, "'roleArn'"),
+    ({"RoleArn": None}, "Value null at 'roleArn' failed to satisfy constraint: Member must not be null"),
+    ({"OutputDataConfig": {}}, "Value null at 'outputDataConfig.s3OutputPath'"),
+    ({"OutputDataConfig": {"S3OutputPath": "https://bucket/x"}}, "not an s3:// URI"),
+    (
+        {"OutputDataConfig": {"S3OutputPath": "s3://bucket/x", "CompressionType": "NONE"}},
+        "CompressionType NONE",
+    ),
+    ({"ResourceConfig": None}, "Value null at 'resourceConfig'"),
+    ({"ResourceConfig": {"InstanceType": "ml.x", "InstanceCount": 1}}, "'resourceConfig.instanceType'"),
+    ({"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 2}}, "runs one instance"),
+    ({"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": "1"}}, "InstanceCount, value: 1"),
+    ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "greater than or equal to 1"),
+    ({"HyperParameters": {"a": 1}}, "Invalid type for parameter HyperParameters.a"),
+    ({"HyperParameters": {}}, "runs no image"),
+    ({"Unknown": 1}, 'Unknown parameter in input: "Unknown"'),
+    ({"AlgorithmSpecification": None}, "Value null at 'algorithmSpecification'"),
+    ({"AlgorithmSpecification": {"TrainingInputMode": "File"}}, "algorithm name or a training image"),
+    (
+        {"AlgorithmSpecification": {**IMAGE, "TrainingInputMode": "Tape"}},
+        "enum value set: [Pipe, File, FastFile]",
+    ),
+    ({"AlgorithmSpecification": {**IMAGE, "TrainingInputMode": "Pipe"}}, "Pipe is not supported"),
+    ({"AlgorithmSpecification": {**IMAGE, "MetricDefinitions": [{"Name": "a", "Regex": "("}]}}, "Regex of a"),
+    ({"InputDataConfig": [channel(), channel()]}, "duplicate channel names"),
+    ({"InputDataConfig": [channel(S3DataType="ManifestFile")]}, "S3Prefix only"),
+    ({"InputDataConfig": []}, "'inputDataConfig'"),
+    (
+        {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/opt/ml/../../etc"}},
+        "folder under /opt/ml",
+    ),
+    ({"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/home"}}, "folder under /opt/ml"),
+    ({**SPOT}, "must be specified when EnableManagedSpotTraining"),
+    ({**SPOT, "StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 8}}, "above or equal"),
+    ({"StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9}}, "only supported when"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), REFUSED, ids=range(len(REFUSED)))
+def test_a_malformed_request_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
+    request = {**dock.request("refused"), **change}
+    status, code, message = dock.raw("CreateTrainingJob", json.dumps(request).encode())
+    assert (status, code) == (400, "ValidationException")
+    assert said in message
+    # No trace of it: the name is free.
+    with pytest.raises(ClientError, match="Requested resource not found"):
+        dock.describe("refused")
+
+
+@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b'"text"', b"\xff"])
+def test_a_body_that_is_no_object_is_refused(dock: Any, body: bytes) -> None:
+    status, code, message = dock.raw("CreateTrainingJob", body)
+    assert (status, code) == (400, "ValidationException")
+
+
+def test_spot_limits_that_fit_are_taken(dock: Any) -> None:
+    limits = {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9}
+    done = dock.run("spot", StoppingCondition=limits, **SPOT)
+    assert done["EnableManagedSpotTraining"] is True and done["StoppingCondition"] == limits
+    assert done["TrainingJobStatus"] == "Completed"
+
+
+@pytest.fixture(scope="module")
+def four(dock: Any) -> list[str]:
+    """Four ended jobs, in the order of their creation."""
+    names = ["list-b", "list-a", "list-d", "list-c"]
+    for name in names:
+        dock.run(name, "import sys; sys.exit(3)" if name == "list-d" else "")
+    return names
+
+
+def listed(dock: Any, **options: Any) -> list[str]:
+    answer = dock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
+    return [item["TrainingJobName"] for item in answer["TrainingJobSummaries"]]
+
+
+def test_listing_sorts_and_filters(dock: Any, four: list[str]) -> None:
+    assert listed(dock) == four
+    assert listed(dock, SortOrder="Descending") == four[::-1]
+    assert listed(dock, SortBy="Name") == sorted(four)
+    assert listed(dock, SortBy="Status", StatusEquals="Failed") == ["list-d"]
+    moment = dock.describe("list-a")["CreationTime"]
+    assert listed(dock, CreationTimeAfter=moment)[-2:] == four[2:]
+    assert listed(dock, CreationTimeBefore=moment) == four[:1]
+    assert listed(dock, StatusEquals="InProgress") == []
+
+
+@pytest.mark.parametrize("options", [{}, {"SortBy": "Name", "SortOrder": "Descending"}, {"SortBy": "Status"}])
+def test_pages_show_every_job_once(dock: Any, four: list[str], options: dict[str, str]) -> None:
+    pages = (
+        dock.client("sagemaker")
+        .get_paginator("list_training_jobs")
+        .paginate(NameContains="list-", PaginationConfig={"PageSize": 2}, **options)
+    )
+    found = [[item["TrainingJobName"] for item in page["TrainingJobSummaries"]] for page in pages]
+    assert [len(page) for page in found] == [2, 2]
+    assert sorted(sum(found, [])) == sorted(four)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"NextToken": "invented"}, "pagination token"),
+        ({"MaxResults": 101}, "less than or equal to 100"),
+        ({"StatusEquals": "Dancing"}, "enum value set"),
+        ({"CreationTimeAfter": "the day before yesterday"}, "CreationTimeAfter"),
+    ],
+)
+def test_malformed_listings_are_refused(dock: Any, options: dict[str, Any], said: str) -> None:
+    status, code, message = dock.raw("ListTrainingJobs", json.dumps(options).encode())
+    assert (status, code) == (400, "ValidationException")
+    assert said in message

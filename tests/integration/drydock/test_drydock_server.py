@@ -1,0 +1,154 @@
+"""The server as a process: starting, ending, queueing, two of them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SLEEPER = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("pids", os.getpid(), child.pid)
+time.sleep(600)
+"""
+# It runs until its tree holds a file called go.
+WAITER = """
+import os, pathlib, time
+print("on")
+while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
+    time.sleep(0.02)
+"""
+
+
+def drydock(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return subprocess.run(
+        [sys.executable, "-m", "drydock", *arguments],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_help_names_the_options(tmp_path: Path) -> None:
+    answer = drydock("--help", cwd=tmp_path)
+    assert answer.returncode == 0
+    assert "--port-file" in answer.stdout and "--data" in answer.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--port", "99999"], ["--slots", "0"], ["--no-such-option"]])
+def test_wrong_options_are_the_requests_fault(tmp_path: Path, arguments: list[str]) -> None:
+    answer = drydock(*arguments, cwd=tmp_path)
+    assert answer.returncode == 2 and "Traceback" not in answer.stderr
+
+
+def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        answer = drydock("--port", str(taken.getsockname()[1]), cwd=tmp_path)
+    assert answer.returncode == 75
+    assert answer.stderr.startswith("drydock: cannot listen on 127.0.0.1:")
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, start: Any) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with start(tmp_path / "a") as first, start(tmp_path / "b") as second:
+        assert first.url != second.url
+        first.run("same-name", "print('first')")
+        second.run("same-name", "print('second')")
+        assert first.said("same-name", "first") and second.said("same-name", "second")
+        answer = drydock("--port", "0", "--data", str(first.data), cwd=tmp_path)
+        assert answer.returncode == 75
+        assert "in use by another drydock" in answer.stderr and len(answer.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_servers_end_is_its_jobs_end(tmp_path: Path, start: Any, number: signal.Signals) -> None:
+    with start(tmp_path, "--shutdown-grace", "1") as server:
+        assert server.process.stdout.readline() == f"drydock answers at {server.url}\n"
+        server.create("sleeper", SLEEPER)
+        pids = [int(pid) for pid in server.said("sleeper", "pids").split()[1:]]
+        assert all(server.alive(pid) for pid in pids)
+        server.process.send_signal(number)
+        assert server.process.wait(60) == 0
+        assert not any(server.alive(pid) for pid in pids)
+
+
+def test_what_a_killed_server_left_running_is_killed_by_the_next(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path) as server:
+        server.create("orphan", SLEEPER)
+        pids = [int(pid) for pid in server.said("orphan", "pids").split()[1:]]
+        server.process.kill()
+        server.process.wait(60)
+        assert all(server.alive(pid) for pid in pids)
+    (tmp_path / "port").unlink()
+    with start(tmp_path) as server:
+        assert not any(server.alive(pid) for pid in pids)
+        # Records are in memory in this version: the name is free, and its tree is made anew.
+        assert server.run("orphan", "print('anew')")["TrainingJobStatus"] == "Completed"
+
+
+def test_jobs_wait_for_a_slot_in_their_order(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path, "--slots", "1") as server:
+        names = ["job-1", "job-2", "job-3", "job-4"]
+        for name in names:
+            server.create(name, WAITER)
+        server.said("job-1", "on")
+        waiting = server.describe("job-2")
+        assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Starting")
+        assert "Waiting for one of 1 slots" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
+        assert server.health()["waiting"] == 3 and server.health()["running"] == 1
+
+        server.stop("job-2")
+        stopped = server.describe("job-2")
+        assert stopped["TrainingJobStatus"] == "Stopped" and "TrainingStartTime" not in stopped
+        assert not server.tree("job-2").exists() and server.log("job-2") == []
+
+        for name in ("job-1", "job-3", "job-4"):
+            server.said(name, "on")
+            (server.tree(name) / "go").touch()
+        starts = [server.ended(name)["TrainingStartTime"] for name in ("job-1", "job-3", "job-4")]
+        assert starts == sorted(starts)
+
+
+def test_health_counts_the_jobs_and_hides_no_object(dock: Any) -> None:
+    before = dock.health()
+    assert before["version"] and set(before["jobs"]) == {
+        "InProgress",
+        "Stopping",
+        "Completed",
+        "Failed",
+        "Stopped",
+    }
+    dock.run("counted")
+    assert dock.health()["jobs"]["Completed"] == before["jobs"]["Completed"] + 1
+    dock.client("s3").create_bucket(Bucket="drydock")
+    dock.client("s3").put_object(Bucket="drydock", Key="health", Body=b"an object")
+    assert dock.get("s3://drydock/health") == b"an object"
+
+
+def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
+    dock.create("before-reset", SLEEPER)
+    pids = [int(pid) for pid in dock.said("before-reset", "pids").split()[1:]]
+    urllib.request.urlopen(urllib.request.Request(f"{dock.url}/moto-api/reset", method="POST")).close()
+    dock.until("the job's end", lambda: not any(dock.alive(pid) for pid in pids))
+    dock.client("s3").create_bucket(Bucket="bucket")
+    assert dock.run("before-reset", "print('again')")["TrainingJobStatus"] == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)]
+)
+def test_no_web_page_may_send_a_job(dock: Any, origin: str | None, status: int) -> None:
+    headers = {} if origin is None else {"Origin": dock.url if origin == "own" else origin}
+    assert dock.raw("CreateTrainingJob", b"{}", **headers)[0] == status

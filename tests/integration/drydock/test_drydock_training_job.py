@@ -1,0 +1,327 @@
+"""The life of a training job, seen through boto3."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+FULL = """
+import json, os, pathlib, sys, time
+env = os.environ
+print("args", json.dumps(sys.argv[1:]))
+print("env", json.dumps(dict(env)))
+print("cwd", os.getcwd())
+print("data", json.dumps(sorted(str(p.relative_to(env["SM_CHANNEL_TRAIN"]))
+    for p in pathlib.Path(env["SM_CHANNEL_TRAIN"]).rglob("*") if p.is_file())))
+print("auc=0.5")
+go = pathlib.Path(env["SAGEMAKER_BASE_DIR"], "go")
+while not go.exists():
+    time.sleep(0.02)
+print("auc=0.75;")
+pathlib.Path(env["SM_MODEL_DIR"], "model.json").write_text("{}")
+pathlib.Path(env["SM_OUTPUT_DATA_DIR"], "report.txt").write_text("fine")
+"""
+
+
+def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
+    dock.put("full/train/a.csv", b"1")
+    dock.put("full/train/b/c.csv", b"2")
+    dock.put("full/train-not/d.csv", b"3")
+    algorithm = {
+        "TrainingImage": "image",
+        "TrainingInputMode": "File",
+        "MetricDefinitions": [{"Name": "auc", "Regex": "auc=([0-9.]+)"}, {"Name": "none", "Regex": "x=(.*)"}],
+    }
+    arn = dock.create(
+        "full",
+        FULL,
+        InputDataConfig=[dock.channel("train", "s3://bucket/full/train/")],
+        AlgorithmSpecification=algorithm,
+        HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
+        Environment={"OWN": "mine"},
+        Tags=[{"Key": "team", "Value": "leeway"}],
+    )
+    assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/full"
+
+    # The log is there while the job runs: it waits for the file that is only written now.
+    assert dock.said("full", "auc") == "auc=0.5"
+    running = dock.describe("full")
+    assert (running["TrainingJobStatus"], running["SecondaryStatus"]) == ("InProgress", "Training")
+    assert "TrainingEndTime" not in running and "ModelArtifacts" not in running
+    assert dock.health()["jobs"]["InProgress"] == 1
+    tree = dock.tree("full")
+    config = json.loads((tree / "input/config/hyperparameters.json").read_text())
+    assert config["depth"] == "3" and config["name"] == '"quoted"'
+    assert json.loads((tree / "input/config/resourceconfig.json").read_text())["hosts"] == ["algo-1"]
+    assert "train" in json.loads((tree / "input/config/inputdataconfig.json").read_text())
+    (tree / "go").touch()
+
+    done = dock.ended("full")
+    assert done["TrainingJobStatus"] == done["SecondaryStatus"] == "Completed"
+    phases = [line["Status"] for line in done["SecondaryStatusTransitions"]]
+    assert phases == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert_contiguous(done)
+    assert done["TrainingTimeInSeconds"] == done["BillableTimeInSeconds"] >= 1
+    assert done["FinalMetricDataList"][0]["MetricName"] == "auc"
+    assert done["FinalMetricDataList"][0]["Value"] == 0.75
+    assert len(done["FinalMetricDataList"]) == 1
+    assert done["HyperParameters"]["since"] == "2013-03-01" and done["Environment"] == {"OWN": "mine"}
+    assert done["EnableManagedSpotTraining"] is False
+    tags = dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
+    assert tags == [{"Key": "team", "Value": "leeway"}]
+
+    model = done["ModelArtifacts"]["S3ModelArtifacts"]
+    assert model == "s3://bucket/output/full/output/model.tar.gz"
+    assert dock.members(model) == {"model.json": b"{}"}
+    assert dock.members("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
+    assert json.loads(dock.said("full", "data")[5:]) == ["a.csv", "b/c.csv"]
+    assert_environment(dock, json.loads(dock.said("full", "env")[4:]))
+    assert dock.said("full", "cwd") == f"cwd {tree / 'code'}"
+
+
+def assert_contiguous(description: dict[str, Any]) -> None:
+    lines = description["SecondaryStatusTransitions"]
+    for earlier, later in zip(lines, lines[1:], strict=False):
+        assert earlier["StartTime"] <= earlier["EndTime"] == later["StartTime"]
+    assert lines[0]["StartTime"] == description["CreationTime"]
+    assert lines[1]["StartTime"] == description["TrainingStartTime"]
+    assert lines[-1]["EndTime"] == description["TrainingEndTime"] == description["LastModifiedTime"]
+    assert len({line["StatusMessage"] for line in lines}) == len(lines)
+
+
+def assert_environment(dock: Any, env: dict[str, str]) -> None:
+    tree = dock.tree("full")
+    assert env["SM_MODEL_DIR"] == str(tree / "model")
+    assert env["SM_HP_DEPTH"] == "3" and json.loads(env["SM_HPS"])["depth"] == 3
+    assert json.loads(env["SM_HOSTS"]) == ["algo-1"] and env["SM_CURRENT_HOST"] == "algo-1"
+    assert json.loads(env["SM_CHANNELS"]) == ["train"]
+    assert json.loads(env["SM_TRAINING_ENV"])["job_name"] == env["TRAINING_JOB_NAME"] == "full"
+    assert env["TRAINING_JOB_ARN"].endswith(":training-job/full")
+    assert env["AWS_ENDPOINT_URL"] == dock.url and env["OWN"] == "mine"
+    assert env["MLFLOW_TRACKING_URI"] == "http://mlflow.invalid"
+    assert "SERVER_SECRET" not in env
+
+
+def test_arguments_are_the_hyperparameters_in_order_of_their_names(dock: Any) -> None:
+    dock.run(
+        "arguments",
+        "import json, sys; print('args', json.dumps(sys.argv[1:]))",
+        HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
+    )
+    said = json.loads(dock.said("arguments", "args")[5:])
+    assert said == ["--depth", "3", "-e", "0.5", "--name", "quoted", "--since", "2013-03-01"]
+
+
+def test_equal_model_folders_give_equal_archives(dock: Any) -> None:
+    script = "import os, pathlib; pathlib.Path(os.environ['SM_MODEL_DIR'], 'm').write_text('{}')"
+    first = dock.run("equal-1", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
+    second = dock.run("equal-2", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
+    other = dock.run("equal-3", script.format(2))["ModelArtifacts"]["S3ModelArtifacts"]
+    assert dock.get(first) == dock.get(second) != dock.get(other)
+
+
+def test_a_failing_script_says_its_exit_code_and_its_log(dock: Any) -> None:
+    script = """
+import os, pathlib
+pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug.txt").write_text("look")
+pathlib.Path(os.environ["SM_MODEL_DIR"], "half.txt").write_text("a model of a failed job is none")
+raise KeyError("x" * 3000 + "the end")
+"""
+    failed = dock.run("crash", script)
+    assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
+    assert failed["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\n")
+    assert "the end" in failed["FailureReason"] and len(failed["FailureReason"]) <= 1024
+    assert "ModelArtifacts" not in failed
+    assert dock.keys("output/crash/") == ["output/crash/output/output.tar.gz"]
+
+
+def test_the_failure_file_counts_more_than_the_log(dock: Any) -> None:
+    script = """
+import os, pathlib, sys
+pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("no label column")
+sys.exit("something else")
+"""
+    reason = dock.run("failure-file", script)["FailureReason"]
+    assert "no label column" in reason and "something else" not in reason
+    # The negative control: an exit code of 0 is no failure, whatever the file says.
+    fine = dock.run("failure-file-but-0", script.replace('sys.exit("something else")', ""))
+    assert fine["TrainingJobStatus"] == "Completed" and "FailureReason" not in fine
+
+
+def test_death_by_a_signal_is_the_exit_code_that_a_container_gives(dock: Any) -> None:
+    reason = dock.run("killed", "import os; os.kill(os.getpid(), 9)")["FailureReason"]
+    assert "ExitCode 137" in reason
+
+
+def test_a_container_entrypoint_is_run_as_it_stands(dock: Any) -> None:
+    algorithm = {
+        "TrainingImage": "image",
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["/bin/sh", "-c"],
+        "ContainerArguments": ['echo "said $SM_CURRENT_HOST"'],
+    }
+    assert dock.run("entrypoint", AlgorithmSpecification=algorithm)["TrainingJobStatus"] == "Completed"
+    assert dock.said("entrypoint", "said") == "said algo-1"
+    algorithm["ContainerEntrypoint"] = ["/no/such/program"]
+    failed = dock.run("entrypoint-missing", AlgorithmSpecification=algorithm)
+    assert "cannot execute '/no/such/program'" in failed["FailureReason"]
+
+
+GROUP = """
+import os, signal, subprocess, sys, time
+{handler}
+child = subprocess.Popen([sys.executable, "-c", "import signal, time\\nsignal.signal(15, signal.SIG_IGN)\\n"
+    "print('ready', flush=True)\\ntime.sleep(600)"], stdout=subprocess.PIPE)
+child.stdout.readline()
+print("pids", os.getpid(), child.pid)
+while True:
+    time.sleep(0.05)
+"""
+CLEAN_END = """
+def end(*_):
+    open(os.environ["SM_MODEL_DIR"] + "/partial.txt", "w").write("saved")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+"""
+IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+@pytest.mark.parametrize(
+    ("name", "handler", "files"), [("stop-clean", CLEAN_END, 1), ("stop-deaf", IGNORES, 0)]
+)
+def test_a_stop_ends_the_whole_group(dock: Any, name: str, handler: str, files: int) -> None:
+    dock.create(name, GROUP.format(handler=handler))
+    pids = [int(pid) for pid in dock.said(name, "pids").split()[1:]]
+    assert all(dock.alive(pid) for pid in pids)
+    dock.stop(name)
+    assert dock.describe(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
+    stopped = dock.ended(name)
+    assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
+    phases = [line["Status"] for line in stopped["SecondaryStatusTransitions"]]
+    assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
+    assert not any(dock.alive(pid) for pid in pids)
+    assert len(dock.keys(f"output/{name}/output/model.tar.gz")) == files
+
+
+def test_what_a_script_leaves_behind_ends_with_it(dock: Any) -> None:
+    script = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("pids", child.pid)
+"""
+    assert dock.run("left-behind", script)["TrainingJobStatus"] == "Completed"
+    assert not dock.alive(int(dock.said("left-behind", "pids").split()[1]))
+
+
+def test_max_runtime_stops_the_job(dock: Any) -> None:
+    script = "import time\nprint('on')\ntime.sleep(600)"
+    stopped = dock.run("too-long", script, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    assert stopped["TrainingJobStatus"] == "Stopped"
+    assert stopped["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert "FailureReason" not in stopped
+
+
+def test_a_missing_channel_fails_before_the_training(dock: Any) -> None:
+    failed = dock.run("no-data", InputDataConfig=[dock.channel("train", "s3://bucket/nothing/here/")])
+    assert failed["FailureReason"].startswith(
+        "ClientError: Data download failed: channel train: No S3 objects"
+    )
+    assert [line["Status"] for line in failed["SecondaryStatusTransitions"]] == [
+        *("Starting", "Downloading", "Failed"),
+    ]
+    no_bucket = dock.run("no-data-bucket", InputDataConfig=[dock.channel("train", "s3://no-such-bucket/x")])
+    assert "NoSuchBucket" in no_bucket["FailureReason"]
+
+
+def test_a_missing_output_bucket_fails_before_the_training(dock: Any) -> None:
+    failed = dock.run("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
+    assert failed["TrainingJobStatus"] == "Failed" and "NoSuchBucket" in failed["FailureReason"]
+    assert "Training" not in [line["Status"] for line in failed["SecondaryStatusTransitions"]]
+
+
+def test_a_bundle_that_leaves_its_folder_is_refused(dock: Any) -> None:
+    uri = dock.put("evil.tar.gz", dock.tarball({"train.py": "", "../../../escaped.txt": "out"}))
+    failed = dock.run("evil", HyperParameters={"sagemaker_submit_directory": uri})
+    assert failed["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
+    assert "OutsideDestinationError" in failed["FailureReason"]
+    assert not list(dock.data.parent.rglob("escaped.txt"))
+
+
+@pytest.mark.parametrize("program", ["missing.py", "../../../../../../../../bin/true"])
+def test_a_program_outside_the_bundle_is_refused(dock: Any, program: str) -> None:
+    name = f"program-{len(program)}"
+    failed = dock.run(name, HyperParameters={"sagemaker_program": program})
+    assert "in sagemaker_submit_directory" in failed["FailureReason"]
+
+
+def test_checkpoints_go_to_s3_while_the_job_runs_and_come_back(dock: Any) -> None:
+    config = {"S3Uri": "s3://bucket/checkpoints/one"}
+    dock.put("checkpoints/one-other/x", b"not of this job")
+    script = """
+import os, pathlib, time
+folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
+print("found", sorted(p.name for p in folder.iterdir()))
+(folder / "1").write_text("one")
+(folder / "2").write_text("two")
+while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
+    time.sleep(0.02)
+(folder / "1").unlink()
+(folder / "3").write_text("three")
+"""
+    dock.create("checkpoint-1", script, CheckpointConfig=config)
+    dock.until(
+        "the first checkpoints in S3",
+        lambda: dock.keys("checkpoints/one/") == ["checkpoints/one/1", "checkpoints/one/2"],
+    )
+    (dock.tree("checkpoint-1") / "go").touch()
+    assert dock.ended("checkpoint-1")["TrainingJobStatus"] == "Completed"
+    assert dock.said("checkpoint-1", "found") == "found []"
+    assert dock.keys("checkpoints/one/") == ["checkpoints/one/2", "checkpoints/one/3"]
+
+    config["LocalPath"] = "/opt/ml/checkpoints"
+    dock.run("checkpoint-2", script.replace("while not", "while False and not"), CheckpointConfig=config)
+    assert dock.said("checkpoint-2", "found") == "found ['2', '3']"
+
+
+def test_a_name_is_taken_for_ever(dock: Any) -> None:
+    dock.run("taken")
+    with pytest.raises(ClientError, match="Training job names must be unique") as caught:
+        dock.create("taken")
+    assert caught.value.response["Error"]["Code"] == "ResourceInUse"
+    # The negative control: the same name in another region is another job.
+    request = dock.request("taken")
+    dock.client("sagemaker", "eu-west-1").create_training_job(**request)
+
+
+def test_an_ended_job_cannot_be_stopped(dock: Any) -> None:
+    dock.run("ended")
+    with pytest.raises(ClientError, match="the training job is in status Completed") as caught:
+        dock.stop("ended")
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+
+
+@pytest.mark.parametrize("operation", ["describe_training_job", "stop_training_job"])
+def test_an_unknown_job(dock: Any, operation: str) -> None:
+    with pytest.raises(ClientError, match="Requested resource not found") as caught:
+        getattr(dock.client("sagemaker"), operation)(TrainingJobName="unknown")
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def test_the_rest_of_moto_is_still_there(dock: Any) -> None:
+    assert dock.client("sts").get_caller_identity()["Account"] == "123456789012"
+    sagemaker = dock.client("sagemaker")
+    role = "arn:aws:iam::123456789012:role/drydock"
+    sagemaker.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "image"})
+    assert sagemaker.describe_model(ModelName="m")["ModelName"] == "m"
+
+
+def test_a_large_object_makes_the_way_unchanged(dock: Any) -> None:
+    data = bytes(range(256)) * 4096 * 12  # 12 MiB: beyond the threshold for multipart transfers
+    dock.put("large/blob", data)
+    script = (
+        "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
+    )
+    done = dock.run("large", script, InputDataConfig=[dock.channel("big", "s3://bucket/large")])
+    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}

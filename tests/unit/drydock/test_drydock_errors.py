@@ -1,0 +1,17 @@
+"""The error tree."""
+
+import pickle
+
+import pytest
+
+from drydock.errors import FAILURE_REASON_MAX_CHARS, CannotStart, JobFailed
+
+
+@pytest.mark.parametrize("error", [CannotStart("taken"), JobFailed("AlgorithmError: x")])
+def test_errors_survive_pickling(error: Exception) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error) and str(copy) == str(error)
+
+
+def test_a_reason_is_bounded() -> None:
+    assert len(JobFailed("x" * 5000).reason) == FAILURE_REASON_MAX_CHARS
