@@ -13,7 +13,7 @@ DOC = """
 plane. `validate` judges the day by `expectations/flights.json`: a critical failure leaves the day unpublished, its rows
 in `flights_raw` and the evidence under `.leeway/validation`.
 
-* **Backfill**: any range of 2013; days run side by side, and running one again changes nothing where the source did not.
+* **Backfill**: any range of 2013; days run side by side; one run again changes nothing unless its source changed.
 * **A day was refused**: mend the source, clear the run.
 """
 

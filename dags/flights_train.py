@@ -82,9 +82,7 @@ with DAG(
             "dag_run": "{{ dag.dag_id }}/{{ run_id }}",
         },
     )
-    gate = GateOperator(
-        task_id="gate", dataset="flights", workspace=WORKSPACE, model_name=MODEL, version=VERSION
-    )
+    gate = GateOperator(task_id="gate", dataset="flights", workspace=WORKSPACE, model_name=MODEL, version=VERSION)
     promote = PromoteOperator(
         task_id="promote",
         model_name=MODEL,

@@ -20,17 +20,11 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
-def main(  # noqa: PLR0913, PLR0917 - a command line has the options it has
-    host: Annotated[
-        str, typer.Option(help="Address to bind. drydock runs the code it is sent.")
-    ] = "127.0.0.1",
+def main(
+    host: Annotated[str, typer.Option(help="Address to bind. drydock runs the code it is sent.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 5005,
-    data: Annotated[Path, typer.Option(help="Folder of the jobs' trees; one server each.")] = Path(
-        ".leeway/drydock"
-    ),
-    port_file: Annotated[
-        Path | None, typer.Option(help="File to write the port to, once it answers.")
-    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder of the jobs' trees; one server each.")] = Path(".leeway/drydock"),
+    port_file: Annotated[Path | None, typer.Option(help="File to write the port to, once it answers.")] = None,
     slots: Annotated[int, typer.Option(min=1, help="Jobs that run at once.")] = machine_slots(),
     stop_grace: Annotated[float, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL.")] = 120.0,
     checkpoint_interval: Annotated[
@@ -68,7 +62,7 @@ def main(  # noqa: PLR0913, PLR0917 - a command line has the options it has
 
 def _url(host: str, port: int) -> str:
     # A client on this machine cannot connect to "every address".
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{reachable}:{port}"
 
 

@@ -47,7 +47,7 @@ class DrydockBackend(SageMakerModelBackend):
     @property
     def url_bases(self) -> list[str]:
         """The hosts that moto serves SageMaker under."""
-        return urls.url_bases
+        return list(urls.url_bases)
 
     @property
     def url_paths(self) -> dict[str, Any]:
@@ -93,9 +93,7 @@ class DrydockBackend(SageMakerModelBackend):
         """
         before = self.yard.stop(self.find(name))
         if before.ended:
-            raise AWSValidationException(
-                f"The request was rejected because the training job is in status {before}."
-            )
+            raise AWSValidationException(f"The request was rejected because the training job is in status {before}.")
 
 
 class DrydockResponse(SageMakerResponse):
@@ -151,7 +149,5 @@ def jobs_by_status() -> dict[str, int]:
     """Return how many jobs of all accounts and regions are in each TrainingJobStatus."""
     found: Counter[str] = Counter({str(status): 0 for status in Status})
     for _, _, backend in list(sagemaker_backends.iter_backends()):
-        found.update(
-            str(job.training_job_status) for job in list(cast(DrydockBackend, backend).jobs.values())
-        )
+        found.update(str(job.training_job_status) for job in list(cast(DrydockBackend, backend).jobs.values()))
     return dict(found)

@@ -48,7 +48,7 @@ def command(request: Mapping[str, Any], tree: JobTree) -> list[str]:
     return [interpreter, program, *user_arguments(request)]
 
 
-def environment(  # noqa: PLR0913 - keywords only
+def environment(
     request: Mapping[str, Any], tree: JobTree, *, arn: str, region: str, url: str, server: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the job's whole environment; what the request's Environment says wins.
@@ -76,9 +76,7 @@ def environment(  # noqa: PLR0913 - keywords only
 
 
 def _from_server(server: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value for name, value in server.items() if name in PASSED or name.startswith(PASSED_PREFIXES)
-    }
+    return {name: value for name, value in server.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
 
 
 def _aws(region: str, url: str, server: Mapping[str, str]) -> dict[str, str]:

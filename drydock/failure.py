@@ -9,9 +9,7 @@ from drydock.errors import FAILURE_REASON_MAX_CHARS, bounded
 COMMAND_MAX_CHARS = 200
 
 
-def algorithm_error(
-    exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]
-) -> str:
+def algorithm_error(exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]) -> str:
     """Return the reason, at most 1,024 characters: the exit code, the script's own word, the command.
 
     Args:

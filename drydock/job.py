@@ -152,9 +152,7 @@ class TrainingJob:
         """The job is Completed, or Stopped where a stop was asked for before its end."""
         with self._lock:
             stopped = self._status is Status.STOPPING
-            status, phase = (
-                (Status.STOPPED, Phase.STOPPED) if stopped else (Status.COMPLETED, Phase.COMPLETED)
-            )
+            status, phase = (Status.STOPPED, Phase.STOPPED) if stopped else (Status.COMPLETED, Phase.COMPLETED)
             self.end(status, phase)
 
     def describe(self) -> dict[str, Any]:

@@ -30,9 +30,7 @@ class ProcessGroup:
         JobFailed: The command cannot be executed.
     """
 
-    def __init__(
-        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, note: Path
-    ) -> None:
+    def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, note: Path) -> None:
         try:
             with log.open("ab") as output:
                 self._popen = subprocess.Popen(

@@ -39,10 +39,7 @@ def _spot(request: Mapping[str, Any]) -> None:
     wait, runtime = limits.get("MaxWaitTimeInSeconds"), limits.get("MaxRuntimeInSeconds")
     if not request.get("EnableManagedSpotTraining", False):
         if wait is not None:
-            _refuse(
-                "Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set "
-                "to true"
-            )
+            _refuse("Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true")
         return
     if wait is None or runtime is None:
         _refuse(
@@ -59,9 +56,7 @@ def _spot(request: Mapping[str, Any]) -> None:
 def _program(request: Mapping[str, Any]) -> None:
     algorithm, given = request.get("AlgorithmSpecification"), request.get("HyperParameters", {})
     if algorithm is None:
-        _refuse(
-            "Value null at 'algorithmSpecification' failed to satisfy constraint: Member must not be null"
-        )
+        _refuse("Value null at 'algorithmSpecification' failed to satisfy constraint: Member must not be null")
     if "TrainingImage" not in algorithm and "AlgorithmName" not in algorithm:
         _refuse("You must specify either an algorithm name or a training image.")
     if algorithm["TrainingInputMode"] == "Pipe":

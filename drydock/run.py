@@ -59,9 +59,7 @@ class Run:
             job.end(Status.FAILED, Phase.FAILED, error.reason)
         except Exception as error:  # a job without an end would keep its clients waiting for ever
             log.exception("job %s: internal error", job.training_job_name)
-            job.end(
-                Status.FAILED, Phase.FAILED, f"InternalServerError: {type(error).__name__}: {error}"[:1024]
-            )
+            job.end(Status.FAILED, Phase.FAILED, f"InternalServerError: {type(error).__name__}: {error}"[:1024])
         finally:
             self._tree.drop_input()
         log.info("job %s ended: %s", job.training_job_name, job.training_job_status)

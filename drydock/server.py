@@ -116,6 +116,4 @@ def serving(settings: Settings, listener: socket.socket) -> Iterator[Yard]:
 
 def _server(listener: socket.socket, application: Application) -> BaseWSGIServer:
     host, port = listener.getsockname()[:2]
-    return make_server(
-        host, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno()
-    )
+    return make_server(host, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno())

@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
 from pipelines import params
-from pipelines.contract import Report, Spec
+from pipelines.contract import Report
 from pipelines.errors import SpecError
 from pipelines.log import to_stderr
 from pipelines.outside import translated
@@ -175,5 +175,3 @@ def _take_the_group_along() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(parent):
         os.kill(os.getpid(), signal.SIGTERM)
-
-

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 
 if TYPE_CHECKING:
     import ibis

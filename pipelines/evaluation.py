@@ -18,8 +18,8 @@ from sklearn.metrics import (
 )
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
 BINS = 10
 CURVE_POINTS = 200

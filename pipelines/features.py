@@ -1,4 +1,4 @@
-"""Features as Parquet files that describe themselves: which columns are key, features and label is in their metadata."""
+"""Features as Parquet files that describe themselves: key, features and label are in their metadata."""
 
 from __future__ import annotations
 

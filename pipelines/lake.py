@@ -44,7 +44,7 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Commit:
-    """What a write did. `snapshot_id` is the table's snapshot that holds the partition; `changed` says whether it is new."""
+    """What a write did: the table's snapshot that holds the partition, and whether this write made it."""
 
     snapshot_id: int
     changed: bool
@@ -134,7 +134,7 @@ class Lake:
             if not older:
                 break
             snapshot = older
-        return snapshot.snapshot_id
+        return int(snapshot.snapshot_id)
 
     def _table(self, name: str) -> Table:
         try:
@@ -148,9 +148,9 @@ class Lake:
         if self.catalog.table_exists(identifier):
             return
         try:
-            with self.catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES) as making:
-                with making.update_spec() as spec:
-                    spec.add_identity(PARTITION)
+            making = self.catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
+            with making, making.update_spec() as spec:
+                spec.add_identity(PARTITION)
         except (TableAlreadyExistsError, CommitFailedException):
             return  # another process was first
 
@@ -180,7 +180,7 @@ def _rows_of(table: Table, day: dt.date) -> pa.Table:
 def _demand_only(day: dt.date, rows: pa.Table) -> None:
     others = pc.unique(rows[PARTITION]).to_pylist()
     if others != [day]:
-        raise DataError(f"partition {day} must hold rows of that day only, but holds {str(others[:5])}.")
+        raise DataError(f"partition {day} must hold rows of that day only, but holds {others[:5]!s}.")
 
 
 def _touches(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:
@@ -209,8 +209,9 @@ def _patiently() -> Iterable:  # type: ignore[type-arg]
 
 
 def _may_pass(error: BaseException) -> bool:
-    locked = isinstance(error, OperationalError) and isinstance(error.orig, sqlite3.OperationalError)
-    return isinstance(error, CommitFailedException) or (locked and "locked" in str(error.orig))  # type: ignore[union-attr]
+    if isinstance(error, OperationalError):
+        return isinstance(error.orig, sqlite3.OperationalError) and "locked" in str(error.orig)
+    return isinstance(error, CommitFailedException)
 
 
 def _give_up(error: BaseException | None) -> None:

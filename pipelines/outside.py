@@ -18,7 +18,9 @@ def translated(error: BaseException) -> LeewayError:
     if isinstance(error, LeewayError):
         return error
     if no_space(error):
-        return StorageError("there is no space left on the disk.", "Free some and run the same again: nothing is half-written.")
+        return StorageError(
+            "there is no space left on the disk.", "Free some and run it again; nothing is half-written."
+        )
     known = _unreachable(error) or _file(error)
     return known or LeewayError(
         f"{type(error).__name__} in {_place(error)}: {error}.", "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where."
@@ -34,7 +36,7 @@ def no_space(error: BaseException) -> bool:
 def _unreachable(error: BaseException) -> LeewayError | None:
     """Errors of clients whose server does not answer. Only libraries that are loaded can have raised."""
     kinds = {
-        "botocore.exceptions": ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError"),
+        "botocore.exceptions": ("HTTPClientError",),  # no connection, time-outs
         "requests.exceptions": ("ConnectionError", "Timeout"),
     }
     for module, names in kinds.items():
@@ -48,7 +50,8 @@ def _file(error: BaseException) -> LeewayError | None:
     if isinstance(error, ModuleNotFoundError):
         return SpecError(f"the package {error.name} is not installed here.", "Run `make setup`, then .venv/bin/python.")
     if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)):
-        return DataError(f"{error.filename or error}: {os.strerror(error.errno) if error.errno else 'cannot be opened'}.")
+        reason = os.strerror(error.errno) if error.errno else "cannot be opened"
+        return DataError(f"{error.filename or error}: {reason}.")
     return None
 
 

@@ -19,16 +19,16 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
-import mlflow  # noqa: E402
-import pandas as pd  # noqa: E402
-from mlflow import MlflowClient  # noqa: E402
-from mlflow.entities.model_registry import ModelVersion  # noqa: E402
-from mlflow.exceptions import MlflowException  # noqa: E402
+import mlflow
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
 
-from pipelines.dataset import Dataset  # noqa: E402
-from pipelines.errors import DataError, InvalidError, ServiceError  # noqa: E402
-from pipelines.settings import settings  # noqa: E402
-from pipelines.tracking import JOB_TAG, reachable  # noqa: E402
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.settings import settings
+from pipelines.tracking import JOB_TAG, reachable
 
 CHAMPION = "champion"
 CANDIDATE_TAG = "leeway.candidate"
@@ -87,7 +87,8 @@ class Registry:
             ServiceError: MLflow failed. A retry can help.
         """
         with outages():
-            same = self.client.search_model_versions(f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'")
+            is_it = f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'"
+            same = self.client.search_model_versions(is_it)
             if same:
                 return same[0]
             run_id = self._run_of(candidate)

@@ -52,7 +52,9 @@ def _name(dataset: str, folders: list[Path], hyperparameters: Mapping[str, objec
     return f"local-{dataset}-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:12]}"
 
 
-def _run(script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object]) -> None:
+def _run(
+    script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object]
+) -> None:
     folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
     (tree / "output" / "failure").unlink(missing_ok=True)
     for folder in folders.values():
@@ -68,7 +70,8 @@ def _run(script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyper
     }
     arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-u", str(script), *arguments]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True) as child:
         tail = deque((_show(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
         raise _failed(script.name, child.returncode, tree / "output" / "failure", tail)

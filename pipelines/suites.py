@@ -15,13 +15,13 @@ from typing import Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
-import great_expectations as gx  # noqa: E402
-import pandas as pd  # noqa: E402
-import pyarrow as pa  # noqa: E402
-from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: E402
+import great_expectations as gx
+import pandas as pd
+import pyarrow as pa
+from great_expectations.data_context.types.base import ProgressBarsConfig
 
-from pipelines.errors import DataError  # noqa: E402
-from pipelines.files import read_json  # noqa: E402
+from pipelines.errors import DataError
+from pipelines.files import read_json
 
 # It sets its own level to INFO when it is imported.
 logging.getLogger("great_expectations").setLevel(logging.WARNING)
@@ -70,7 +70,8 @@ def judge(suite: gx.ExpectationSuite, rows: pa.Table) -> Judgement:
 
 def _frame(rows: pa.Table) -> pd.DataFrame:
     """The rows for Great Expectations: integers stay integers where values are missing."""
-    return rows.to_pandas(types_mapper=_NULLABLE.get)
+    frame: pd.DataFrame = rows.to_pandas(types_mapper=_NULLABLE.get)
+    return frame
 
 
 def _failure(one: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 import platform
 import resource
@@ -30,6 +31,14 @@ def reachable(uri: str, timeout_s: float = 5.0) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError, ValueError):
         return False
+
+
+def quiet() -> None:
+    """MLflow does not warn at every request.
+
+    sagemaker-mlflow 0.5 gives MLflow request headers for SageMaker's own server, and fails on any other address.
+    """
+    logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
 
 
 class Tracker:
@@ -104,7 +113,8 @@ class _MlflowRun:
             for name, value in row.items()
             if name != "round"
         ]
-        self._try(lambda: [self._client.log_batch(self.run_id, metrics[n : n + 900]) for n in range(0, len(metrics), 900)])
+        parts = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow takes 1,000 at once
+        self._try(lambda: [self._client.log_batch(self.run_id, part) for part in parts])
 
     def finish(self, results: dict[str, float]) -> None:
         now = int(time.time() * 1000)
@@ -133,6 +143,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     except ImportError:
         sys.stderr.write("mlflow is not installed here: this run is recorded in files only.\n")
         return None
+    quiet()
     try:
         client = MlflowClient(uri)
         found = client.get_experiment_by_name(experiment)

@@ -35,9 +35,7 @@ class AirflowApi:
         again = Retry(total=5, connect=2, backoff_factor=0.3, status_forcelist=_PASSING, allowed_methods=None)
         again.raise_on_status = False
         self.session.mount("http://", HTTPAdapter(max_retries=again))
-        token = self._call("POST", "/auth/token", json={"username": user, "password": password})[
-            "access_token"
-        ]
+        token = self._call("POST", "/auth/token", json={"username": user, "password": password})["access_token"]
         self.session.headers["Authorization"] = f"Bearer {token}"
 
     def dag(self, dag_id: str) -> Json | None:
@@ -85,9 +83,7 @@ class AirflowApi:
 
     def clear(self, dag_id: str, run_id: str) -> None:
         """Lets all tasks of a run that has ended run again."""
-        self._v2(
-            "POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False, "only_failed": False}
-        )
+        self._v2("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False, "only_failed": False})
 
     def tasks(self, dag_id: str, run_id: str) -> list[Json]:
         """The task instances of a run."""
@@ -116,15 +112,11 @@ class AirflowApi:
         try:
             answer = self.session.request(method, f"{self.url}{path}", timeout=_TIMEOUT_S, **options)
         except requests.RequestException as error:
-            raise UnavailableError(
-                f"Airflow at {self.url} does not answer ({type(error).__name__})."
-            ) from None
+            raise UnavailableError(f"Airflow at {self.url} does not answer ({type(error).__name__}).") from None
         if answer.ok:
             found: Json = answer.json()
             return found
-        raise _refusal(answer)(
-            f"Airflow refused {method} {path} (HTTP {answer.status_code}): {answer.text[:300]}"
-        )
+        raise _refusal(answer)(f"Airflow refused {method} {path} (HTTP {answer.status_code}): {answer.text[:300]}")
 
 
 def _spoken(entry: str | Json) -> list[str]:

@@ -94,9 +94,7 @@ class Backfill:
         missing = [day for day in self.days if day.isoformat() not in found]
         if self._asked:
             named = ", ".join(day.isoformat() for day in missing[:5])
-            raise RequestError(
-                f"{self.dag_id} has no run for {named}: outside its dates, or not in its schedule."
-            )
+            raise RequestError(f"{self.dag_id} has no run for {named}: outside its dates, or not in its schedule.")
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing[0], missing[-1]))
         self._asked = self.api.backfill(self.dag_id, start, end, self.max_active_runs)
 

@@ -39,9 +39,7 @@ def up() -> None:
         layout.keep.touch()
         out = display.console()
         out.print(display.urls(layout, stack))
-        out.print(
-            "Started. `make down` stops it." if started else "It was running already. `make down` stops it."
-        )
+        out.print("Started. `make down` stops it." if started else "It was running already. `make down` stops it.")
 
 
 @app.command()

@@ -18,7 +18,7 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
 # drydock takes any credentials; these are no secret. Long and odd on purpose: Airflow masks the values of a
 # connection wherever they occur in a log.
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
-SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"
+SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
 _AMBIENT = ("AIRFLOW_", "MLFLOW_", "AWS_", "LEEWAY_STACK_")
 """Prefixes not taken over from the caller: another installation's profile or config would win over ours."""

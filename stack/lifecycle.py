@@ -59,9 +59,7 @@ def up(layout: Layout, wanted: Ports, watch: Watcher) -> tuple[Stack, bool]:
             wait_until_ready(layout, stack, watch)
             return stack, False
         processes.stop(layout.home)
-        stack = Stack(
-            id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=choose(wanted)
-        )
+        stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=choose(wanted))
         try:
             _launch(layout, stack)
             wait_until_ready(layout, stack, watch)
@@ -138,9 +136,7 @@ def _launch(layout: Layout, stack: Stack) -> None:
         pipe.write(plan.model_dump_json().encode())
     while (Stack.load(layout) or stack).keeper is None:
         if keeper.poll() is not None:
-            raise UnavailableError(
-                f"The stack's keeper ended; see {layout.log('keeper')}.", tail(layout.log("keeper"))
-            )
+            raise UnavailableError(f"The stack's keeper ended; see {layout.log('keeper')}.", tail(layout.log("keeper")))
         time.sleep(0.05)
 
 

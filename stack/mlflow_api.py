@@ -45,16 +45,12 @@ def rows(url: str, as_of: list[date]) -> list[Row]:
 
 def _versions(url: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
     """All versions with their tags, the newest last."""
-    found = _get(url, "model-versions/search", filter=f"name='{MODEL}'", max_results="1000").get(
-        "model_versions", []
-    )
+    found = _get(url, "model-versions/search", filter=f"name='{MODEL}'", max_results="1000").get("model_versions", [])
     found.sort(key=lambda one: int(one["version"]))
     return [(one, {tag["key"]: tag["value"] for tag in one.get("tags", [])}) for one in found]
 
 
-def _row(
-    url: str, as_of: date, version: dict[str, Any], tags: dict[str, str], aliases: set[tuple[str, str]]
-) -> Row:
+def _row(url: str, as_of: date, version: dict[str, Any], tags: dict[str, str], aliases: set[tuple[str, str]]) -> Row:
     if not version:
         return Row(as_of=as_of)
     number = str(version["version"])

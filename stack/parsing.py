@@ -15,9 +15,7 @@ PARSE_S = 120.0
 _POLL_S = 0.5
 
 
-def wait_until_parsed(
-    api: AirflowApi, dag_ids: Sequence[str], born: datetime, check: Callable[[], None]
-) -> None:
+def wait_until_parsed(api: AirflowApi, dag_ids: Sequence[str], born: datetime, check: Callable[[], None]) -> None:
     """Returns when the DAGs were read after `born`, without an error, and are not paused.
 
     Args:
@@ -37,9 +35,7 @@ def wait_until_parsed(
         if errors := api.import_errors(born):
             raise _import_error(errors[0])
         if time.monotonic() > ends:
-            raise RequestError(
-                f"No file in the dags folder has the DAG {waiting[0]} (waited {PARSE_S:.0f} s)."
-            )
+            raise RequestError(f"No file in the dags folder has the DAG {waiting[0]} (waited {PARSE_S:.0f} s).")
         waiting = [dag_id for dag_id in waiting if not _parsed(api.dag(dag_id), born)]
         time.sleep(_POLL_S if waiting else 0)
     for dag_id in dag_ids:

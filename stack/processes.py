@@ -54,9 +54,7 @@ def stop(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int
     while left := find(home, spare):
         now = time.monotonic()
         if now > grace_ends + KILL_S:
-            raise UnavailableError(
-                f"Processes {[one.pid for one in left]} do not end, though killed; try again."
-            )
+            raise UnavailableError(f"Processes {[one.pid for one in left]} do not end, though killed; try again.")
         for process in left:
             if now > grace_ends:
                 _signal(process, kill=True)

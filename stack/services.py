@@ -34,9 +34,7 @@ class Service(BaseModel):
 def services(layout: Layout, stack: Stack) -> list[Service]:
     """All services, in the order of their start. Apart from the server's main process, all bind nothing."""
     return [
-        Service(
-            name="drydock", argv=_python("drydock", *_at(stack.ports.drydock), "--data", str(layout.drydock))
-        ),
+        Service(name="drydock", argv=_python("drydock", *_at(stack.ports.drydock), "--data", str(layout.drydock))),
         Service(name="mlflow", argv=_mlflow(layout, stack)),
         Service(name="airflow-migrate", argv=_python("airflow", "db", "migrate"), once=True),
         # The log servers would listen on all interfaces; the logs are files that the API server reads itself.

@@ -74,7 +74,9 @@ class Model:
 
     def importance(self) -> dict[str, float]:
         """Feature name to its share of the total gain, largest first."""
-        gains = {name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()}
+        gains = {
+            name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()
+        }
         total = sum(gains.values()) or 1.0
         shares = {name: gains.get(name, 0.0) / total for name in self.schema.features}
         return dict(sorted(shares.items(), key=lambda item: -item[1]))

@@ -39,7 +39,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Hyperparameters and folders, as SageMaker's script mode gives them."""
     parser = argparse.ArgumentParser(description="Trains the flights model.")
     parser.add_argument("--num_round", type=int, default=400, help="most boosting rounds")
-    parser.add_argument("--early_stopping_rounds", type=int, default=30, help="rounds without a better validation log loss")
+    parser.add_argument(
+        "--early_stopping_rounds", type=int, default=30, help="rounds without a better validation log loss"
+    )
     parser.add_argument("--max_depth", type=int, default=6)
     parser.add_argument("--eta", type=float, default=0.05, help="learning rate")
     parser.add_argument("--min_child_weight", type=float, default=20.0)
@@ -112,6 +114,7 @@ class Training:
     def run(self) -> Model:
         """The model of the best round on validation."""
         found = self.checkpoints.last()
+        state: dict[str, Any]
         booster = found[0] if found else xgb.Booster(self._parameters(), [self.train, self.validation])
         booster.set_param(self._parameters())
         state = found[1] if found else {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
@@ -142,7 +145,7 @@ class Training:
         sys.stdout.flush()
 
     def _stale(self, state: dict[str, Any]) -> bool:
-        return state["round"] - state["best_round"] > self.args.early_stopping_rounds
+        return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _parameters(self) -> list[tuple[str, Any]]:
         given = [(name, getattr(self.args, name)) for name in PARAMETERS]

@@ -12,7 +12,7 @@ STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "promote"),
     *("backfill", "repro", "image"),
 )
-"""In the order of the data's way; then those that serve them: ingest and validate for many days, DVC's stages, images."""
+"""In the order of the data's way; then those that serve them: many days at once, DVC's stages, container images."""
 
 
 def spec_of(step: str) -> type[Spec]:

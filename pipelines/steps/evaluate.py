@@ -88,9 +88,16 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         evaluation.draw(making / "evaluation.png", tables, told, f"{spec.dataset}: {len(holdout)} rows of holdout")
         holdout[[*chosen.key, chosen.label]].assign(score=score).to_parquet(making / "predictions.parquet")
         digest = sha256(folder)
-    log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *(told[key] for key in ("rows", "auc", "pr_auc", "brier")))
+    log.info(
+        "holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f",
+        *(told[key] for key in ("rows", "auc", "pr_auc", "brier")),
+    )
     result = EvaluateResult(evaluation=spec.evaluation, metrics=told, model_digest=digest)
-    return _registered(spec, result, holdout, {"train": len(train), "holdout": len(holdout)}) if spec.register_as else result
+    return (
+        _registered(spec, result, holdout, {"train": len(train), "holdout": len(holdout)})
+        if spec.register_as
+        else result
+    )
 
 
 def _rows(features: Path, split: str) -> pd.DataFrame:

@@ -40,7 +40,7 @@ def run(spec: ImageSpec) -> ImageResult:
     from sagemaker.core import image_uris, instance_types_gpu_info
 
     if not spec.instance_type.startswith("ml."):
-        raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "They start with ml., as ml.m5.large.")
+        raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "Such as ml.m5.large.")
     try:
         uri = image_uris.retrieve(
             spec.framework,

@@ -19,7 +19,6 @@ from pipelines.steps.snapshot import SnapshotResult
 from pipelines.window import DAY, Days
 
 
-
 class PreprocessSpec(Spec):
     """What to build features from, and where to."""
 

@@ -57,7 +57,8 @@ def run(spec: PromoteSpec) -> PromoteResult:
         return PromoteResult(model_name=spec.model_name, version=spec.version, previous=previous, changed=False)
     _demand_newer(version, champion)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    registry.crown(spec.model_name, spec.version, {"leeway.promoted_at": now, "leeway.promoted_over": previous or "none"})
+    note = {"leeway.promoted_at": now, "leeway.promoted_over": previous or "none"}
+    registry.crown(spec.model_name, spec.version, note)
     log.info("%s: version %s is champion, after %s", spec.model_name, spec.version, previous or "none")
     return PromoteResult(model_name=spec.model_name, version=spec.version, previous=previous, changed=True)
 

@@ -13,7 +13,12 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     """
     if params.get("as_of"):
         return str(params["as_of"])
-    told = [event.extra["as_of"] for events in triggering_asset_events.values() for event in events if "as_of" in event.extra]
+    told = [
+        event.extra["as_of"]
+        for events in triggering_asset_events.values()
+        for event in events
+        if "as_of" in event.extra
+    ]
     if told:
         return str(max(told))
     if dag_run.logical_date is None:

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -38,13 +37,14 @@ class ChannelHook:
                 self.s3.load_file(str(path), key, self.bucket, replace=True)
         return f"s3://{self.bucket}/{self.prefix}/data/{digest}/"
 
-    def bundle(self, project: Path, entry_point: str, dependencies: Sequence[str]) -> str:
-        """The s3:// address of a sourcedir.tar.gz: the entry point at its root, the dependencies under their paths.
+    def bundle(self, project: Path, entry_point: str, listing: str) -> str:
+        """The s3:// address of a sourcedir.tar.gz: the entry point at its root, the listed files under their paths.
 
         Raises:
             AirflowFailException: a file is not there.
         """
-        members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in dependencies}
+        listed = (project / listing).read_text(encoding="utf-8").split() if (project / listing).is_file() else [listing]
+        members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in listed}
         missing = [str(path) for path in members.values() if not path.is_file()]
         if missing:
             raise AirflowFailException(f"the training's source is not there: {', '.join(missing)}.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
 from pipelines.contract import Report
 
 KILL_AFTER_S = 20
@@ -22,10 +23,10 @@ KILL_AFTER_S = 20
 class Logger(Protocol):
     """What an operator's `log` has."""
 
-    def info(self, message: str, *values: object) -> object:
+    def info(self, event: Any, *args: Any, **kw: Any) -> Any:
         """Tells a line."""
 
-    def warning(self, message: str, *values: object) -> object:
+    def warning(self, event: Any, *args: Any, **kw: Any) -> Any:
         """Tells a line that somebody should see."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.providers.standard.utils.skipmixin import SkipMixin
 from airflow.sdk.definitions.context import Context
+
 from leeway.operators.step import StepOperator
 
 

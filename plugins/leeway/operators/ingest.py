@@ -25,8 +25,6 @@ class IngestOperator(StepOperator):
     step = "ingest"
     fields = ("dataset", "partition", "folder")
 
-    def __init__(
-        self, *, dataset: str, partition: str = PARTITION, folder: str | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, dataset: str, partition: str = PARTITION, folder: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset, self.partition, self.folder = dataset, partition, folder

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -15,18 +13,20 @@ from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOp
 from airflow.providers.amazon.aws.triggers.sagemaker import SageMakerTrigger
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import HTTPClientError
+
+from leeway.hooks import training_job
 from leeway.hooks.channels import ChannelHook
 from leeway.hooks.step import StepHook
-from leeway.operators.step import StepOperator
+from leeway.hooks.training_job import Machine, TrainingJobs
 from pipelines import params
 from pipelines.errors import LeewayError
+from pipelines.git import commit_of
 
-LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-MAX_NAMES = 20
-"""Most jobs that one task may start over all its tries."""
 SCRIPT_ERROR = "AlgorithmError"
 """SageMaker's word for a script that crashed: the same again would crash again."""
+UPLOAD_S = 600
+"""Time that a job may take, after its longest run, to upload what it made."""
 
 
 class SpotTrainingOperator(SageMakerTrainingOperator):
@@ -102,25 +102,25 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         self.spot, self.max_run_s, self.max_wait_s = spot, max_run_s, max_wait_s
         self.environment, self.check_interval_s = environment, check_interval_s
         self.python, self.env = python, env
-        self._hook: StepHook | None = None
+        self._step: StepHook | None = None
 
     def execute(self, context: Context) -> Any:
         """Starts the job, or finds it, and waits for it in the triggerer."""
+        machine = self._machine()
         try:
-            self.config = self._config(context)
-            status = self._start()
+            request = self._request() | machine.request()
+            name, status = self._jobs().ensure(self._name(context), request)
         except HTTPClientError as error:
             raise AirflowException(f"SageMaker or S3 does not answer: {error}. Is the endpoint up?") from None
         if status == "Completed":
-            return self._collected(self.config["TrainingJobName"])
+            return self._collected(name)
         self.defer(
-            timeout=timedelta(seconds=2 * self._longest_s() + 600),
+            timeout=timedelta(seconds=machine.longest_s + 2 * UPLOAD_S),
             trigger=SageMakerTrigger(
-                job_name=self.config["TrainingJobName"],
+                job_name=name,
                 job_type="Training",
-                waiter_delay=self.check_interval_s,
-                # SageMaker ends the job after max_wait_s; uploading the model comes on top.
-                waiter_max_attempts=self._longest_s() // self.check_interval_s + 60,
+                waiter_delay=int(self.check_interval_s),
+                waiter_max_attempts=(machine.longest_s + UPLOAD_S) // int(self.check_interval_s) + 1,
                 aws_conn_id=self.aws_conn_id,
                 region_name=self.region_name,
                 verify=self.verify,
@@ -138,7 +138,8 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         """
         told = event or {}
         name = str(told.get("job_name", ""))
-        self._show_log(name)
+        for line in self._jobs().log_lines(name):
+            self.log.info("%s", line)
         if told.get("status") == "success":
             return self._collected(name)
         message = f"training job {name} {told.get('status')}: {told.get('message')}"
@@ -146,125 +147,79 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
 
     def on_kill(self) -> None:
         """Nothing of ours is left running here. The job itself goes on: the next try attaches to it."""
-        if self._hook:
-            self._hook.kill()
+        if self._step:
+            self._step.kill()
 
-    def _start(self) -> str:
-        """The job named in the config exists and does not need starting any more; returns its status."""
-        base = self.config["TrainingJobName"]
-        for number in range(1, MAX_NAMES + 1):
-            name = f"{base}-{number}"
-            self.config["TrainingJobName"] = name
-            there = self._describe(name)
-            if there is None:
-                self.log.info("starting training job %s", name)
-                self.conn.create_training_job(**self.config)
-                return "InProgress"
-            status = there["TrainingJobStatus"]
-            if status == "InProgress" or (status == "Completed" and self._same(there)):
-                self.log.info("training job %s is there already: %s", name, status)
-                return str(status)
-            self.log.info("training job %s is there, %s, and is followed by another one", name, status)
-        raise AirflowFailException(f"{MAX_NAMES} training jobs {base}-N ended without success; look at their logs.")
+    def _jobs(self) -> TrainingJobs:
+        return TrainingJobs(self.hook, self.log)
 
-    @property
-    def conn(self) -> Any:
-        """The boto3 client of SageMaker."""
-        return self.hook.conn
+    def _machine(self) -> Machine:
+        return Machine(
+            instance_type=self.instance_type,
+            instance_count=int(self.instance_count),
+            volume_size_gb=int(self.volume_size_gb),
+            spot=self.spot,
+            max_run_s=int(self.max_run_s),
+            max_wait_s=int(self.max_wait_s),
+        )
 
-    def _describe(self, name: str) -> dict[str, Any] | None:
-        try:
-            return dict(self.conn.describe_training_job(TrainingJobName=name))
-        except ClientError as error:
-            if "not found" in str(error):
-                return None
-            raise
+    def _name(self, context: Context) -> str:
+        instance = context["ti"]
+        return training_job.base_name(self.dag_id, instance.run_id, self.task_id, instance.map_index or 0)
 
-    def _same(self, there: Mapping[str, Any]) -> bool:
-        """Whether a job had the inputs that this one would have."""
-        return all(there.get(key) == self.config[key] for key in ("HyperParameters", "InputDataConfig"))
-
-    def _config(self, context: Context) -> dict[str, Any]:
-        """The request to CreateTrainingJob, with the name still lacking its number."""
+    def _request(self) -> dict[str, Any]:
+        """The request to CreateTrainingJob, without name and machine; channels and code are uploaded."""
         bucket = self.bucket or self._required("LEEWAY_BUCKET", "bucket")
-        project = Path(os.environ.get("LEEWAY_PROJECT", "."))
-        s3 = ChannelHook(S3Hook(aws_conn_id=self.aws_conn_id, region_name=self.region_name), bucket, self.prefix)
-        dependencies = (project / self.bundle).read_text(encoding="utf-8").split()
-        code = s3.bundle(project, self.entry_point, dependencies)
-        channels = {name: s3.channel(place) for name, place in sorted(self.channels.items())}
-        given = {**self._from_params(project), **(self.hyperparameters or {})}
-        hyperparameters = {
-            **{name: str(value) for name, value in sorted(given.items())},
-            "sagemaker_program": Path(self.entry_point).name,
-            "sagemaker_submit_directory": code,
-        }
-        name = self._name(context)
-        inputs = hashlib.sha256(repr((sorted(hyperparameters.items()), sorted(channels.items()))).encode()).hexdigest()
         root = f"s3://{bucket}/{self.prefix}"
-        stopping = {"MaxRuntimeInSeconds": self.max_run_s}
-        return {
-            "TrainingJobName": name,
+        asked = self._inputs(bucket)
+        return asked | {
             "AlgorithmSpecification": {"TrainingImage": self._image(), "TrainingInputMode": "File"},
             "RoleArn": self.role_arn or self._required("LEEWAY_ROLE_ARN", "role_arn"),
-            "HyperParameters": hyperparameters,
-            "InputDataConfig": [_channel(channel, uri) for channel, uri in channels.items()],
             "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
-            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{name}/{inputs[:12]}"},
-            "ResourceConfig": {
-                "InstanceType": self.instance_type,
-                "InstanceCount": self.instance_count,
-                "VolumeSizeInGB": self.volume_size_gb,
-            },
-            "EnableManagedSpotTraining": self.spot,
-            "StoppingCondition": stopping | ({"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}),
-            "Environment": {**_from_here(), **(self.environment or {})},
+            # Of the inputs, not of the job: whatever trains from them goes on where another attempt was interrupted.
+            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{training_job.digest(asked)}"},
+            "Environment": self._variables(),
             "Tags": [{"Key": "leeway:dag", "Value": self.dag_id}, {"Key": "leeway:task", "Value": self.task_id}],
         }
 
-    def _name(self, context: Context) -> str:
-        """At most 60 of the 63 characters that SageMaker takes: the number comes on top."""
-        instance = context["ti"]
-        told = hashlib.sha256("\0".join([self.dag_id, instance.run_id, self.task_id, str(instance.map_index)]).encode())
-        slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{self.dag_id}-{self.task_id}").strip("-")
-        return f"{slug[:43]}-{told.hexdigest()[:16]}"
-
-    def _from_params(self, project: Path) -> dict[str, Any]:
+    def _inputs(self, bucket: str) -> dict[str, Any]:
+        s3 = ChannelHook(S3Hook(aws_conn_id=self.aws_conn_id, region_name=self.region_name), bucket, self.prefix)
         try:
-            return dict(params.section(project, "train").get("hyperparameters", {}))
+            given = params.section(self._project(), "train").get("hyperparameters", {})
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
+        code = s3.bundle(self._project(), self.entry_point, self.bundle)
+        channels = {name: s3.channel(place) for name, place in self.channels.items()}
+        own = {**given, **(self.hyperparameters or {})}
+        return training_job.inputs(own, code, Path(self.entry_point).name, channels)
+
+    def _variables(self) -> dict[str, str]:
+        """What the script is told of this place: where MLflow is, and which code this is."""
+        tracking = os.environ.get("MLFLOW_TRACKING_URI", "")
+        told = {"LEEWAY_GIT_COMMIT": commit_of(self._project())}
+        return told | ({"MLFLOW_TRACKING_URI": tracking} if tracking else {}) | dict(self.environment or {})
 
     def _image(self) -> str:
         if self.image_uri:
             return self.image_uri
-        self._hook = StepHook(self.log, self.python, self.env)
+        self._step = StepHook(self.log, self.python, self.env)
         asked = {"framework": self.framework, "framework_version": self.framework_version}
         place = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self.instance_type}
-        return str(self._hook.run("image", {**asked, **place})["image_uri"])
+        return str(self._step.run("image", {**asked, **place})["image_uri"])
+
+    def _project(self) -> Path:
+        return Path(os.environ.get("LEEWAY_PROJECT", "."))
 
     def _required(self, variable: str, field: str) -> str:
         value = os.environ.get(variable, "")
         if not value:
-            raise AirflowFailException(f"give {field}= to {self.task_id}, or set {variable}.")
+            raise AirflowFailException(f"give {field}= to the task {self.task_id}, or set {variable}.")
         return value
 
-    def _longest_s(self) -> int:
-        return self.max_wait_s if self.spot else self.max_run_s
-
-    def _show_log(self, name: str) -> None:
-        """The job's log lines are in the task's log."""
-        try:
-            for stream in self.hook.logs_hook.conn.describe_log_streams(
-                logGroupName=LOG_GROUP,
-                logStreamNamePrefix=f"{name}/",
-            )["logStreams"]:
-                for event in self.hook.logs_hook.get_log_events(LOG_GROUP, stream["logStreamName"]):
-                    self.log.info("%s", event["message"])
-        except ClientError as error:
-            self.log.warning("the job's log cannot be read: %s", error)
-
     def _collected(self, name: str) -> dict[str, Any]:
-        job = self.conn.describe_training_job(TrainingJobName=name)
+        job = self._jobs().describe(name)
+        if job is None:
+            raise AirflowException(f"training job {name} is gone: the endpoint lost it.")
         model = job["ModelArtifacts"]["S3ModelArtifacts"]
         return {
             "training_job": name,
@@ -276,17 +231,3 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
             "billable_s": job.get("BillableTimeInSeconds", 0),
             "instance_type": self.instance_type,
         }
-
-
-def _channel(name: str, uri: str) -> dict[str, Any]:
-    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
-    return {"ChannelName": name, "DataSource": {"S3DataSource": source}, "InputMode": "File"}
-
-
-def _from_here() -> dict[str, str]:
-    """What the script is told of this place: where MLflow is, and which code this is."""
-    from pipelines.git import commit_of
-
-    told = {"LEEWAY_GIT_COMMIT": commit_of(Path(os.environ.get("LEEWAY_PROJECT", ".")))}
-    tracking = os.environ.get("MLFLOW_TRACKING_URI")
-    return told | ({"MLFLOW_TRACKING_URI": tracking} if tracking else {})

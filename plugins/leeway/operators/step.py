@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
+
 from leeway.hooks.step import StepHook
 
 

@@ -26,8 +26,6 @@ class ValidateOperator(StepOperator):
     step = "validate"
     fields = ("dataset", "partition", "suite")
 
-    def __init__(
-        self, *, dataset: str, partition: str = PARTITION, suite: str | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, dataset: str, partition: str = PARTITION, suite: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset, self.partition, self.suite = dataset, partition, suite

@@ -49,9 +49,7 @@ class Drydock:
 
     def client(self, service: str, region: str = "us-east-1") -> Any:
         if (service, region) not in self.clients:
-            session = boto3.session.Session(
-                aws_access_key_id="test", aws_secret_access_key="test", region_name=region
-            )
+            session = boto3.session.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=region)
             config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, proxies={})
             self.clients[service, region] = session.client(service, endpoint_url=self.url, config=config)
         return self.clients[service, region]
@@ -73,9 +71,7 @@ class Drydock:
 
     def request(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
         given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": self.source(name, script)}
-        return training_request(
-            name, **{**more, "HyperParameters": {**given, **more.get("HyperParameters", {})}}
-        )
+        return training_request(name, **{**more, "HyperParameters": {**given, **more.get("HyperParameters", {})}})
 
     def create(self, name: str, script: str = "", **more: Any) -> str:
         answer = self.client("sagemaker").create_training_job(**self.request(name, script, **more))
@@ -121,9 +117,7 @@ class Drydock:
     def log(self, name: str) -> list[str]:
         logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
         with contextlib.suppress(ClientError):
-            found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")[
-                "logStreams"
-            ]
+            found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
             if found:
                 stream = found[0]["logStreamName"]
                 answer = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)
@@ -133,9 +127,7 @@ class Drydock:
     def said(self, name: str, start: str) -> str:
         """Return the first line of the job's log that begins with start, once it is there."""
         return str(
-            until(
-                f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)]
-            )[0]
+            until(f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)])[0]
         )
 
     def tree(self, name: str) -> Path:

@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("airflow.providers.amazon") is None
-    if importlib.util.find_spec("airflow")
-    else True,
+    importlib.util.find_spec("airflow.providers.amazon") is None if importlib.util.find_spec("airflow") else True,
     reason="the amazon provider is not installed",
 )
 

@@ -75,7 +75,7 @@ def test_a_malformed_request_is_refused(dock: Any, change: dict[str, Any], said:
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[]", b'"text"', b"\xff"])
 def test_a_body_that_is_no_object_is_refused(dock: Any, body: bytes) -> None:
-    status, code, message = dock.raw("CreateTrainingJob", body)
+    status, code, _ = dock.raw("CreateTrainingJob", body)
     assert (status, code) == (400, "ValidationException")
 
 
@@ -120,7 +120,7 @@ def test_pages_show_every_job_once(dock: Any, four: list[str], options: dict[str
     )
     found = [[item["TrainingJobName"] for item in page["TrainingJobSummaries"]] for page in pages]
     assert [len(page) for page in found] == [2, 2]
-    assert sorted(sum(found, [])) == sorted(four)
+    assert sorted(name for page in found for name in page) == sorted(four)
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,7 @@ def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
     assert dock.run("before-reset", "print('again')")["TrainingJobStatus"] == "Completed"
 
 
-@pytest.mark.parametrize(
-    ("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)]
-)
+@pytest.mark.parametrize(("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)])
 def test_no_web_page_may_send_a_job(dock: Any, origin: str | None, status: int) -> None:
     headers = {} if origin is None else {"Origin": dock.url if origin == "own" else origin}
     assert dock.raw("CreateTrainingJob", b"{}", **headers)[0] == status

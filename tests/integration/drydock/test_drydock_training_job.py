@@ -1,5 +1,6 @@
 """The life of a training job, seen through boto3."""
 
+import itertools
 import json
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
 
 def assert_contiguous(description: dict[str, Any]) -> None:
     lines = description["SecondaryStatusTransitions"]
-    for earlier, later in zip(lines, lines[1:], strict=False):
+    for earlier, later in itertools.pairwise(lines):
         assert earlier["StartTime"] <= earlier["EndTime"] == later["StartTime"]
     assert lines[0]["StartTime"] == description["CreationTime"]
     assert lines[1]["StartTime"] == description["TrainingStartTime"]
@@ -187,9 +188,7 @@ signal.signal(signal.SIGTERM, end)
 IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
-@pytest.mark.parametrize(
-    ("name", "handler", "files"), [("stop-clean", CLEAN_END, 1), ("stop-deaf", IGNORES, 0)]
-)
+@pytest.mark.parametrize(("name", "handler", "files"), [("stop-clean", CLEAN_END, 1), ("stop-deaf", IGNORES, 0)])
 def test_a_stop_ends_the_whole_group(dock: Any, name: str, handler: str, files: int) -> None:
     dock.create(name, GROUP.format(handler=handler))
     pids = [int(pid) for pid in dock.said(name, "pids").split()[1:]]
@@ -224,9 +223,7 @@ def test_max_runtime_stops_the_job(dock: Any) -> None:
 
 def test_a_missing_channel_fails_before_the_training(dock: Any) -> None:
     failed = dock.run("no-data", InputDataConfig=[dock.channel("train", "s3://bucket/nothing/here/")])
-    assert failed["FailureReason"].startswith(
-        "ClientError: Data download failed: channel train: No S3 objects"
-    )
+    assert failed["FailureReason"].startswith("ClientError: Data download failed: channel train: No S3 objects")
     assert [line["Status"] for line in failed["SecondaryStatusTransitions"]] == [
         *("Starting", "Downloading", "Failed"),
     ]
@@ -320,8 +317,6 @@ def test_the_rest_of_moto_is_still_there(dock: Any) -> None:
 def test_a_large_object_makes_the_way_unchanged(dock: Any) -> None:
     data = bytes(range(256)) * 4096 * 12  # 12 MiB: beyond the threshold for multipart transfers
     dock.put("large/blob", data)
-    script = (
-        "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
-    )
+    script = "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
     done = dock.run("large", script, InputDataConfig=[dock.channel("big", "s3://bucket/large")])
     assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}

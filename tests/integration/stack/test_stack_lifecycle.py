@@ -70,7 +70,7 @@ def test_down_stops_a_start_that_is_under_way(project, foreign, wait_for):
 
 def test_of_two_ups_at_once_one_starts_and_one_says_so(project, wait_for):
     first = project.start("up")
-    wait_for(lambda: (project.home / "stack.json").exists())
+    wait_for((project.home / "stack.json").exists)
     second = project.run("up")
     assert second.returncode == 75
     assert "error: The stack is being changed by `stack up`" in second.stderr
@@ -95,9 +95,7 @@ def test_all_services_are_in_one_session_and_bind_loopback_only(project):
     addresses = set()
     for process in project.marked():
         assert psutil.Process(keeper) in [process, *process.parents()]
-        addresses |= {
-            one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN
-        }
+        addresses |= {one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN}
     assert addresses == {"127.0.0.1"}
 
 

@@ -18,14 +18,8 @@ def clone(tmp_path: Path) -> Path:
 
 
 def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("LEEWAY_", "MAKE", "MFLAGS"))
-    }
-    return subprocess.run(
-        ["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False
-    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "MAKE", "MFLAGS"))}
+    return subprocess.run(["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False)
 
 
 def put_uv(clone: Path, script: str) -> None:
@@ -100,9 +94,7 @@ def test_clean_keeps_the_environment_and_the_sources(clone):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text("")
     assert make(clone, "clean").returncode == 0
-    left = {str(path.relative_to(clone)) for path in clone.rglob("kept")} | {
-        p.name for p in (clone / "data").iterdir()
-    }
+    left = {str(path.relative_to(clone)) for path in clone.rglob("kept")} | {p.name for p in (clone / "data").iterdir()}
     assert left == {".leeway/uv/kept", ".venv/kept", "README"}
     assert [path.name for path in (clone / ".leeway").iterdir()] == ["uv"]
 

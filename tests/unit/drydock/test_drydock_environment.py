@@ -57,9 +57,7 @@ def test_an_entrypoint_goes_before_the_script(make_request: Make, tmp_path: Path
 
 
 def built(request: dict[str, Any], **server: str) -> dict[str, str]:
-    return environment(
-        request, JobTree(Path("/tree")), arn="arn:x", region="eu-west-1", url="http://u", server=server
-    )
+    return environment(request, JobTree(Path("/tree")), arn="arn:x", region="eu-west-1", url="http://u", server=server)
 
 
 def test_the_servers_environment_stays_with_the_server(make_request: Make) -> None:

@@ -30,9 +30,7 @@ def test_uris() -> None:
 
 
 @pytest.mark.parametrize("key", ["in/../../escaped", "in//etc/escaped", "in/."])
-def test_a_key_outside_its_folder_is_refused(
-    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_outside_its_folder_is_refused(tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ObjectStore("http://127.0.0.1:1", "123456789012", "us-east-1")
     monkeypatch.setattr(store, "keys", lambda uri: [key])
     with pytest.raises(ValueError, match="outside its folder"):

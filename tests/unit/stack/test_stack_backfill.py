@@ -132,9 +132,7 @@ def test_new_failure_names_task_and_carries_its_log():
     api.found[1]["state"] = "failed"
     wanted = Backfill(api, "flights_ingest", DAYS, 4, BORN)  # type: ignore[arg-type]
     wanted._revive = lambda found: None  # type: ignore[method-assign]
-    with pytest.raises(
-        TaskFailedError, match=r"Task ingest of flights_ingest failed for 2013-01-02"
-    ) as raised:
+    with pytest.raises(TaskFailedError, match=r"Task ingest of flights_ingest failed for 2013-01-02") as raised:
         wanted.complete(lambda *_: None)
     assert raised.value.exit_code == 2
     assert raised.value.details == "first line\nthe step ended: exit code 2"

@@ -93,9 +93,7 @@ def test_request_that_makes_no_sense_is_refused(arguments, told):
 
 
 def test_moments_are_put_in_order():
-    request = Request.checked(
-        date(2013, 1, 1), date(2013, 1, 3), [date(2013, 4, 1), date(2013, 3, 1)] * 2, False
-    )
+    request = Request.checked(date(2013, 1, 1), date(2013, 1, 3), [date(2013, 4, 1), date(2013, 3, 1)] * 2, False)
     assert request.as_of == [date(2013, 3, 1), date(2013, 4, 1)]
     assert len(request.days) == 3
 

@@ -41,13 +41,11 @@ def flights_train():
         with (PROJECT / "trained").open("a") as file:
             file.write(f"{dag_run.logical_date:%Y-%m-%d}\n")
         if (PROJECT / "train.broken").exists():
-            print("the yard is closed")
+            print("the yard is closed")  # noqa: T201
             raise RuntimeError("step train ended with exit code 75")
         if (PROJECT / "train.slow").exists():
             # A step leaves the task's process group, as pipelines' steps do.
-            subprocess.run(
-                [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True, check=True
-            )
+            subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True, check=True)
 
     train()
 
