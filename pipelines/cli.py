@@ -115,7 +115,7 @@ def _from_file(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         loaded = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date such as 2013-02-30
         raise SpecError(f"--spec {file}: {error}.") from None
     if not isinstance(loaded, dict):
         raise SpecError(f"--spec {file}: a mapping of fields is wanted.")

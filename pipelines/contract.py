@@ -23,7 +23,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
-RESERVED = frozenset({"spec", "out", "schema"})
+RESERVED = frozenset({"spec", "out", "schema", "help"})
 """Options of every step's command line, so no field may have their names."""
 
 

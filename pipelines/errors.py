@@ -21,6 +21,8 @@ from typing import ClassVar
 
 MAX_CHARS = 1_500
 """Longest text of an error: it goes to logs, XCom and a person's screen, whatever the data held."""
+MAX_HINT_CHARS = 400
+"""How much of it the hint may take."""
 
 
 class LeewayError(Exception):
@@ -29,8 +31,8 @@ class LeewayError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message = _one_line(message)
-        self.hint = _one_line(hint)
+        self.message = _one_line(message, MAX_CHARS - MAX_HINT_CHARS - 1)
+        self.hint = _one_line(hint, MAX_HINT_CHARS)
         super().__init__(self.message, self.hint)
 
     def __str__(self) -> str:
@@ -82,10 +84,11 @@ class StorageError(TryAgainError):
     """No space, or the disk refuses."""
 
 
-def _one_line(text: str) -> str:
-    """The text on one line, cut in its middle where it is longer than `MAX_CHARS`."""
-    line = " ".join(str(text).split())
-    if len(line) <= MAX_CHARS:
+def _one_line(text: str, limit: int) -> str:
+    """The printable text on one line, cut in its middle where it is longer than `limit`."""
+    # What data holds must not steer a terminal.
+    line = " ".join("".join(one if one.isprintable() else " " for one in str(text)).split())
+    if len(line) <= limit:
         return line
-    half = (MAX_CHARS - 5) // 2
+    half = (limit - 5) // 2
     return f"{line[:half]} ... {line[-half:]}"

@@ -98,13 +98,13 @@ def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:
 
 def draw(path: Path, tables: Mapping[str, Table], told: Mapping[str, float], title: str) -> None:
     """`path` is a PNG of the precision-recall curve, the calibration and the importances."""
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     _draw_precision_recall(axes[0], tables["pr_curve"], told)
     _draw_calibration(axes[1], tables["calibration"], told)
     _draw_importance(axes[2], tables["importance"])
     figure.suptitle(title, fontsize=11)
     # No date or version inside: equal curves give equal bytes.
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    figure.savefig(path, dpi=96, metadata={"Software": None})
     plt.close(figure)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.errors import DataError
+
 Metrics = Mapping[str, float]
+WANTED = ("rows", "auc", "ece", "log_loss", "baseline_log_loss")
+"""Metrics that the checks read."""
+AT_LEAST, AT_MOST = "at least", "at most"
 
 
 class Policy(BaseModel):
@@ -34,10 +40,10 @@ class Check(BaseModel):
 
     check: str
     """Its name."""
-    value: float
-    """What was measured."""
-    bound: float
-    """What was demanded."""
+    value: float | None
+    """What was measured; null where it is not a number."""
+    bound: float | None
+    """What was demanded; null where it is not a number."""
     passed: bool
     """Whether the value keeps the bound."""
     reason: str
@@ -51,16 +57,22 @@ def judge(told: Metrics, champion: Metrics | None, policy: Policy) -> list[Check
         told: the candidate's holdout metrics; see `pipelines.evaluation.metrics`.
         champion: the champion's on the same rows; None where there is no champion.
         policy: the bounds.
+
+    Raises:
+        DataError: a metric is missing.
     """
+    missing = [name for name in WANTED if name not in told]
+    if missing:
+        raise DataError(f"the evaluation lacks {', '.join(missing)}.", "Run the step `evaluate` again.")
     checks = [
-        _least("rows of holdout", told["rows"], policy.min_rows),
-        _least("AUC", told["auc"], policy.min_auc),
-        _most("AUC, leakage", told["auc"], policy.max_auc),
-        _most("calibration error", told["ece"], policy.max_ece),
-        _most("log loss against the base rate's", told["log_loss"], told["baseline_log_loss"]),
+        _check("rows of holdout", told["rows"], AT_LEAST, policy.min_rows),
+        _check("AUC", told["auc"], AT_LEAST, policy.min_auc),
+        _check("AUC, leakage", told["auc"], AT_MOST, policy.max_auc),
+        _check("calibration error", told["ece"], AT_MOST, policy.max_ece),
+        _check("log loss against the base rate's", told["log_loss"], AT_MOST, told["baseline_log_loss"]),
     ]
     if champion:
-        checks.append(_least("AUC against the champion's", told["auc"], champion["auc"] - policy.max_auc_loss))
+        checks.append(_check("AUC against the champion's", told["auc"], AT_LEAST, champion["auc"] - policy.max_auc_loss))
     return checks
 
 
@@ -75,16 +87,16 @@ def words(checks: list[Check]) -> str:
     return "; ".join(failed) if failed else f"all {len(checks)} checks passed"
 
 
-def _least(name: str, value: float, bound: float) -> Check:
-    return _check(name, value, bound, "at least", lambda: value >= bound)
-
-
-def _most(name: str, value: float, bound: float) -> Check:
-    return _check(name, value, bound, "at most", lambda: value <= bound)
-
-
-def _check(name: str, value: float, bound: float, wanted: str, holds: Callable[[], bool]) -> Check:
-    # A value that is not a number keeps no bound: both comparisons are false.
-    good = holds()
+def _check(name: str, measured: float | None, wanted: str, demanded: float | None) -> Check:
+    value, bound = _number(measured), _number(demanded)
+    if value is None or bound is None:
+        what = name if value is None else f"the bound of {name}"
+        return Check(check=name, value=value, bound=bound, passed=False, reason=f"{what} is not a number")
+    good = value >= bound if wanted == AT_LEAST else value <= bound
     reason = f"{name} is {value:.6g}, {'and' if good else 'but'} {wanted} {bound:.6g} is demanded"
     return Check(check=name, value=value, bound=bound, passed=good, reason=reason)
+
+
+def _number(value: float | None) -> float | None:
+    """None for NaN and the infinities: JSON does not have them, and they keep no bound."""
+    return value if value is not None and math.isfinite(value) else None

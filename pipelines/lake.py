@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError, ValidationException
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.utils.config import Config
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from pipelines.errors import ConflictError, DataError
@@ -210,8 +210,12 @@ def _patiently() -> Iterable:  # type: ignore[type-arg]
 
 def _may_pass(error: BaseException) -> bool:
     if isinstance(error, OperationalError):
-        return isinstance(error.orig, sqlite3.OperationalError) and "locked" in str(error.orig)
-    return isinstance(error, CommitFailedException)
+        # "exists": another process is making the catalog's tables at this moment.
+        told = str(error.orig)
+        return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in told or "already exists" in told)
+    # IntegrityError: another made the namespace or the table first. ValidationException: another committed the same
+    # partition first; on the next attempt it is read again, and written over.
+    return isinstance(error, (CommitFailedException, IntegrityError, ValidationException))
 
 
 def _give_up(error: BaseException | None) -> None:

@@ -50,6 +50,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise SpecError(f"{path.name}{where}: {problem}.", "Mend the YAML there.") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{path.name}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
+    except ValueError as error:  # PyYAML 6 makes dates itself, and lets their errors through: 2013-02-30
+        raise SpecError(f"{path.name}: a value is not valid ({error}).", "Mend the value.") from None
     if not isinstance(loaded, dict):
         raise SpecError(f"{path.name}: a mapping of step to its parameters is wanted, got {type(loaded).__name__}.")
     return loaded

@@ -86,6 +86,7 @@ class Demo:
             stack, _ = lifecycle.up(self.layout, ANY, watch)
         if self.request.keep:
             self.layout.keep.touch()
+        display.console().print(display.urls(self.layout, stack))  # already now: to watch it work
         try:
             self._drive(stack)
         except UnavailableError:

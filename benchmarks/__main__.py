@@ -1,0 +1,68 @@
+"""Runs benchmarks and writes benchmarks/results/NAME.json: the command, the date, the machine, medians and spread."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks import cases
+
+RESULTS = Path(__file__).parent / "results"
+CASES: dict[str, Callable[[], dict[str, list[float]]]] = {
+    "parse": cases.parse,
+    "lake": cases.lake,
+    "steps": cases.steps,
+    "demo": cases.demo,
+}
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(CASES)}; all where none.")] = None,
+) -> None:
+    """Measures, prints, and keeps the newest result of each."""
+    unknown = sorted(set(names or ()) - set(CASES))
+    if unknown:
+        sys.stderr.write(f"error: no benchmark {', '.join(unknown)}. Known: {', '.join(CASES)}.\n")
+        raise SystemExit(2)
+    for name in names or CASES:
+        load = os.getloadavg()[0]
+        measured = CASES[name]()
+        report = _report(name, measured, load)
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        for row, told in report["seconds"].items():
+            spread = f"{told['min']:.2f} to {told['max']:.2f}, {told['runs']} runs"
+            print(f"{name:6} {row:60} median {told['median']:8.2f} s  ({spread})")
+
+
+def _report(name: str, measured: dict[str, list[float]], load: float) -> dict[str, Any]:
+    return {
+        "command": f"python -m benchmarks {name}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
+        "load_before": round(load, 2),
+        "load_after": round(os.getloadavg()[0], 2),
+        "seconds": {row: _spread(values) for row, values in measured.items()},
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    return {
+        "median": round(statistics.median(values), 3),
+        "min": round(min(values), 3),
+        "max": round(max(values), 3),
+        "runs": len(values),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

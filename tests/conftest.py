@@ -1,0 +1,257 @@
+"""What tests of the steps share: a home of their own, a lake with real partitions, an MLflow server."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
+"""Variables that must not leak from the machine into a test."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing of the caller's shell decides what a test sees; Airflow, which reads its home at import, gets a new one."""
+    for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
+        del os.environ[name]
+    os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
+    airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
+    config.add_cleanup(airflow_home.cleanup)
+    os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
+
+
+def _until(what: Callable[[], Any], within_s: float = 60.0) -> Any:
+    """What `what()` gives, as soon as that is true."""
+    ends = time.monotonic() + within_s
+    while not (found := what()):
+        assert time.monotonic() < ends, "it did not come about"
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(name="until", scope="session")
+def _until_fixture() -> Callable[..., Any]:
+    """Waits on a condition, for a bounded time."""
+    return _until
+
+
+def _use(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
+    from pipelines.settings import settings
+
+    monkeypatch.setenv("LEEWAY_HOME", str(home))
+    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    settings.cache_clear()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A LEEWAY_HOME of the test's own; the working directory is `tmp_path`, the project this one."""
+    from pipelines.settings import settings
+
+    _use(monkeypatch, tmp_path / "home", ROOT)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "home"
+    settings.cache_clear()
+
+
+@pytest.fixture
+def fresh_settings() -> Iterator[Callable[[], None]]:
+    """Makes a change of the environment seen; what a test set is forgotten after it."""
+    from pipelines.settings import settings
+
+    settings.cache_clear()
+    yield settings.cache_clear
+    settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def source() -> Any:
+    """The real year, its files read once."""
+    from pipelines.flights.source import open_source
+
+    return open_source()
+
+
+@pytest.fixture(scope="session")
+def day_rows(source: Any) -> Callable[[str], Any]:
+    """The real rows of a day (YYYY-MM-DD)."""
+    kept: dict[str, Any] = {}
+
+    def rows(day: str) -> Any:
+        if day not in kept:
+            kept[day] = source.read(dt.date.fromisoformat(day))
+        return kept[day]
+
+    return rows
+
+
+@pytest.fixture(scope="session")
+def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
+    """A LEEWAY_HOME with January to March published. To be read only: a lake cannot be copied (its paths are absolute)."""
+    from pipelines.lake import Lake
+    from pipelines.settings import settings
+
+    folder = tmp_path_factory.mktemp("quarter")
+    with pytest.MonkeyPatch.context() as patch:
+        _use(patch, folder, ROOT)
+        lake = Lake.open()
+        for n in range(90):
+            day = dt.date(2013, 1, 1) + dt.timedelta(n)
+            lake.write("flights", day, source.read(day))
+    settings.cache_clear()
+    return folder
+
+
+@pytest.fixture
+def in_quarter(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """LEEWAY_HOME is the quarter's; outputs go to `tmp_path`, the working directory."""
+    _use(monkeypatch, quarter, ROOT)
+    return quarter
+
+
+SMALL = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, quarter: Path) -> SimpleNamespace:
+    """A small real training: snapshot, features, model, record and evaluation below `folder`. Copy before changing."""
+    from pipelines.settings import settings
+    from pipelines.steps import evaluate, preprocess, snapshot, train
+
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        _use(patch, quarter, ROOT)
+        patch.chdir(folder)
+        pinned = snapshot.run(snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
+        built = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
+        model = train.run(train.TrainSpec(hyperparameters=SMALL))
+        told = evaluate.run(evaluate.EvaluateSpec())
+    settings.cache_clear()
+    data = folder / "data"
+    return SimpleNamespace(folder=folder, data=data, pinned=pinned, built=built, model=model, told=told)
+
+
+@dataclass
+class Commands:
+    """Commands as a person or an operator starts them; what is left of them is ended after the test."""
+
+    env: dict[str, str]
+    cwd: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *command: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        """The command, running in a process group of its own."""
+        options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        child = subprocess.Popen(
+            command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options
+        )
+        self.started.append(child)
+        return child
+
+    def run(self, *command: str, env: dict[str, str] | None = None, **options: Any) -> SimpleNamespace:
+        """Exit code, stdout and stderr of the command."""
+        child = self.start(*command, env=env, **options)
+        out, err = child.communicate(timeout=300)
+        return SimpleNamespace(code=child.returncode, out=out or "", err=err or "")
+
+    def step(self, *arguments: str, **options: Any) -> SimpleNamespace:
+        """As `run`, for `python -m pipelines`."""
+        return self.run(sys.executable, "-m", "pipelines", *arguments, **options)
+
+    def members(self, group: int) -> list[psutil.Process]:
+        """The processes of a group that live."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def end(self) -> None:
+        """All groups that were started are gone."""
+        for child in self.started:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            for pipe in (child.stdout, child.stderr, child.stdin):
+                if pipe:
+                    pipe.close()
+
+
+@pytest.fixture
+def commands(home: Path, tmp_path: Path) -> Iterator[Commands]:
+    """Starts commands in `tmp_path` with the test's LEEWAY_HOME."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    made = Commands(env, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """A loopback port that nobody listens on."""
+
+    def port() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return port
+
+
+@pytest.fixture(scope="session")
+def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Any]]:
+    """Starts a real MLflow server (SQLite); gives its process and address."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> tuple[subprocess.Popen[bytes], str]:
+        from pipelines.tracking import reachable
+
+        folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
+        command = [
+            *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+            *("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "artifacts")),
+        ]
+        with (folder / "log").open("w") as log:
+            child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+        started.append(child)
+        uri = f"http://127.0.0.1:{port}"
+        _until(lambda: child.poll() is not None or reachable(uri, 1.0), 120)
+        assert child.poll() is None, (folder / "log").read_text()
+        return child, uri
+
+    yield start
+    for child in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@pytest.fixture(scope="session")
+def mlflow_uri(start_mlflow: Callable[[], Any]) -> str:
+    """Address of the session's MLflow server."""
+    return str(start_mlflow()[1])
+
+
+@pytest.fixture
+def with_mlflow(home: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> str:
+    """MLFLOW_TRACKING_URI is the session's server."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+    fresh_settings()
+    return mlflow_uri

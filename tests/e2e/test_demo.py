@@ -1,0 +1,179 @@
+"""The main job on real flights, as a person runs it, but small. The tests of this module follow one another."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("dags", "plugins", "pipelines", "expectations", "stack", "drydock", "params.yaml", "dvc.yaml", ".dvc")
+DEMO = ("-m", "stack", "demo", "--from", "2013-01-20", "--to", "2013-01-30", "--as-of", "2013-02-01")
+FOREIGN = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
+LINEAGE = (
+    *("git_commit", "as_of", "window", "table", "snapshot_id", "data_version", "dvc_lock", "rows_train"),
+    *("rows_holdout", "model_digest", "training_job", "training_job_arn", "billable_s", "instance_type", "dag_run"),
+    *("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "candidate"),
+)
+
+
+class Checkout:
+    """A clone of the project with small windows, and what its commands leave behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / ".leeway"
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
+        env = {**kept, "PYTHONPATH": str(self.folder), "PATH": programs}
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=580)
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, *arguments)
+
+    def git(self, *arguments: str) -> str:
+        answer = self.run("git", "-c", "user.name=e2e", "-c", "user.email=e2e@localhost", *arguments)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout.strip()
+
+    def params(self, **sections: dict[str, Any]) -> None:
+        path = self.folder / "params.yaml"
+        have = yaml.safe_load(path.read_text())
+        for name, values in sections.items():
+            have[name].update(values)
+        path.write_text(yaml.safe_dump(have))
+
+    def versions(self) -> list[dict[str, Any]]:
+        """The registered versions with tags and aliases, straight from MLflow's database."""
+        with sqlite3.connect(self.home / "mlflow" / "mlflow.db") as db:
+            numbers = [row[0] for row in db.execute("select version from model_versions where name = 'flights'")]
+            tags = db.execute("select version, key, value from model_version_tags where name = 'flights'").fetchall()
+            aliases = db.execute("select version, alias from registered_model_aliases where name = 'flights'").fetchall()
+        return [
+            {
+                "version": number,
+                "tags": {key: value for version, key, value in tags if version == number},
+                "aliases": [alias for version, alias in aliases if version == number],
+            }
+            for number in numbers
+        ]
+
+    def left(self) -> dict[str, Any]:
+        """What a second run must not add to."""
+        return {
+            "versions": self.versions(),
+            "jobs": sorted(str(path.parent) for path in (self.home / "drydock").rglob("hyperparameters.json")),
+            "snapshots": sorted(path.name for path in (self.home / "lake").rglob("snap-*.avro")),
+        }
+
+    def alive(self) -> list[str]:
+        """Processes that have this checkout's home in their environment or command."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                told = [*process.environ().values(), *process.cmdline()]
+                if process.pid != os.getpid() and any(str(self.folder) in value for value in told):
+                    found.append(" ".join(process.cmdline())[:200])
+            except psutil.Error:
+                continue
+        return found
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    folder = tmp_path_factory.mktemp("clone") / "leeway"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PARTS],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    shutil.copy2(ROOT / ".gitignore", folder)
+    made = Checkout(folder)
+    made.params(
+        snapshot={"as_of": "2013-02-01", "train_days": 6, "holdout_days": 3, "min_train_days": 3},
+        preprocess={"validation_days": 2},
+        gate={"policy": {"min_rows": 500, "min_auc": 0.5, "max_auc": 1.0, "max_ece": 1.0, "max_auc_loss": 1.0}},
+    )
+    have = yaml.safe_load((folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    made.params(train={"hyperparameters": {**have, "num_round": 40}})
+    made.git("init", "--quiet")
+    made.git("add", "--all")
+    made.git("commit", "--quiet", "--message", "small")
+    yield made
+    assert made.python("-m", "stack", "down").returncode == 0
+
+
+@pytest.fixture(scope="module")
+def first(checkout: Checkout) -> subprocess.CompletedProcess[str]:
+    answer = checkout.python(*DEMO)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer
+
+
+def test_demo_ends_with_a_table_and_leaves_nothing_running(checkout, first):
+    assert first.stderr == ""
+    assert "2013-02-01" in first.stdout
+    assert "passed" in first.stdout
+    assert re.search(r"1\s+champion", first.stdout)
+    assert "Nothing is left running." in first.stdout
+    assert checkout.alive() == []
+    assert json.loads((checkout.home / "demo.json").read_text())["outcome"] == "done"
+
+
+def test_champion_carries_its_whole_lineage(checkout, first):
+    (version,) = checkout.versions()
+    assert version["aliases"] == ["champion"]
+    tags = {name.removeprefix("leeway."): value for name, value in version["tags"].items()}
+    assert [name for name in LINEAGE if not tags.get(name)] == []
+    assert tags["git_commit"] == checkout.git("rev-parse", "HEAD")
+    assert tags["as_of"] == "2013-02-01"
+    assert tags["verdict"] == "passed"
+    assert re.fullmatch(r"[0-9a-f]{64}", tags["dvc_lock"])
+    assert tags["training_job_arn"].endswith(f":training-job/{tags['training_job']}")
+    assert tags["dag_run"].startswith("flights_train/")
+    assert re.fullmatch(r"\d+", tags["snapshot_id"])
+    assert int(tags["rows_train"]) > 2_000
+
+
+def test_demo_again_adds_nothing(checkout, first):
+    before = checkout.left()
+    assert len(before["jobs"]) == 1
+    assert before["snapshots"]
+    answer = checkout.python(*DEMO)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert re.search(r"1\s+champion", answer.stdout)
+    assert checkout.left() == before
+    assert checkout.alive() == []
+
+
+def test_dvc_repro_trains_the_same_model_without_airflow(checkout, first):
+    before = checkout.left()
+    answer = checkout.run("dvc", "repro")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    told = checkout.python("-c", "from pipelines.files import sha256, Path; print(sha256(Path('data/model')))")
+    (version,) = checkout.versions()
+    assert told.stdout.strip() == version["tags"]["leeway.model_digest"]
+    assert checkout.left() == before
+    assert "Data and pipelines are up to date." in checkout.run("dvc", "repro").stdout
+
+
+def test_dvc_repro_with_another_seed_trains_another_model(checkout, first):
+    have = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    checkout.params(train={"hyperparameters": {**have, "eta": 0.3}})
+    answer = checkout.run("dvc", "repro", "train")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    told = checkout.python("-c", "from pipelines.files import sha256, Path; print(sha256(Path('data/model')))")
+    assert told.stdout.strip() != checkout.versions()[0]["tags"]["leeway.model_digest"]

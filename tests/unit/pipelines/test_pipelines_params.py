@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+from pipelines import params
+from pipelines.errors import LeewayError, SpecError
+
+ROOT = Path(__file__).parents[3]
+
+BAD = {
+    "unknown section": ("snapshots: {}\n", "unknown section 'snapshots'"),
+    "unknown key": ("snapshot: {as_off: 2013-01-01}\n", "unknown key as_off"),
+    "unknown nested key": ("gate: {policy: {min_auk: 0.5}}\n", "unknown key policy.min_auk"),
+    "wrong type": ("snapshot: {train_days: many}\n", "train_days"),
+    "out of range": ("snapshot: {train_days: 0}\n", "train_days"),
+    "not YAML": ("snapshot:\n  - a\n b: [\n", r"params.yaml line \d+, column \d+"),
+    "tab": ("snapshot:\n\ttrain_days: 3\n", "line 2"),
+    "a list": ("- snapshot\n", "mapping"),
+    "a word": ("snapshot\n", "mapping"),
+    "section is a list": ("snapshot: [1, 2]\n", "must be a mapping"),
+    "section is empty": ("snapshot:\n", "must be a mapping"),
+    "section's name is a number": ("1: {a: 2}\n", "unknown section"),
+    "key is a number": ("snapshot: {1: 2}\n", "snapshot"),
+    "no such day": ("snapshot:\n  as_of: 2013-02-30\n", "params.yaml"),
+    "object": ("snapshot: !!python/object/apply:os.system ['true']\n", "params.yaml"),
+    "control characters": ("snapshot: {\x00}\n", "params.yaml"),
+    "cannot be a key": ("{[1]: 2}: 3\n", "params.yaml"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_params_are_one_line_with_the_place(tmp_path: Path, case: str) -> None:
+    text, said = BAD[case]
+    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=said) as caught:
+        params.load(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_not_text(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_bytes(b"snapshot: {as_of: \xff\xfe}\n")
+    with pytest.raises(SpecError, match=r"params\.yaml: not UTF-8"):
+        params.load(tmp_path)
+
+
+def test_a_folder_in_its_place(tmp_path: Path) -> None:
+    from pipelines.outside import translated
+
+    (tmp_path / "params.yaml").mkdir()
+    with pytest.raises((LeewayError, OSError)) as caught:
+        params.load(tmp_path)
+    assert translated(caught.value).exit_code == 2
+
+
+def test_all_complaints_of_a_section_are_named(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("snapshot: {train_days: x, holdout_days: y, oops: 1}\n")
+    with pytest.raises(SpecError) as caught:
+        params.load(tmp_path)
+    assert all(word in str(caught.value) for word in ("train_days", "holdout_days", "unknown key oops"))
+
+
+def test_a_typo_in_the_last_step_shows_at_the_first(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("gate: {oops: 1}\n")
+    with pytest.raises(SpecError, match="oops"):
+        params.section(tmp_path, "snapshot")
+
+
+def test_the_projects_own_params_are_valid() -> None:
+    assert params.section(ROOT, "snapshot")["dataset"] == "flights"
+    assert params.section(ROOT, "ingest") == {}
+
+
+@pytest.mark.parametrize("text", [None, "", "# only a comment\n"])
+def test_no_params_is_no_error(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "params.yaml").write_text(text)
+    assert params.load(tmp_path) == {}
+
+
+def test_what_the_command_line_gives_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("snapshot: {train_days: 5}\n")
+    assert params.section(tmp_path, "snapshot") == {"train_days": 5}
