@@ -15,7 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -65,8 +65,7 @@ def _command(step: str) -> Callable[..., None]:
         if schema:
             _print_schema(step)
         else:
-            chosen = {name: _value(value, fields[name]) for name, value in given.items() if value is not None}
-            _finish(step, spec, out, chosen)
+            _finish(step, spec, out, {name: value for name, value in given.items() if value is not None})
 
     options = {name: Annotated[kind, option] for name, (kind, option) in COMMON.items()}
     options |= {name: Annotated[str | None, _option(name, field)] for name, field in fields.items()}
@@ -88,20 +87,22 @@ def _option(name: str, field: FieldInfo) -> Any:
 
 def _value(given: str, field: FieldInfo) -> Any:
     """A list or a mapping is given as JSON; everything else as it stands."""
-    if given[:1] in "[{" and field.annotation is not str:
+    if given.startswith(("[", "{")) and field.annotation is not str:
         try:
             return json.loads(given)
         except ValueError as error:
-            _fail(SpecError(f"{given[:80]} is not JSON: {error}."), "")
+            raise SpecError(f"{given[:80]} is not JSON: {error}.") from None
     return given
 
 
-def _finish(step: str, file: str, out: str, chosen: dict[str, Any]) -> None:
+def _finish(step: str, file: str, out: str, given: dict[str, str]) -> None:
     """Runs the step, writes what came of it, and exits with its code."""
     try:
-        project = settings().project
-        values = params.section(project, step) | _from_file(file) | chosen
-        result = runner_of(step)(spec_of(step).parse(values, step))
+        fields = spec_of(step).model_fields
+        chosen = {name: _value(value, fields[name]) for name, value in given.items()}
+        values = params.section(settings().project, step) | _from_file(file) | chosen
+        with redirect_stdout(sys.stderr):  # stdout is the result's; MLflow prints its run's address there
+            result = runner_of(step)(spec_of(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

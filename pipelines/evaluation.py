@@ -17,6 +17,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from pipelines.errors import DataError
+
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -43,7 +45,14 @@ def metrics(label: Array, score: Array, base_rate_train: float) -> dict[str, flo
         rows, base_rate, auc (area under ROC), pr_auc (average precision), log_loss (nats), brier, ece (expected
         calibration error over ten equal-mass bins, Naeini et al. 2015), baseline_log_loss and baseline_brier (of the
         constant base_rate_train).
+
+    Raises:
+        DataError: the labels are all the same, or a score is not a number: these metrics would say nothing.
     """
+    if len(np.unique(label)) < 2:
+        raise DataError(f"the {len(label)} rows of the holdout do not have both labels: nothing can be measured.")
+    if not np.isfinite(score).all():
+        raise DataError(f"the model's score is not a number for {int((~np.isfinite(score)).sum())} rows.")
     constant = np.full(len(label), base_rate_train)
     return {
         "rows": float(len(label)),

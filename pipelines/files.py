@@ -31,17 +31,32 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """As `whole`, for a folder: what was at `path` before is replaced, not added to."""
+    """As `whole`, for a folder: what was at `path` before is replaced, not added to.
+
+    Killed at the very moment of the replacement, `path` may be gone; it is never half of the old or of the new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    old = making.with_name(f"{making.name}.old")
     try:
         yield making
         os.chmod(making, 0o755)
-        if path.exists():
-            shutil.rmtree(path)
+        # A full folder cannot be replaced in one call, and deleting it takes a while: so it steps aside first.
+        if os.path.lexists(path):
+            os.replace(path, old)
         os.replace(making, path)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        if os.path.lexists(old) and not os.path.lexists(path):  # the new one could not be put there
+            os.replace(old, path)
+        for left in (making, old):
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -64,6 +79,8 @@ def read_json(path: Path, wanted: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{path} is not there: {wanted}.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, not a file: {wanted}.") from None
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}): {wanted}.") from None
 

@@ -61,9 +61,9 @@ def judge(told: Metrics, champion: Metrics | None, policy: Policy) -> list[Check
     Raises:
         DataError: a metric is missing.
     """
-    missing = [name for name in WANTED if name not in told]
-    if missing:
-        raise DataError(f"the evaluation lacks {', '.join(missing)}.", "Run the step `evaluate` again.")
+    wrong = [name for name in WANTED if not isinstance(told.get(name, ""), (int, float, type(None)))]
+    if wrong:
+        raise DataError(f"the evaluation lacks {', '.join(wrong)}.", "Run the step `evaluate` again.")
     checks = [
         _check("rows of holdout", told["rows"], AT_LEAST, policy.min_rows),
         _check("AUC", told["auc"], AT_LEAST, policy.min_auc),

@@ -158,7 +158,7 @@ class Lake:
         table = self._table(name)
         try:
             rows = rows.cast(table.schema().as_arrow())
-        except (ValueError, pa.ArrowInvalid) as error:
+        except (ValueError, pa.ArrowException) as error:
             raise DataError(f"partition {day} does not fit table {name}: {error}") from None
         head = table.current_snapshot()
         if head is not None and _rows_of(table, day).equals(rows):
@@ -178,7 +178,7 @@ def _rows_of(table: Table, day: dt.date) -> pa.Table:
 
 
 def _demand_only(day: dt.date, rows: pa.Table) -> None:
-    others = pc.unique(rows[PARTITION]).to_pylist()
+    others = pc.unique(rows[PARTITION]).to_pylist() if PARTITION in rows.column_names else []
     if others != [day]:
         raise DataError(f"partition {day} must hold rows of that day only, but holds {others[:5]!s}.")
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.files import read_json, sha256
+from pipelines.files import sha256
 from pipelines.git import commit_of
 from pipelines.settings import settings
 from pipelines.steps.snapshot import SnapshotResult
@@ -26,7 +26,7 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
     Raises:
         DataError: the snapshot file is not there.
     """
-    pinned = SnapshotResult.model_validate(read_json(spec.snapshot, "the step `snapshot` writes it"))
+    pinned = SnapshotResult.read(spec.snapshot)
     told = {
         "git_commit": commit_of(settings().project),
         "as_of": pinned.as_of.isoformat(),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NO_SPACE_TEXTS = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+REFUSED = (errno.EIO, errno.EROFS)
+REFUSED_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
 
 
 def translated(error: BaseException) -> LeewayError:
@@ -21,7 +24,7 @@ def translated(error: BaseException) -> LeewayError:
         return StorageError(
             "there is no space left on the disk.", "Free some and run it again; nothing is half-written."
         )
-    known = _unreachable(error) or _file(error)
+    known = _unreachable(error) or _refused(error) or _file(error)
     return known or LeewayError(
         f"{type(error).__name__} in {_place(error)}: {error}.", "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where."
     )
@@ -29,14 +32,29 @@ def translated(error: BaseException) -> LeewayError:
 
 def no_space(error: BaseException) -> bool:
     """Whether a full disk lies behind `error`, whatever library raised it."""
-    told = isinstance(error, OSError) and error.errno in NO_SPACE
-    return told or any(text in str(error) for text in NO_SPACE_TEXTS)
+    return _behind(error, NO_SPACE, NO_SPACE_TEXTS)
+
+
+def _behind(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
+    """Whether `error`, or one that it was raised from, has one of the codes or texts."""
+    while error is not None:
+        coded = isinstance(error, OSError) and error.errno in codes
+        if coded or any(text in str(error) for text in texts):
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+def _refused(error: BaseException) -> LeewayError | None:
+    if not _behind(error, REFUSED, REFUSED_TEXTS):
+        return None
+    return StorageError(f"the disk refuses: {error}.", "Is it mounted read-only, or failing?")
 
 
 def _unreachable(error: BaseException) -> LeewayError | None:
     """Errors of clients whose server does not answer. Only libraries that are loaded can have raised."""
     kinds = {
-        "botocore.exceptions": ("HTTPClientError",),  # no connection, time-outs
+        "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
         "requests.exceptions": ("ConnectionError", "Timeout"),
     }
     for module, names in kinds.items():
@@ -49,7 +67,8 @@ def _unreachable(error: BaseException) -> LeewayError | None:
 def _file(error: BaseException) -> LeewayError | None:
     if isinstance(error, ModuleNotFoundError):
         return SpecError(f"the package {error.name} is not installed here.", "Run `make setup`, then .venv/bin/python.")
-    if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)):
+    kinds = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
+    if isinstance(error, kinds):
         reason = os.strerror(error.errno) if error.errno else "cannot be opened"
         return DataError(f"{error.filename or error}: {reason}.")
     return None

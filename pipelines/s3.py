@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +42,11 @@ def _download(uri: str, target: Path) -> None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     parts = urlsplit(uri)
+    bucket, key = parts.netloc, parts.path.lstrip("/")
+    if not bucket or not key:
+        raise DataError(f"{uri} names no object.", "s3://BUCKET/KEY is wanted.")
     try:
-        boto3.client("s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
+        boto3.client("s3").download_file(bucket, key, str(target))
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ("404", "NoSuchKey", "NoSuchBucket"):
@@ -53,11 +58,19 @@ def _download(uri: str, target: Path) -> None:
 
 def _unpack(archive: Path, folder: Path, origin: str) -> None:
     try:
-        with tarfile.open(archive) as tar:
+        _demand_sound(archive)
+        with tarfile.open(archive, "r:gz") as tar:
             members = tar.getmembers()
             if sum(one.size for one in members) > MAX_BYTES:
                 raise DataError(f"{origin} unpacks to more than {MAX_BYTES} bytes.")
             # "data" refuses absolute names, names with "..", links that leave the folder, devices.
             tar.extractall(folder, members, filter="data")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{origin} cannot be unpacked: {error}.") from None
+
+
+def _demand_sound(archive: Path) -> None:
+    """Reads to the end, where gzip keeps its checksum: tarfile stops before, so a damaged model would pass."""
+    with gzip.open(archive) as content:
+        while content.read(1024**2):
+            pass

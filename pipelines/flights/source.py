@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import zipfile
+import zlib
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,7 @@ from pipelines.errors import DataError
 
 LATE_MIN = 15
 """A flight that arrives more than this many minutes after schedule is late."""
+HOUR = "%Y-%m-%dT%H:%M:%SZ"
 
 FLIGHTS = {
     "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
@@ -72,7 +74,7 @@ class FlightsSource:
         flights = ibis.memtable(self._flights.filter(pc.equal(self._flights["date"], pa.scalar(day))))
         weather, planes = ibis.memtable(self._weather), ibis.memtable(self._planes)
         joined = flights.left_join(weather, ["origin", "time_hour"]).left_join(planes, "tailnum")
-        hour = joined.time_hour.as_timestamp("%Y-%m-%dT%H:%M:%SZ").cast("timestamp('UTC')")
+        hour = joined.time_hour.as_timestamp(HOUR).cast("timestamp('UTC')")
         known = joined.mutate(
             scheduled_at=hour + joined.minute.as_interval("m"),
             late=joined.arr_delay > LATE_MIN,
@@ -83,22 +85,20 @@ class FlightsSource:
     @cached_property
     def _flights(self) -> pa.Table:
         table = _read(self.folder, "flights.csv", FLIGHTS)
-        days = pc.strptime(
-            pc.binary_join_element_wise(*(table[part].cast(pa.string()) for part in ("year", "month", "day")), "-"),
-            format="%Y-%m-%d",
-            unit="s",
-        )
-        return table.append_column("date", days.cast(pa.date32()))
+        _demand_hours(table["time_hour"])
+        return table.append_column("date", _days(table))
 
     @cached_property
     def _weather(self) -> pa.Table:
         columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER, pa.float64())
         table = _read(self.folder, "weather.csv", columns)
+        _demand_unique("weather.csv", table, ["origin", "time_hour"])
         return table.rename_columns({name: f"weather_{name}" for name in WEATHER})
 
     @cached_property
     def _planes(self) -> pa.Table:
         table = _read(self.folder, "planes.csv", PLANES)
+        _demand_unique("planes.csv", table, ["tailnum"])
         return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
 
 
@@ -110,10 +110,39 @@ def _package_data() -> Path:
     return Path(spec.origin).parent / "data"
 
 
+def _days(flights: pa.Table) -> pa.ChunkedArray:
+    """The day of each flight; a row without one would belong to no partition, and silently vanish."""
+    parts = [flights[part] for part in ("year", "month", "day")]
+    text = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
+    days = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
+    # pyarrow 25 makes March 2nd of February 30th.
+    same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
+    wrong = pc.index(pc.fill_null(same, False), False).as_py()
+    if wrong >= 0:
+        raise DataError(f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}.")
+    return days.cast(pa.date32())
+
+
+def _demand_hours(hours: pa.ChunkedArray) -> None:
+    read = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
+    wrong = pc.index(pc.and_(hours.is_valid(), read.is_null()), True).as_py()
+    if wrong >= 0:
+        raise DataError(f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Wanted: {HOUR}.")
+
+
+def _demand_unique(name: str, table: pa.Table, key: list[str]) -> None:
+    """Two rows for one key would make two flights of one."""
+    counts = table.group_by(key).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1)).select(key).slice(0, 1).to_pylist()
+    if twice:
+        raise DataError(f"{name} has more than one row for {twice[0]}.", "One is wanted.")
+
+
 def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     """The named columns of a CSV, or of its .zip."""
     content = _bytes(folder, name)
-    header = content[: content.find(b"\n")].decode("utf-8", "replace").replace('"', "").strip().split(",")
+    first = content.split(b"\n", 1)[0].decode("utf-8-sig", "replace")  # Excel writes a mark before the first name
+    header = first.replace('"', "").strip().split(",")
     missing = [column for column in columns if column not in header]
     if missing:
         raise DataError(f"{name} lacks the column(s) {', '.join(missing)}.", f"It has: {', '.join(header[:40])}.")
@@ -135,5 +164,5 @@ def _bytes(folder: Path, name: str) -> bytes:
             return archive.read(name)
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:  # RuntimeError: encrypted
         raise DataError(f"{zipped.name} cannot be read: {error}.") from None

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
+from pipelines.errors import DataError
 from pipelines.gates import Check, Metrics, Policy
 from pipelines.log import log
 
@@ -68,6 +69,8 @@ def run(spec: GateSpec) -> GateResult:
     from pipelines.files import read_json, sha256, write_json
 
     told = read_json(spec.evaluation / "metrics.json", "the step `evaluate` writes it")
+    if not isinstance(told, dict):
+        raise DataError(f"{spec.evaluation}/metrics.json is no mapping of metrics.", "The step `evaluate` writes it.")
     registry = _registry(spec)
     number, champion = _champion(spec, registry) if registry else ("", None)
     checks = gates.judge(told, champion, spec.policy)

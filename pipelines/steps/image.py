@@ -5,6 +5,8 @@ The facts are the sagemaker SDK's own tables: nothing is asked of AWS.
 
 from __future__ import annotations
 
+import re
+
 from pipelines.contract import Result, Spec
 from pipelines.errors import SpecError
 
@@ -35,11 +37,11 @@ def run(spec: ImageSpec) -> ImageResult:
     """The image's URI.
 
     Raises:
-        SpecError: the SDK knows no such framework, version, region or instance type. A retry cannot help.
+        SpecError: the SDK knows no such framework, version or region, or this is no instance type. A retry cannot help.
     """
     from sagemaker.core import image_uris, instance_types_gpu_info
 
-    if not spec.instance_type.startswith("ml."):
+    if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", spec.instance_type):
         raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "Such as ml.m5.large.")
     try:
         uri = image_uris.retrieve(
@@ -49,7 +51,7 @@ def run(spec: ImageSpec) -> ImageResult:
             instance_type=spec.instance_type,
             image_scope="training",
         )
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, FileNotFoundError) as error:  # the last: it has no file of such a framework
         raise SpecError(f"no image of {spec.framework} {spec.framework_version} in {spec.region}: {error}") from None
     facts = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
     return ImageResult(image_uri=str(uri), gpus=int(facts.get("Count", 0)))

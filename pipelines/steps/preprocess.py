@@ -52,11 +52,10 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
         DataError: no snapshot file, the snapshot is gone from the lake, or no labelled row is left.
     """
     from pipelines.features import write_split
-    from pipelines.files import read_json, sha256, whole_folder
+    from pipelines.files import sha256, whole_folder
     from pipelines.lake import Lake
 
-    values = read_json(spec.snapshot, "the step `snapshot` writes it")
-    pinned = SnapshotResult.model_validate(values)
+    pinned = SnapshotResult.read(spec.snapshot)
     chosen, lake, counts = dataset(pinned.dataset), Lake.open(), {}
     with whole_folder(spec.features) as making:
         for name, days in _splits(pinned, spec.validation_days).items():

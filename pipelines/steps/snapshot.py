@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from pipelines.contract import Result, Spec
+from pipelines.contract import Result, Spec, describe
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError
 from pipelines.log import log
@@ -66,6 +66,21 @@ class SnapshotResult(Result):
     """Rows of all these days."""
     missing_days: int
     """Days of the window that are not published."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """What `run` wrote to `path`.
+
+        Raises:
+            DataError: it is not there, or holds something else.
+        """
+        from pipelines.files import read_json
+
+        wanted = "the step `snapshot` writes it"
+        try:
+            return cls.model_validate(read_json(path, wanted))
+        except ValidationError as error:
+            raise DataError(f"{path} is no snapshot ({describe(error.errors())}): {wanted}.") from None
 
     def window(self) -> Window:
         """The window of the days."""

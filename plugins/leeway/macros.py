@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowFailException
+
 
 def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     """The moment of training, YYYY-MM-DD: the DAG's param, else what the drift event says, else the logical date.
 
     Raises:
-        ValueError: none of the three is there: a run started by hand, without a logical date and without the param.
+        AirflowFailException: none of the three is there: a run started by hand, without a logical date and without the
+            param. A retry cannot help.
     """
     if params.get("as_of"):
         return str(params["as_of"])
@@ -22,5 +25,5 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     if told:
         return str(max(told))
     if dag_run.logical_date is None:
-        raise ValueError("this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
+        raise AirflowFailException("this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
     return str(dag_run.logical_date.date())

@@ -71,6 +71,7 @@ def test_schema_is_json_of_spec_and_result(
     assert set(told["spec"].get("properties", {})) == set(spec_of(step).model_fields)
 
 
+@pytest.mark.filterwarnings("ignore:Field name:UserWarning")
 def test_a_field_may_not_be_named_as_an_option_of_every_step() -> None:
     assert {"spec", "out", "schema", "help"} <= RESERVED
     for name in sorted(RESERVED):

@@ -6,8 +6,8 @@ from typing import Any
 
 from leeway.operators.step import StepOperator
 
-PARTITION = "{{ partition_key or ds }}"
-"""Template of the run's day: its partition; the logical date of a run by hand."""
+PARTITION = "{{ partition_key or (ds | default('')) }}"
+"""Template of the run's day: its partition; the logical date of a run by hand; empty, so refused, where it has none."""
 
 
 class IngestOperator(StepOperator):

@@ -13,10 +13,10 @@ from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOp
 from airflow.providers.amazon.aws.triggers.sagemaker import SageMakerTrigger
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from botocore.exceptions import HTTPClientError
 
 from leeway.hooks import training_job
 from leeway.hooks.channels import ChannelHook
+from leeway.hooks.outages import told_in_a_line
 from leeway.hooks.step import StepHook
 from leeway.hooks.training_job import Machine, TrainingJobs
 from pipelines import params
@@ -32,31 +32,32 @@ UPLOAD_S = 600
 class SpotTrainingOperator(SageMakerTrainingOperator):
     """Trains on SageMaker managed spot, one job a task: by a name that is a function of DAG, run, task and map index.
 
-    Before it starts a job it asks what is there under that name: one that runs is waited for, one that completed from
-    the same inputs is collected, one that failed, stopped or had other inputs is followed by the next name, with the
-    same checkpoints where the inputs are the same. So a retry, a clear or a killed worker never pays for a second job.
-    Waits in the triggerer. Idempotent.
+    Before it starts a job it asks what is there under that name: one from the same inputs that runs is waited for, that
+    completed is collected; one that failed, was stopped or had other inputs is followed by the next name (and stopped,
+    if it ran), with the same checkpoints where the inputs are the same. So a retry, a clear or a killed worker never
+    pays for a second job. Waits in the triggerer. Idempotent.
 
     Args:
         entry_point: training script, relative to the project; runs as `python NAME --hyperparameter value ...`.
         bundle: text file that lists the other files that the script needs, relative to the project.
         channels: channel name to folder or s3:// prefix (templated); folders are uploaded, once a content.
-        dataset: section `train` of params.yaml gives the hyperparameters; those here go before them (templated).
-        hyperparameters: more of them (templated).
+        hyperparameters: of the script; they go before those of section `train` of params.yaml (templated).
         role_arn: execution role of the job (templated); the environment's LEEWAY_ROLE_ARN where it is not given.
         bucket: S3 bucket of channels, code, checkpoints and models (templated); LEEWAY_BUCKET where it is not given.
         prefix: key prefix in it (templated).
-        framework, framework_version: of the training image, as the sagemaker SDK names them.
+        framework: of the training image, as the sagemaker SDK names it.
+        framework_version: of the training image, as the sagemaker SDK names it.
         image_uri: a training image of one's own (templated); in the place of a framework.
-        instance_type: such as ml.m5.large.
-        instance_count: instances.
-        volume_size_gb: disk of each, GB.
+        instance_type: such as ml.m5.large (templated).
+        instance_count: instances (templated).
+        volume_size_gb: disk of each, GB (templated).
         spot: managed spot; on demand where it is false.
-        max_run_s: longest training time, seconds.
-        max_wait_s: longest time in all, waiting for spot capacity included, seconds; at least max_run_s.
+        max_run_s: longest training time, seconds (templated).
+        max_wait_s: longest time in all, waiting for spot capacity included, seconds; at least max_run_s (templated).
         environment: variables of the script (templated). No secrets: they show in the UI.
         check_interval_s: seconds between two looks at the job.
-        python, env: as of StepOperator; the image's name is looked up there.
+        python: interpreter of the environment that knows the image's name; Airflow's own where it is empty (templated).
+        env: more environment variables for that look-up (templated). No secrets: they show in the UI.
 
     Returns:
         training_job, training_job_arn, status, model, record (s3:// addresses), training_s, billable_s, instance_type.
@@ -64,7 +65,8 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
 
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "channels", "hyperparameters", "role_arn", "bucket", "prefix"),
-        *("image_uri", "environment"),
+        *("image_uri", "environment", "python", "env"),
+        *("instance_type", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
     )
     ui_color = "#fbe6c9"
 
@@ -82,11 +84,11 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         framework_version: str = "3.2-0",
         image_uri: str = "",
         instance_type: str = "ml.m5.large",
-        instance_count: int = 1,
-        volume_size_gb: int = 30,
+        instance_count: int | str = 1,
+        volume_size_gb: int | str = 30,
         spot: bool = True,
-        max_run_s: int = 3_600,
-        max_wait_s: int = 7_200,
+        max_run_s: int | str = 3_600,
+        max_wait_s: int | str = 7_200,
         environment: Mapping[str, str] | None = None,
         check_interval_s: int = 30,
         python: str = "",
@@ -105,15 +107,18 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         self._step: StepHook | None = None
 
     def execute(self, context: Context) -> Any:
-        """Starts the job, or finds it, and waits for it in the triggerer."""
+        """Starts the job, or finds it, and waits for it in the triggerer.
+
+        Raises:
+            AirflowFailException: a field is wrong, or a file is not there. A retry cannot help.
+            AirflowException: SageMaker or S3 does not answer. A retry can help.
+        """
         machine = self._machine()
-        try:
+        with told_in_a_line():
             request = self._request() | machine.request()
             name, status = self._jobs().ensure(self._name(context), request)
-        except HTTPClientError as error:
-            raise AirflowException(f"SageMaker or S3 does not answer: {error}. Is the endpoint up?") from None
-        if status == "Completed":
-            return self._collected(name)
+            if status == "Completed":
+                return self._collected(name)
         self.defer(
             timeout=timedelta(seconds=machine.longest_s + 2 * UPLOAD_S),
             trigger=SageMakerTrigger(
@@ -134,14 +139,16 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
 
         Raises:
             AirflowFailException: the script crashed. A retry cannot help.
-            AirflowException: the job was stopped, or SageMaker failed it. A retry goes on from the checkpoints.
+            AirflowException: the job was stopped, SageMaker failed it, or does not answer. A retry goes on from the
+                checkpoints, or collects what completed.
         """
         told = event or {}
         name = str(told.get("job_name", ""))
-        for line in self._jobs().log_lines(name):
-            self.log.info("%s", line)
-        if told.get("status") == "success":
-            return self._collected(name)
+        with told_in_a_line():
+            for line in self._jobs().log_lines(name):
+                self.log.info("%s", line)
+            if told.get("status") == "success":
+                return self._collected(name)
         message = f"training job {name} {told.get('status')}: {told.get('message')}"
         raise AirflowFailException(message) if SCRIPT_ERROR in message else AirflowException(message)
 
@@ -156,12 +163,20 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
     def _machine(self) -> Machine:
         return Machine(
             instance_type=self.instance_type,
-            instance_count=int(self.instance_count),
-            volume_size_gb=int(self.volume_size_gb),
+            instance_count=self._whole("instance_count"),
+            volume_size_gb=self._whole("volume_size_gb"),
             spot=self.spot,
-            max_run_s=int(self.max_run_s),
-            max_wait_s=int(self.max_wait_s),
+            max_run_s=self._whole("max_run_s"),
+            max_wait_s=self._whole("max_wait_s"),
         )
+
+    def _whole(self, field: str) -> int:
+        """A field as the whole number that botocore asks for: templates give strings."""
+        value = getattr(self, field)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise AirflowFailException(f"{field} of the task {self.task_id} is no whole number: {value!r}.") from None
 
     def _name(self, context: Context) -> str:
         instance = context["ti"]
@@ -170,11 +185,11 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
     def _request(self) -> dict[str, Any]:
         """The request to CreateTrainingJob, without name and machine; channels and code are uploaded."""
         bucket = self.bucket or self._required("LEEWAY_BUCKET", "bucket")
+        role = self.role_arn or self._required("LEEWAY_ROLE_ARN", "role_arn")
         root = f"s3://{bucket}/{self.prefix}"
         asked = self._inputs(bucket)
         return asked | {
-            "AlgorithmSpecification": {"TrainingImage": self._image(), "TrainingInputMode": "File"},
-            "RoleArn": self.role_arn or self._required("LEEWAY_ROLE_ARN", "role_arn"),
+            "RoleArn": role,
             "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
             # Of the inputs, not of the job: whatever trains from them goes on where another attempt was interrupted.
             "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{training_job.digest(asked)}"},
@@ -183,7 +198,8 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         }
 
     def _inputs(self, bucket: str) -> dict[str, Any]:
-        s3 = ChannelHook(S3Hook(aws_conn_id=self.aws_conn_id, region_name=self.region_name), bucket, self.prefix)
+        place = {"aws_conn_id": self.aws_conn_id, "region_name": self.region_name, "verify": self.verify}
+        s3 = ChannelHook(S3Hook(**place, config=self.botocore_config), bucket, self.prefix)
         try:
             given = params.section(self._project(), "train").get("hyperparameters", {})
         except LeewayError as error:
@@ -191,7 +207,7 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         code = s3.bundle(self._project(), self.entry_point, self.bundle)
         channels = {name: s3.channel(place) for name, place in self.channels.items()}
         own = {**given, **(self.hyperparameters or {})}
-        return training_job.inputs(own, code, Path(self.entry_point).name, channels)
+        return training_job.inputs(self._image(), own, code, Path(self.entry_point).name, channels)
 
     def _variables(self) -> dict[str, str]:
         """What the script is told of this place: where MLflow is, and which code this is."""

@@ -1,0 +1,150 @@
+"""The operators' faces: documented, templated as they say, and in step with the Specs they fill."""
+
+import inspect
+import pickle
+import re
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, DownstreamTasksSkipped
+from leeway.operators.dvc_repro import DvcReproOperator
+from leeway.operators.evaluate import EvaluateOperator
+from leeway.operators.gate import GateOperator
+from leeway.operators.ingest import IngestOperator
+from leeway.operators.promote import PromoteOperator
+from leeway.operators.spot_training import SpotTrainingOperator
+from leeway.operators.step import StepOperator
+from leeway.operators.validate import ValidateOperator
+from leeway.provider import get_provider_info
+
+from pipelines.errors import SpecError
+from pipelines.steps import spec_of
+
+GIVEN = {
+    IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
+    ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
+    DvcReproOperator: {"targets": ["preprocess"], "workspace": "one", "overrides": {"snapshot": {"as_of": "2013-02-01"}}},
+    EvaluateOperator: {"dataset": "flights", "workspace": "/w", "model": "s3://b/m.tar.gz", "record": "s3://b/o.tar.gz"},
+    GateOperator: {"dataset": "flights", "workspace": "/w", "model_name": "flights", "version": "1"},
+    PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json"},
+}
+FROM_PARAMS = {"gate": {"policy"}}
+"""Fields that params.yaml alone gives."""
+OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator]
+
+
+def made(operator: type, **more: object):
+    return operator(task_id="one", **{**GIVEN[operator], **more})
+
+
+def documented(operator: type) -> dict[str, str]:
+    """Argument to its text, of the docstring's section Args."""
+    section = inspect.cleandoc(operator.__doc__).split("Args:\n")[1].split("\n\n")[0]
+    parts = re.split(r"^    (\w+): ", section, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.__name__)
+def test_every_constructor_argument_is_documented(operator):
+    own = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs"}
+    assert set(documented(operator)) == own
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.__name__)
+def test_templated_is_what_is_said_to_be(operator):
+    told = {name for name, text in documented(operator).items() if "(templated)" in text}
+    own = set(inspect.signature(operator.__init__).parameters)
+    assert told == set(operator.template_fields) & own
+
+
+@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
+def test_spec_is_one_that_the_step_takes(operator):
+    task, fields = made(operator), set(spec_of(operator.step).model_fields)
+    spec = task.spec()
+    assert set(spec) <= fields
+    assert spec_of(operator.step).parse(spec, "operator")
+    with pytest.raises(SpecError, match="unknown key"):
+        spec_of(operator.step).parse({**spec, "colour": "red"}, "operator")
+
+
+@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
+def test_no_field_of_the_step_is_out_of_reach(operator):
+    optional = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs", *GIVEN[operator]}
+    everything = made(operator, **{name: {} if name == "lineage" else "x" for name in optional})
+    fields = set(spec_of(operator.step).model_fields)
+    assert set(everything.spec()) == fields - FROM_PARAMS.get(operator.step, set())
+
+
+def test_field_that_is_not_given_is_left_to_params_and_defaults():
+    assert made(IngestOperator).spec() == {"dataset": "flights", "partition": "2013-01-01"}
+    assert made(IngestOperator, folder="/data").spec()["folder"] == "/data"
+
+
+def test_operator_without_a_step_fails_at_import():
+    with pytest.raises(TypeError, match="Nameless must name its step"):
+        type("Nameless", (StepOperator,), {})
+
+
+def test_constructors_only_assign():
+    """Templates are rendered later: nothing may be looked at, or asked for, when a DAG is parsed."""
+    task = SpotTrainingOperator(
+        task_id="train", entry_point="no/such.py", bundle="no/such.txt", channels={"train": "{{ x }}"}, max_wait_s="{{ y }}"
+    )
+    assert task.channels == {"train": "{{ x }}"}
+    assert task.max_wait_s == "{{ y }}"
+
+
+def test_result_of_the_step_is_the_task_s(stub, project):
+    task = made(IngestOperator, python=stub("result(asked=spec(), env=os.environ['MORE'])"), env={"MORE": "yes"})
+    told = task.execute({})
+    assert told == {"schema_version": 1, "asked": task.spec(), "env": "yes"}
+
+
+def test_wrong_request_fails_the_task_for_good(stub, project):
+    with pytest.raises(AirflowFailException, match="no such day"):
+        made(IngestOperator, python=stub("report(2, 'no such day')")).execute({})
+    with pytest.raises(AirflowException) as raised:
+        made(IngestOperator, python=stub("report(75, 'busy')")).execute({})
+    assert type(raised.value) is AirflowException
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_on_kill_before_anything_runs_does_nothing():
+    made(IngestOperator).on_kill()
+    SpotTrainingOperator(task_id="train", entry_point="a", bundle="b", channels={}).on_kill()
+
+
+CHECKS = '[dict(check="min_auc", value=v, bound=0.6, passed=v > 0.6, reason=f"auc is {v}") for v in (0.5, 0.7)]'
+
+
+def gate(stub, passed: bool):
+    python = stub(f"result(passed={passed}, reason='auc is 0.5', checks={CHECKS}, verdict='/w/verdict.json')")
+    with DAG("gated"):
+        task = made(GateOperator, python=python)
+        after = [PromoteOperator(task_id=name, **GIVEN[PromoteOperator]) for name in ("promote", "announce")]
+        task >> after
+    pushed: dict[str, object] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}), map_index=-1)
+    return task, {"ti": ti, "task": task}, pushed
+
+
+def test_gate_that_says_no_skips_what_follows_and_says_why(stub, project, caplog):
+    task, context, pushed = gate(stub, passed=False)
+    with caplog.at_level("INFO"), pytest.raises(DownstreamTasksSkipped) as raised:
+        task.execute(context)
+    assert sorted(raised.value.tasks) == ["announce", "promote"]
+    assert pushed["return_value"]["reason"] == "auc is 0.5"
+    assert "not promoted: auc is 0.5" in caplog.text
+    assert "NO   auc is 0.5" in caplog.text
+    assert "yes  auc is 0.7" in caplog.text
+
+
+def test_gate_that_says_yes_lets_pass(stub, project):
+    task, context, pushed = gate(stub, passed=True)
+    assert task.execute(context)["passed"] is True
+    assert pushed == {}
+
+
+def test_provider_tells_its_name():
+    assert get_provider_info()["package-name"] == "leeway"

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+from pipelines.dataset import dataset
+from pipelines.errors import DataError, SpecError
+
+
+def test_the_example_is_found() -> None:
+    found = dataset("flights")
+    assert (found.staging, found.published, found.package.name) == ("flights_raw", "flights", "flights")
+
+
+@pytest.mark.parametrize("name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"])
+def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
+    with pytest.raises(SpecError, match="Known: flights") as caught:
+        dataset(name)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a booster"])
+def test_a_folder_without_a_model_is_bad_data(tmp_path: Path, content: bytes | None) -> None:
+    (tmp_path / "schema.json").write_text('{"features": {}, "label": "late", "categories": {}}')
+    if content is not None:
+        (tmp_path / "model.ubj").write_bytes(content)
+    with pytest.raises(DataError, match="holds no model of flights"):
+        dataset("flights").load_model(tmp_path)
+
+
+def test_a_broken_schema_is_bad_data(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"features": {}}')
+    with pytest.raises(DataError, match="holds no model"):
+        dataset("flights").load_model(tmp_path)

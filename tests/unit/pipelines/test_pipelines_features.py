@@ -1,0 +1,126 @@
+"""Features are what is known before departure, and nothing else."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pipelines import features
+from pipelines.dataset import Dataset
+from pipelines.flights import DATASET
+from pipelines.flights import features as flights_features
+from pipelines.flights.source import COLUMNS
+
+KNOWN_BEFORE = {
+    "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time", "distance",
+    "plane_year", "plane_manufacturer", "plane_seats",
+} | {name for name in COLUMNS if name.startswith("weather_")}  # fmt: skip
+
+
+def permuted(rows: pa.Table, column: str, seed: int = 5) -> pa.Table:
+    """The rows with one column's values in another order."""
+    order = list(range(rows.num_rows))
+    random.Random(seed).shuffle(order)
+    return rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), rows[column].take(pa.array(order)))
+
+
+def feature_bytes(rows: pa.Table, path: Path, chosen: Dataset = DATASET) -> bytes:
+    """The features of the rows as Parquet, without the label."""
+    pq.write_table(features.build(chosen, rows).drop_columns([chosen.label]), path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def rows(day_rows: Callable[[str], pa.Table]) -> pa.Table:
+    return pa.concat_tables([day_rows("2013-01-01"), day_rows("2013-02-08"), day_rows("2013-11-03")])
+
+
+def test_every_column_is_known_before_or_listed_as_later_known() -> None:
+    assert set(COLUMNS) == KNOWN_BEFORE | set(DATASET.later_known)
+    assert not KNOWN_BEFORE & set(DATASET.later_known)
+    assert DATASET.label in DATASET.later_known
+    assert not set(DATASET.features) & set(DATASET.later_known)
+
+
+@pytest.mark.parametrize("column", DATASET.later_known)
+def test_permuting_a_later_known_column_changes_no_byte(column: str, rows: pa.Table, tmp_path: Path) -> None:
+    changed = permuted(rows, column)
+    assert not changed[column].equals(rows[column])
+    assert feature_bytes(changed, tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
+
+
+def test_removing_all_that_is_later_known_changes_no_byte(rows: pa.Table, tmp_path: Path) -> None:
+    emptied = rows
+    for name in DATASET.later_known:
+        field = rows.schema.field(name)
+        emptied = emptied.set_column(rows.schema.get_field_index(name), field, pa.nulls(rows.num_rows, field.type))
+    assert feature_bytes(emptied, tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
+
+
+def test_the_same_check_catches_a_feature_that_leaks(rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leaking(known: ibis.Table) -> ibis.Table:
+        honest = flights_features.features(known)
+        delays = known.select(*DATASET.key, leak=known.dep_delay.cast("float64"))
+        return honest.drop("distance").join(delays, list(DATASET.key)).rename(distance="leak")
+
+    monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
+    assert feature_bytes(permuted(rows, "dep_delay"), tmp_path / "b") != feature_bytes(rows, tmp_path / "a")
+    assert feature_bytes(permuted(rows, "arr_delay"), tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
+
+
+@pytest.mark.parametrize("column", DATASET.later_known)
+def test_an_expression_over_what_is_later_known_does_not_compile(column: str, rows: pa.Table) -> None:
+    known = ibis.memtable(rows).drop(*DATASET.later_known)
+    with pytest.raises(AttributeError):
+        getattr(known, column)
+
+
+@pytest.mark.parametrize("column", ["distance", "sched_dep_time", "weather_temp", "plane_year", "dest"])
+def test_permuting_what_is_known_does_change_them(column: str, rows: pa.Table, tmp_path: Path) -> None:
+    assert feature_bytes(permuted(rows, column), tmp_path / "b") != feature_bytes(rows, tmp_path / "a")
+
+
+def test_the_order_of_the_rows_does_not_matter(rows: pa.Table, tmp_path: Path) -> None:
+    order = list(range(rows.num_rows))
+    random.Random(1).shuffle(order)
+    assert feature_bytes(rows.take(pa.array(order)), tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
+
+
+def test_one_row_each_with_the_columns_promised(rows: pa.Table) -> None:
+    built = features.build(DATASET, rows)
+    assert built.num_rows == rows.num_rows
+    wanted = [*DATASET.key, *(name for name in DATASET.features if name not in DATASET.key), DATASET.label]
+    assert built.column_names == wanted
+    for name, kind in DATASET.features.items():
+        assert built.schema.field(name).type == (pa.float64() if kind == "number" else pa.string())
+
+
+def test_values_by_hand(day_rows: Callable[[str], pa.Table]) -> None:
+    rows = day_rows("2013-01-01")
+    one = next(row for row in rows.to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
+    built = next(row for row in features.build(DATASET, rows).to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
+    same_hour = [
+        row for row in rows.to_pylist() if row["origin"] == "EWR" and row["sched_dep_time"] // 100 == one["sched_dep_time"] // 100
+    ]
+    assert one["sched_dep_time"] == 515
+    assert built["departs_minute"] == 5 * 60 + 15
+    assert built["arrives_minute"] == 8 * 60 + 19
+    assert built["weekday"] == 1  # a Tuesday
+    assert built["plane_age"] == 2013 - 1999
+    assert built["departures_hour"] == len(same_hour)
+    assert built["late"] is False
+
+
+def test_a_split_holds_labelled_rows_only_and_is_the_same_bytes_twice(rows: pa.Table, tmp_path: Path) -> None:
+    labelled = sum(value is not None for value in rows["late"].to_pylist())
+    assert 0 < labelled < rows.num_rows
+    for name in ("a", "b"):
+        assert features.write_split(DATASET, rows, tmp_path / name) == labelled
+    assert (tmp_path / "a/data.parquet").read_bytes() == (tmp_path / "b/data.parquet").read_bytes()
+    told: dict[str, Any] = dict(pq.read_schema(tmp_path / "a/data.parquet").metadata)
+    assert b"later_known" not in told
+    assert b'"label": "late"' in told[b"leeway"]

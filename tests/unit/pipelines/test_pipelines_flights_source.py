@@ -1,0 +1,257 @@
+import datetime as dt
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pipelines.errors import DataError
+from pipelines.flights import DATASET
+from pipelines.flights.source import COLUMNS, LATE_MIN, open_source
+from pipelines.steps import ingest
+
+FLIGHTS = (
+    "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,"
+    "dest,air_time,distance,hour,minute,time_hour"
+)
+WEATHER = "origin,time_hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,pressure,visib"
+PLANES = "tailnum,year,manufacturer,seats"
+
+
+def flight(number: int = 1, **changed: object) -> str:
+    values = {
+        "year": 2013, "month": 3, "day": 10, "dep_time": 800, "sched_dep_time": 755, "dep_delay": 5, "arr_time": 1010,
+        "sched_arr_time": 1000, "arr_delay": 10, "carrier": "UA", "flight": number, "tailnum": "N1", "origin": "JFK",
+        "dest": "BOS", "air_time": 60, "distance": 187, "hour": 7, "minute": 55, "time_hour": "2013-03-10T11:00:00Z",
+    } | changed  # fmt: skip
+    return ",".join(str(values[name]) for name in FLIGHTS.split(","))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a source's three files; gives their folder."""
+
+    def write(*flights: str, header: str = FLIGHTS, weather: str = "", **files: bytes) -> Path:
+        folder = tmp_path / "source"
+        folder.mkdir(exist_ok=True)
+        (folder / "flights.csv").write_text("\n".join([header, *flights]) + "\n", encoding="utf-8")
+        (folder / "weather.csv").write_text(f"{WEATHER}\n{weather}", encoding="utf-8")
+        (folder / "planes.csv").write_text(f"{PLANES}\nN1,1999,BOEING,150\n", encoding="utf-8")
+        for name, content in files.items():
+            (folder / name.replace("__", ".")).write_bytes(content)
+        return folder
+
+    return write
+
+
+def read(folder: Path, day: str = "2013-03-10") -> pa.Table:
+    return open_source(folder).read(dt.date.fromisoformat(day))
+
+
+# The real year
+
+
+def test_the_real_year(source: Any) -> None:
+    assert source.span() == (dt.date(2013, 1, 1), dt.date(2013, 12, 31))
+    flights = source._flights
+    assert flights.num_rows == 336_776
+    assert flights.group_by(["date", "carrier", "flight", "origin"]).aggregate([]).num_rows == 336_776
+    assert pc.sum(pc.is_null(flights["arr_delay"])).as_py() == 9_430
+    weather = source._weather
+    assert weather.group_by(["origin", "time_hour"]).aggregate([]).num_rows == weather.num_rows
+
+
+@pytest.mark.parametrize(
+    ("day", "rows"),
+    # The two changes of the clock, the least and the most flights, the blizzard, the first and the last day.
+    [("2013-01-01", 842), ("2013-02-08", 930), ("2013-03-10", 908), ("2013-11-03", 902), ("2013-11-28", 634),
+     ("2013-11-27", 1014), ("2013-12-31", 776)],
+)  # fmt: skip
+def test_a_real_day_has_its_rows_once(day: str, rows: int, day_rows: Callable[[str], pa.Table]) -> None:
+    table = day_rows(day)
+    assert table.num_rows == rows
+    assert tuple(table.column_names) == COLUMNS
+    assert table.group_by(list(DATASET.key)).aggregate([]).num_rows == rows
+    assert pc.unique(table["date"]).to_pylist() == [dt.date.fromisoformat(day)]
+    assert table.equals(table.sort_by([(name, "ascending") for name in DATASET.key]))
+
+
+def test_schema(day_rows: Callable[[str], pa.Table]) -> None:
+    schema = day_rows("2013-01-01").schema
+    assert schema.field("date").type == pa.date32()
+    assert schema.field("late").type == pa.bool_()
+    assert schema.field("scheduled_at").type.tz == "UTC"
+    assert schema.field("weather_temp").type == pa.float64()
+    assert day_rows("2013-12-31").schema == schema
+
+
+@pytest.mark.parametrize("day", ["2013-03-10", "2013-11-03"])
+def test_weather_of_a_day_on_which_the_clock_changes_is_joined_by_utc(
+    day: str, source: Any, day_rows: Callable[[str], pa.Table]
+) -> None:
+    known = {(row["origin"], row["time_hour"]): row["weather_temp"] for row in source._weather.to_pylist()}
+    checked = 0
+    for row in day_rows(day).to_pylist():
+        hour = row["scheduled_at"].strftime("%Y-%m-%dT%H:00:00Z")
+        assert row["weather_temp"] == known.get((row["origin"], hour))
+        checked += row["weather_temp"] is not None
+    assert checked > 800
+    # Negative control: joined by the local hour, some of them would have another temperature.
+    shifted = [known.get((row["origin"], row["scheduled_at"].strftime("%Y-%m-%dT09:00:00Z"))) for row in day_rows(day).to_pylist()]
+    assert shifted != day_rows(day)["weather_temp"].to_pylist()
+
+
+def test_labels_of_the_real_year(source: Any, day_rows: Callable[[str], pa.Table]) -> None:
+    rows = day_rows("2013-02-08").to_pylist()
+    for row in rows:
+        assert row["late"] == (None if row["arr_delay"] is None else row["arr_delay"] > LATE_MIN)
+    cancelled = [row for row in rows if row["dep_time"] is None]
+    assert len(cancelled) > 400
+    assert {row["late"] for row in cancelled} == {None}
+    diverted = [row for row in day_rows("2013-01-01").to_pylist() if row["dep_time"] and row["arr_delay"] is None]
+    assert diverted
+    assert {row["late"] for row in diverted} == {None}
+
+
+# What a user brings
+
+
+def test_a_flight_is_late_from_the_sixteenth_minute(small: Callable[..., Path]) -> None:
+    delays = [-60, 0, 15, 16, 300, "NA"]
+    table = read(small(*(flight(n, arr_delay=delay) for n, delay in enumerate(delays))))
+    assert table["late"].to_pylist() == [False, False, False, True, True, None]
+
+
+def test_unknown_planes_and_weather_are_null_not_dropped(small: Callable[..., Path]) -> None:
+    table = read(small(flight(1), flight(2, tailnum="N9"), flight(3, tailnum="NA")))
+    assert table["plane_year"].to_pylist() == [1999, None, None]
+    assert table["weather_temp"].to_pylist() == [None] * 3
+
+
+@pytest.mark.parametrize("column", ["arr_delay", "time_hour", "year", "tailnum"])
+def test_a_missing_column_is_named(small: Callable[..., Path], column: str) -> None:
+    header = FLIGHTS.replace(column, "other", 1) if column != "year" else FLIGHTS.replace("year", "jahr", 1)
+    with pytest.raises(DataError, match=rf"flights\.csv lacks the column\(s\) {column}"):
+        read(small(flight(), header=header))
+    with pytest.raises(DataError, match=r"weather\.csv lacks"):
+        read(small(flight(), weather__csv=b"a,b\n1,2\n"))
+    with pytest.raises(DataError, match=r"planes\.csv lacks"):
+        read(small(flight(), planes__csv=b""))
+
+
+def test_a_header_without_a_line_end_is_read_whole(small: Callable[..., Path]) -> None:
+    with pytest.raises(DataError, match=r"weather\.csv: .*Empty CSV"):  # not: lacks the column visib
+        read(small(flight(), weather__csv=WEATHER.encode()))
+
+
+def test_a_flight_without_an_hour_is_kept_for_validation_to_refuse(small: Callable[..., Path]) -> None:
+    assert read(small(flight(1), flight(2, time_hour="NA")))["scheduled_at"].null_count == 1
+
+
+def test_a_file_that_excel_saved(small: Callable[..., Path]) -> None:
+    text = b"\xef\xbb\xbf" + f"{FLIGHTS}\r\n{flight()}\r\n".encode()
+    assert read(small(flights__csv=text)).num_rows == 1
+
+
+BAD_ROWS = {
+    "a word for a number": flight(distance="far"),
+    "a column too few": "2013,3,10",
+    "month 13": flight(month=13),
+    "the 30th of February": flight(month=2, day=30),
+    "no day": flight(day="NA"),
+    "an hour that is none": flight(time_hour="soon"),
+    "not UTF-8": "\udcff",
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_a_bad_row_is_bad_data_in_one_line(small: Callable[..., Path], case: str) -> None:
+    text = "\n".join([FLIGHTS, flight(1), BAD_ROWS[case], ""]).encode("utf-8", "surrogateescape")
+    if case == "not UTF-8":
+        text = text.replace(b"\xff", flight(2, dest="X\udcff").encode("utf-8", "surrogateescape"))
+    source = open_source(small(flights__csv=text))
+    with pytest.raises(DataError, match=r"flights\.csv") as caught:
+        source.span()
+        source.read(dt.date(2013, 3, 10))
+    assert "\n" not in str(caught.value)
+
+
+def test_twice_the_same_hour_of_weather_is_refused(small: Callable[..., Path]) -> None:
+    hour = "JFK,2013-03-10T11:00:00Z,50,40,60,180,10,NA,0,1015,10\n"
+    assert read(small(flight(), weather=hour))["weather_temp"].to_pylist() == [50]
+    with pytest.raises(DataError, match=r"weather\.csv"):
+        read(small(flight(), weather=hour + hour.replace("50", "51")))
+
+
+def test_the_same_plane_twice_is_refused(small: Callable[..., Path]) -> None:
+    twice = f"{PLANES}\nN1,1999,BOEING,150\nN1,2001,BOEING,150\n".encode()
+    with pytest.raises(DataError, match=r"planes\.csv"):
+        read(small(flight(), planes__csv=twice))
+
+
+def test_no_files_no_flights(small: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no flights\.csv and no flights\.csv\.zip"):
+        open_source(tmp_path / "nowhere").span()
+    with pytest.raises(DataError, match="has no flights"):
+        open_source(small()).span()
+
+
+def broken_zips() -> dict[str, bytes]:
+    import io
+
+    def made(name: str, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", compression) as archive:
+            archive.writestr(name, "\n".join([FLIGHTS, *(flight(n) for n in range(3_000))]))
+        return buffer.getvalue()
+
+    damaged = bytearray(made("flights.csv"))
+    damaged[200:400] = bytes(200)
+    encrypted = bytearray(made("flights.csv"))
+    for place in (6, encrypted.rfind(b"PK\x01\x02") + 8):
+        encrypted[place] |= 1
+    return {
+        "not a zip": b"PK nonsense",
+        "empty": b"",
+        "cut short": made("flights.csv")[:2_000],
+        "another name": made("other.csv"),
+        "damaged": bytes(damaged),
+        "encrypted": bytes(encrypted),
+    }
+
+
+@pytest.mark.parametrize("case", broken_zips())
+def test_a_broken_zip_is_bad_data(small: Callable[..., Path], case: str) -> None:
+    folder = small(flights__csv__zip=b"")
+    (folder / "flights.csv").unlink()
+    (folder / "flights.csv.zip").write_bytes(broken_zips()[case])
+    with pytest.raises(DataError, match=r"flights\.csv"):
+        open_source(folder).span()
+
+
+def test_a_zip_and_a_plain_file_say_the_same(small: Callable[..., Path]) -> None:
+    folder = small(flight(1), flight(2))
+    plain = read(folder)
+    with zipfile.ZipFile(folder / "flights.csv.zip", "w") as archive:
+        archive.write(folder / "flights.csv", "flights.csv")
+    (folder / "flights.csv").unlink()
+    assert read(folder).equals(plain)
+
+
+# Through the step
+
+
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [("2012-12-31", "it holds 2013-03-10 to 2013-03-12"), ("2013-03-13", "it holds"), ("2013-03-11", "has no rows")],
+)
+def test_a_day_outside_and_an_empty_day(small: Callable[..., Path], home: Path, day: str, said: str) -> None:
+    folder = small(flight(1), flight(2, day=12))
+    with pytest.raises(DataError, match=said):
+        ingest.run(ingest.IngestSpec(partition=day, folder=folder))
+    done = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+    assert (done.rows, done.changed) == (1, True)
+    again = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+    assert (again.changed, again.snapshot_id) == (False, done.snapshot_id)
