@@ -72,7 +72,9 @@ def judge(told: Metrics, champion: Metrics | None, policy: Policy) -> list[Check
         _check("log loss against the base rate's", told["log_loss"], AT_MOST, told["baseline_log_loss"]),
     ]
     if champion:
-        checks.append(_check("AUC against the champion's", told["auc"], AT_LEAST, champion["auc"] - policy.max_auc_loss))
+        checks.append(
+            _check("AUC against the champion's", told["auc"], AT_LEAST, champion["auc"] - policy.max_auc_loss)
+        )
     return checks
 
 

@@ -18,6 +18,8 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+# Else it packs the uv.lock of the whole project, 700 KB, into every model.
+os.environ.setdefault("MLFLOW_UV_AUTO_DETECT", "false")
 
 import mlflow
 import pandas as pd

@@ -18,8 +18,12 @@ MAX_BYTES = 8 * 1024**3
 
 
 @contextmanager
-def opened(place: str) -> Iterator[Path]:
+def opened(place: str, name: str) -> Iterator[Path]:
     """The folder that `place` names: itself, or the content of an s3://BUCKET/KEY.tar.gz for as long as the block runs.
+
+    Args:
+        place: folder, or s3:// address of a tar.gz.
+        name: of the folder that is made for the content.
 
     Raises:
         DataError: there is no such folder or object, or the archive is not to be trusted.
@@ -33,8 +37,8 @@ def opened(place: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         archive = Path(folder) / "archive.tar.gz"
         _download(place, archive)
-        _unpack(archive, Path(folder) / "content", place)
-        yield Path(folder) / "content"
+        _unpack(archive, Path(folder) / name, place)
+        yield Path(folder) / name
 
 
 def _download(uri: str, target: Path) -> None:

@@ -119,7 +119,9 @@ def _days(flights: pa.Table) -> pa.ChunkedArray:
     same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
     wrong = pc.index(pc.fill_null(same, False), False).as_py()
     if wrong >= 0:
-        raise DataError(f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}.")
+        raise DataError(
+            f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}."
+        )
     return days.cast(pa.date32())
 
 
@@ -127,7 +129,9 @@ def _demand_hours(hours: pa.ChunkedArray) -> None:
     read = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
     wrong = pc.index(pc.and_(hours.is_valid(), read.is_null()), True).as_py()
     if wrong >= 0:
-        raise DataError(f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Wanted: {HOUR}.")
+        raise DataError(
+            f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Wanted: {HOUR}."
+        )
 
 
 def _demand_unique(name: str, table: pa.Table, key: list[str]) -> None:
@@ -164,5 +168,12 @@ def _bytes(folder: Path, name: str) -> bytes:
             return archive.read(name)
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:  # RuntimeError: encrypted
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        RuntimeError,
+        OSError,
+    ) as error:  # RuntimeError: encrypted
         raise DataError(f"{zipped.name} cannot be read: {error}.") from None

@@ -74,7 +74,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
 
     chosen = dataset(spec.dataset)
     holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
-    with s3.opened(spec.model) as folder, whole_folder(spec.evaluation) as making:
+    with s3.opened(spec.model, "model") as folder, whole_folder(spec.evaluation) as making:
         model = chosen.load_model(folder)
         score, label = model.score(holdout), holdout[chosen.label].to_numpy(dtype=float)
         told = evaluation.metrics(label, score, float(train[chosen.label].mean()))
@@ -117,7 +117,7 @@ def _registered(
     from pipelines.registry import Candidate, Registry
 
     registry, chosen = Registry.open(), dataset(spec.dataset)
-    with s3.opened(spec.model) as folder, s3.opened(spec.record) as record:
+    with s3.opened(spec.model, "model") as folder, s3.opened(spec.record, "training") as record:
         candidate = Candidate(
             dataset=chosen,
             folder=folder,
