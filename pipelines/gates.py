@@ -50,13 +50,14 @@ class Check(BaseModel):
     """The same in words."""
 
 
-def judge(told: Metrics, champion: Metrics | None, policy: Policy) -> list[Check]:
+def judge(told: Metrics, champion: Metrics | None, policy: Policy, days_newer: int | None = None) -> list[Check]:
     """Every check of the policy.
 
     Args:
         told: the candidate's holdout metrics; see `pipelines.evaluation.metrics`.
         champion: the champion's on the same rows; None where there is no champion.
         policy: the bounds.
+        days_newer: the candidate's as_of less the champion's, days; None where there is no champion.
 
     Raises:
         DataError: a metric is missing.
@@ -75,6 +76,8 @@ def judge(told: Metrics, champion: Metrics | None, policy: Policy) -> list[Check
         checks.append(
             _check("AUC against the champion's", told["auc"], AT_LEAST, champion["auc"] - policy.max_auc_loss)
         )
+    if days_newer is not None:
+        checks.append(_check("days that the window is newer than the champion's", days_newer, AT_LEAST, 0))
     return checks
 
 

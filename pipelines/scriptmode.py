@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines import dataset as datasets
-from pipelines.errors import DataError, LeewayError, StorageError, TrainingError
-from pipelines.files import sha256
+from pipelines.errors import ConflictError, DataError, LeewayError, ServiceError, StorageError, TrainingError
+from pipelines.files import sha256, whole_folder
 from pipelines.git import commit_of
 from pipelines.outside import NO_SPACE_TEXTS
 from pipelines.settings import settings
 
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a script that SIGTERM stopped, and that kept a checkpoint."""
 TAIL_LINES = 5
 """Lines of a crashed script that its error quotes."""
 
@@ -36,24 +41,44 @@ def train(
         if not (folder / "data.parquet").exists():
             raise DataError(f"{features / name}/data.parquet is not there.", "The step `preprocess` writes it.")
     script = datasets.dataset(dataset).package / "training.py"
-    job = _name(dataset, [*channels.values(), script.parent], hyperparameters)
+    job = _name(dataset, [*channels.values(), *_code(script)], hyperparameters)
     tree = settings().home / "training" / job
-    _run(script, job, tree, channels, hyperparameters)
-    for made, target in (("model", model), ("output/data", output)):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.move(tree / made, target)
-    shutil.rmtree(tree, ignore_errors=True)
+    with _held(tree) as lock:
+        _run(script, job, tree, channels, hyperparameters, lock)
+        for made, target in (("model", model), ("output/data", output)):
+            # Copied: LEEWAY_HOME may be on another file system, where a move that fails leaves half of it.
+            with whole_folder(target) as making:
+                shutil.copytree(tree / made, making, dirs_exist_ok=True)
+        shutil.rmtree(tree, ignore_errors=True)
     return job
 
 
-def _name(dataset: str, folders: list[Path], hyperparameters: Mapping[str, object]) -> str:
-    told = [*(sha256(folder) for folder in folders), json.dumps(hyperparameters, sort_keys=True, default=str)]
+@contextmanager
+def _held(tree: Path) -> Iterator[int]:
+    """The training's folder is this process's, and its script's, until both have ended; gives the lock's descriptor."""
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with tree.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(
+                f"{tree.name} is being trained by another process.", "Wait for it, or stop it."
+            ) from None
+        yield lock.fileno()
+
+
+def _code(script: Path) -> list[Path]:
+    """The script and what it imports. Not its whole folder: Python writes bytecode there."""
+    return [script, *(script.parents[2] / name for name in (script.parent / "bundle.txt").read_text("utf-8").split())]
+
+
+def _name(dataset: str, made_of: list[Path], hyperparameters: Mapping[str, object]) -> str:
+    told = [*(sha256(one) for one in made_of), json.dumps(hyperparameters, sort_keys=True, default=str)]
     return f"local-{dataset}-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:12]}"
 
 
 def _run(
-    script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object]
+    script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object], lock: int
 ) -> None:
     folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
     (tree / "output" / "failure").unlink(missing_ok=True)
@@ -70,8 +95,15 @@ def _run(
     }
     arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-u", str(script), *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True) as child:
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=[lock],
+    ) as child:
         tail = deque((_show(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
         raise _failed(script.name, child.returncode, tree / "output" / "failure", tail)
@@ -82,6 +114,8 @@ def _failed(script: str, code: int, failure: Path, tail: Iterable[str]) -> Leewa
     said = failure.read_text(encoding="utf-8") if failure.exists() else " | ".join(line.strip() for line in tail)
     if any(text in said for text in NO_SPACE_TEXTS):
         return StorageError(f"{script} found no space on the disk.", "Free some; it goes on from its checkpoint.")
+    if code < 0 or code == STOPPED:
+        return ServiceError(f"{script} was stopped from outside (exit code {code}).", "Run it again: it goes on.")
     return TrainingError(f"{script} ended with exit code {code}: {said}")
 
 

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
-JOB_TAG = "leeway.training_job"
+JOB = "training_job"
+"""Key of environment.json: the training job that left the record."""
+JOB_TAG = f"leeway.{JOB}"
 """Tag of an MLflow run: the training job that it belongs to."""
 
 
@@ -58,7 +60,7 @@ class Tracker:
     def start(self, params: dict[str, Any]) -> None:
         """Parameters, code version and environment are recorded."""
         self._write("params.json", params)
-        self._write("environment.json", environment())
+        self._write("environment.json", {JOB: self.job, **environment()})
         if self._mlflow:
             self._mlflow.log_params(params)
             self._mlflow.set_tags({f"environment.{key}": value for key, value in environment().items()})
@@ -98,6 +100,8 @@ class _MlflowRun:
 
     def __init__(self, client: Any, run_id: str, batch: Any) -> None:
         self._client, self.run_id, self._metric = client, run_id, batch
+        self._lost = False
+        self._known: set[int] | None = None
 
     def log_params(self, params: dict[str, Any]) -> None:
         self._try(lambda: [self._client.log_param(self.run_id, key, value) for key, value in params.items()])
@@ -110,6 +114,7 @@ class _MlflowRun:
         metrics = [
             self._metric(name, value, now, int(row["round"]))
             for row in rounds
+            if row["round"] not in self._have(rounds)
             for name, value in row.items()
             if name != "round"
         ]
@@ -122,11 +127,22 @@ class _MlflowRun:
         self._try(lambda: self._client.log_batch(self.run_id, metrics))
         self._try(lambda: self._client.set_terminated(self.run_id))
 
+    def _have(self, rounds: list[dict[str, float]]) -> set[int]:
+        """Rounds that the run has already: MLflow would keep a second value beside the first."""
+        if self._known is None:
+            self._known = set()
+            name = next(name for name in rounds[0] if name != "round")
+            self._try(lambda: self._known.update(one.step for one in self._client.get_metric_history(self.run_id, name)))
+        return self._known
+
     def _try(self, call: Any) -> None:
+        if self._lost:  # each attempt would hold the training up for as long as the client is patient
+            return
         try:
             call()
         except Exception as error:  # the files hold the same; mlflow raises what it likes
-            sys.stderr.write(f"MLflow did not take it ({type(error).__name__}); the files have it.\n")
+            self._lost = True
+            sys.stderr.write(f"MLflow did not take it ({type(error).__name__}): from here on only the files have it.\n")
 
 
 def _connect(job: str, experiment: str) -> _MlflowRun | None:
@@ -137,6 +153,9 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     if not reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
+    # A server that dies should cost seconds; MLflow's own patience is minutes, at every call.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
         from mlflow import MlflowClient
         from mlflow.entities import Metric

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -154,8 +155,10 @@ class Training:
 
 
 def _reason(error: Exception) -> str:
-    """The error in a line: xgboost appends a stack of C++ frames."""
-    return f"{type(error).__name__}: {str(error).split('Stack trace')[0].strip()}"
+    """The error and its place: xgboost appends a stack of C++ frames."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    said = str(error).split("Stack trace")[0].strip()
+    return f"{type(error).__name__}: {said} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
@@ -166,21 +169,28 @@ def main() -> int:
     """Trains, and leaves the model in the model folder. 0 when done, 143 when stopped by SIGTERM."""
     signal.signal(signal.SIGTERM, _stop)
     args = arguments()
-    tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), "flights")
-    tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
     try:
-        model = Training(args, tracker).run()
+        _train(args)
     except Stopped:
         sys.stderr.write("stopped; the last checkpoint is kept\n")
         return 143
     except Exception as error:
         # SageMaker shows this file as the job's FailureReason.
         Path(args.output_data_dir).parent.joinpath("failure").write_text(_reason(error), encoding="utf-8")
-        raise
+        if os.environ.get("LEEWAY_DEBUG"):
+            raise
+        sys.stderr.write(f"{_reason(error)}\n")
+        return 1
+    return 0
+
+
+def _train(args: argparse.Namespace) -> None:
+    tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), "flights")
+    tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
+    model = Training(args, tracker).run()
     model.save(args.model_dir)
     best = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best.items()})
-    return 0
 
 
 if __name__ == "__main__":

@@ -109,23 +109,35 @@ def _rows(features: Path, split: str) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
+def _local_job(record: Path) -> str:
+    """The training job that left a record."""
+    from pipelines.files import read_json
+    from pipelines.tracking import JOB
+
+    told = read_json(record / "environment.json", "the training script writes it")
+    if JOB not in told:
+        raise DataError(f"{record}/environment.json does not name its training job.", "Give `--training-job`.")
+    return str(told[JOB])
+
+
 def _registered(
     spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows: dict[str, int]
 ) -> EvaluateResult:
     """The result, with the version that the candidate became."""
-    from pipelines import lineage, s3
+    from pipelines import lineage, params, s3
     from pipelines.registry import Candidate, Registry
 
     registry, chosen = Registry.open(), dataset(spec.dataset)
     with s3.opened(spec.model, "model") as folder, s3.opened(spec.record, "training") as record:
+        evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(params.FILE))
         candidate = Candidate(
             dataset=chosen,
             folder=folder,
             digest=lineage.candidate_digest(result.model_digest, spec.features, spec.snapshot),
-            training_job=spec.training_job,
+            training_job=spec.training_job or _local_job(record),
             tags=lineage.tags(spec, rows, result.model_digest),
             metrics=result.metrics,
-            artifacts=tuple(path for path in (spec.evaluation, record, spec.snapshot, spec.lock) if path.exists()),
+            artifacts=tuple(path for path in evidence if path.exists()),
             example=holdout[list(chosen.features)].head(3),
         )
         version = registry.register(candidate, spec.register_as)

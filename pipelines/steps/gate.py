@@ -17,6 +17,8 @@ from pipelines.gates import Check, Metrics, Policy
 from pipelines.log import log
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
     from pipelines.registry import Registry
 
 
@@ -72,13 +74,16 @@ def run(spec: GateSpec) -> GateResult:
     if not isinstance(told, dict):
         raise DataError(f"{spec.evaluation}/metrics.json is no mapping of metrics.", "The step `evaluate` writes it.")
     registry = _registry(spec)
-    number, champion = _champion(spec, registry) if registry else ("", None)
-    checks = gates.judge(told, champion, spec.policy)
+    champion = _champion(spec, registry) if registry else None
+    newer = _days_newer(spec, registry, champion) if registry and champion else None
+    # A champion of a later moment was trained on this very holdout: to compare with it would be unfair.
+    fair = _metrics(spec, registry, champion) if registry and champion and (newer or 0) >= 0 else None
+    checks = gates.judge(told, fair, spec.policy, newer)
     result = GateResult(
         passed=gates.passed(checks),
         reason=gates.words(checks),
         checks=checks,
-        champion=number,
+        champion=str(champion.version) if champion else "",
         model_name=spec.model_name,
         version=spec.version,
         verdict=spec.verdict,
@@ -103,17 +108,26 @@ def _registry(spec: GateSpec) -> Registry | None:
     return registry
 
 
-def _champion(spec: GateSpec, registry: Registry) -> tuple[str, Metrics | None]:
-    """The champion's version and its metrics on the candidate's holdout; none where it is the candidate itself."""
+def _champion(spec: GateSpec, registry: Registry) -> ModelVersion | None:
+    """The champion; none where it is the candidate itself."""
+    found = registry.champion(spec.model_name)
+    return None if found is None or str(found.version) == spec.version else found
+
+
+def _days_newer(spec: GateSpec, registry: Registry, champion: ModelVersion) -> int:
+    from pipelines.registry import as_of
+
+    return (as_of(registry.version(spec.model_name, spec.version)) - as_of(champion)).days
+
+
+def _metrics(spec: GateSpec, registry: Registry, champion: ModelVersion) -> Metrics:
+    """The champion's metrics on the candidate's holdout."""
     import pandas as pd
 
     from pipelines import evaluation
 
-    found = registry.champion(spec.model_name)
-    if found is None or str(found.version) == spec.version:
-        return "", None
     rows = pd.read_parquet(spec.features / "holdout" / "data.parquet")
     label = rows[dataset(spec.dataset).label].to_numpy(dtype=float)
-    told = evaluation.metrics(label, registry.score(found, rows), float(label.mean()))
-    log.info("champion is version %s: AUC %.4f on the same %d rows", found.version, told["auc"], len(rows))
-    return str(found.version), told
+    told = evaluation.metrics(label, registry.score(champion, rows), float(label.mean()))
+    log.info("champion is version %s: AUC %.4f on the same %d rows", champion.version, told["auc"], len(rows))
+    return told

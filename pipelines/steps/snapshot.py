@@ -100,7 +100,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     chosen, lake = dataset(spec.dataset), Lake.open()
     window = Window.of(spec.as_of, spec.train_days, spec.holdout_days, spec.label_delay_days)
     if spec.missing == "ingest":
-        _fill(chosen, window, lake.partitions(chosen.published).keys())
+        _fill(chosen, window, lake.partitions(chosen.published).keys(), spec.max_missing_days)
     published = lake.partitions(chosen.published)
     window = _clipped(spec, window, chosen, published)
     missing = [day for day in window.all if day not in published]
@@ -141,10 +141,15 @@ def _clipped(spec: SnapshotSpec, window: Window, chosen: Dataset, published: dic
     return window
 
 
-def _fill(chosen: Dataset, window: Window, published: object) -> None:
-    """Ingests and validates the days of the window that the source has and the lake has not."""
+def _fill(chosen: Dataset, window: Window, published: object, may_miss: int) -> None:
+    """Ingests and validates the days of the window that the source has and the lake has not; some may be refused."""
     have: set[dt.date] = set(published)  # type: ignore[call-overload]
     first, last = chosen.source(None).span()
     wanted = [day for day in window.all if first <= day <= last and day not in have]
     if wanted:
-        backfill.run(backfill.BackfillSpec(dataset=chosen.name, first=wanted[0], last=wanted[-1]))
+        try:
+            backfill.run(backfill.BackfillSpec(dataset=chosen.name, first=wanted[0], last=wanted[-1]))
+        except DataError as error:
+            if not may_miss:
+                raise
+            log.warning("%s", error)

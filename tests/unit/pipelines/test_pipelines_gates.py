@@ -73,3 +73,10 @@ def test_infinite_is_refused() -> None:
     assert not verdict(log_loss=math.inf)
     assert not verdict(auc=math.inf)
     assert not verdict(ece=math.inf)
+
+
+@pytest.mark.parametrize(("days", "yes"), [(31, True), (0, True), (-1, False), (None, True)])
+def test_a_candidate_of_an_earlier_moment_than_the_champions_is_refused(days: int | None, yes: bool) -> None:
+    checks = judge(GOOD, None, Policy(), days)
+    assert passed(checks) is yes
+    assert ("newer" in words(checks)) is not yes
