@@ -30,7 +30,9 @@ from mlflow.exceptions import MlflowException
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, ServiceError
 from pipelines.settings import settings
-from pipelines.tracking import JOB_TAG, reachable
+from pipelines.tracking import JOB_TAG, quiet, reachable
+
+quiet()
 
 CHAMPION = "champion"
 CANDIDATE_TAG = "leeway.candidate"

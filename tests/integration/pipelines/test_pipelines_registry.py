@@ -1,0 +1,344 @@
+"""evaluate, gate and promote against a real MLflow server."""
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pipelines.dataset import dataset
+from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
+from pipelines.files import sha256, write_json
+from pipelines.steps import evaluate as evaluating
+from pipelines.steps import gate as gating
+from pipelines.steps import promote as promoting
+
+EASY = {"min_rows": 100, "min_auc": 0.5, "max_auc": 0.95, "max_ece": 0.5, "max_auc_loss": 0.05}
+
+
+@pytest.fixture
+def data(home: Path, trained: SimpleNamespace) -> Path:
+    shutil.copytree(trained.data, "data")
+    Path("dvc.lock").write_text("schema: '2.0'\n")
+    Path("params.yaml").write_text("train: {}\n")
+    return Path("data")
+
+
+@pytest.fixture
+def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
+    """A registered model's name of the test's own."""
+    return "m-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
+
+
+def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:
+    return evaluating.run(evaluating.EvaluateSpec(register_as=name, **fields))
+
+
+def gate(name: str, version: str, **policy: Any) -> gating.GateResult:
+    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY, **policy}))
+
+
+def promote(name: str, version: str, verdict: str = "data/verdict.json") -> promoting.PromoteResult:
+    return promoting.run(promoting.PromoteSpec(model_name=name, version=version, verdict=verdict))
+
+
+def as_of(day: str) -> None:
+    """Another window: makes another candidate of the same model."""
+    path = Path("data/snapshot.json")
+    write_json(path, {**json.loads(path.read_text()), "as_of": day})
+
+
+def client(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri, uri)
+
+
+# evaluate
+
+
+def test_evidence_is_whole_and_the_same_twice(data: Path, trained: SimpleNamespace) -> None:
+    before = sha256(data / "evaluation")
+    told = evaluate()
+    assert {str(p.relative_to(data / "evaluation")) for p in (data / "evaluation").rglob("*") if p.is_file()} == {
+        "metrics.json", "evaluation.png", "predictions.parquet", "plots/pr_curve.csv", "plots/calibration.csv",
+        "plots/importance.csv",
+    }  # fmt: skip
+    assert sha256(data / "evaluation") == before
+    assert told.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.told.metrics
+    scored = pd.read_parquet(data / "evaluation/predictions.parquet")
+    assert len(scored) == told.metrics["rows"] == trained.built.rows_holdout
+    assert told.version == ""
+
+
+def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str, with_mlflow: str) -> None:
+    first = evaluate(model, lineage={"cost_usd": "0.1"})
+    again = evaluate(model, lineage={"cost_usd": "0.1"})
+    assert (first.version, again.version) == ("1", "1")
+    assert first.run_id == again.run_id
+    version = client(with_mlflow).get_model_version(model, "1")
+    pinned = json.loads((data / "snapshot.json").read_text())
+    expected = {
+        "leeway.as_of": "2013-01-25",
+        "leeway.snapshot_id": str(pinned["snapshot_id"]),
+        "leeway.table": "flights",
+        "leeway.dvc_lock": sha256(Path("dvc.lock")),
+        "leeway.model_digest": sha256(data / "model"),
+        "leeway.data_version": sha256(data / "features")[:12],
+        "leeway.cost_usd": "0.1",
+        "leeway.training_job": json.loads((data / "training/environment.json").read_text())["training_job"],
+    }
+    assert {key: version.tags.get(key) for key in expected} == expected
+    assert version.tags["leeway.window"].count("..") == 2
+    assert int(version.tags["leeway.rows_train"]) > int(version.tags["leeway.rows_holdout"]) > 0
+    assert {"leeway.git_commit", "leeway.candidate"} <= set(version.tags)
+    run = client(with_mlflow).get_run(first.run_id)
+    assert run.data.metrics["holdout_auc"] == first.metrics["auc"]
+    logged = {one.path for one in client(with_mlflow).list_artifacts(first.run_id)}
+    assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= logged
+
+
+def test_another_window_or_model_is_another_version_and_another_training_another_run(
+    data: Path, model: str
+) -> None:
+    first = evaluate(model)
+    as_of("2013-02-01")
+    second = evaluate(model)
+    assert (first.version, second.version) == ("1", "2")
+    environment = data / "training/environment.json"
+    environment.write_text(json.dumps({**json.loads(environment.read_text()), "training_job": "another-one"}))
+    as_of("2013-02-02")
+    third = evaluate(model)
+    assert third.run_id != first.run_id
+
+
+def test_a_record_that_does_not_name_its_job_needs_one(data: Path, model: str) -> None:
+    (data / "training/environment.json").write_text("{}")
+    with pytest.raises(DataError, match="training job"):
+        evaluate(model)
+    assert evaluate(model, training_job=f"job-{model}").version == "1"
+
+
+def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, with_mlflow: str) -> None:
+    import mlflow
+
+    done = evaluate(model)
+    mlflow.set_tracking_uri(with_mlflow)
+    loaded = mlflow.pyfunc.load_model(f"models:/{model}/{done.version}")
+    rows = pd.read_parquet(data / "features/holdout/data.parquet")
+    wanted = [column.name for column in loaded.metadata.get_input_schema().inputs]
+    assert wanted == list(dataset("flights").features)
+    served = np.asarray(loaded.predict(rows[wanted]))
+    scored = pd.read_parquet(data / "evaluation/predictions.parquet")["score"].to_numpy()
+    assert np.abs(served - scored).max() < 1e-6
+    assert served.std() > 0.01
+    # Rows that hold what training never saw: unknown categories, and nothing at all.
+    odd = rows[wanted].head(3).copy()
+    odd["carrier"], odd["weather_temp"] = "??", np.nan
+    assert np.isfinite(loaded.predict(odd)).all()
+
+
+@pytest.mark.parametrize("victim", ["model/model.ubj", "features/holdout/data.parquet", "features/train/data.parquet"])
+def test_what_is_not_there_is_said_and_the_old_evaluation_stays(data: Path, victim: str) -> None:
+    before = sha256(data / "evaluation")
+    (data / victim).unlink()
+    with pytest.raises(DataError, match=victim.split("/")[0]):
+        evaluate()
+    assert sha256(data / "evaluation") == before
+
+
+def test_features_that_are_not_the_models_are_bad_data(data: Path) -> None:
+    path = data / "features/holdout/data.parquet"
+    pd.read_parquet(path).drop(columns="distance").to_parquet(path)
+    with pytest.raises(DataError, match="distance"):
+        evaluate()
+
+
+def test_a_holdout_of_one_class_is_bad_data(data: Path) -> None:
+    path = data / "features/holdout/data.parquet"
+    pd.read_parquet(path).assign(late=False).to_parquet(path)
+    with pytest.raises(DataError, match="both labels"):
+        evaluate()
+
+
+def test_no_snapshot_no_version(data: Path, model: str, with_mlflow: str) -> None:
+    (data / "snapshot.json").unlink()
+    with pytest.raises(DataError, match="snapshot"):
+        evaluate(model)
+    assert client(with_mlflow).search_model_versions(f"name = '{model}'") == []
+
+
+def test_no_address_is_a_wrong_request(data: Path) -> None:
+    with pytest.raises(InvalidError, match="MLFLOW_TRACKING_URI"):
+        evaluate("x")
+
+
+def test_an_unreachable_server_is_one_line_and_75(data: Path, commands: Any, free_port: Callable[[], int]) -> None:
+    env = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{free_port()}"}
+    for command in (
+        ("evaluate", "--register-as", "x"),
+        ("gate", "--model-name", "x", "--version", "1"),
+        ("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json"),
+    ):
+        done = commands.step(*command, env=env)
+        assert done.code == 75, done.err
+        assert done.out == ""
+        assert [line for line in done.err.splitlines() if line.startswith("error: ")][0].startswith("error: MLflow at http")
+        assert "Traceback" not in done.err
+
+
+def test_stdout_is_the_result_alone_with_mlflow(data: Path, commands: Any, mlflow_uri: str) -> None:
+    done = commands.step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["version"] == "1"
+
+
+# gate
+
+
+def test_a_yes_is_written_as_file_and_on_the_version(data: Path, model: str, with_mlflow: str) -> None:
+    version = evaluate(model).version
+    told = gate(model, version)
+    assert told.passed, told.reason
+    assert told.champion == ""
+    tags = client(with_mlflow).get_model_version(model, version).tags
+    assert tags["leeway.verdict"] == "passed"
+    assert tags["leeway.verdict_digest"] == sha256(data / "verdict.json")
+    before = (data / "verdict.json").read_bytes()
+    assert gate(model, version) == told
+    assert (data / "verdict.json").read_bytes() == before
+
+
+def test_a_no_is_written_too(data: Path, model: str, with_mlflow: str) -> None:
+    version = evaluate(model).version
+    told = gate(model, version, min_auc=0.94)
+    assert not told.passed
+    assert "AUC is" in told.reason
+    tags = client(with_mlflow).get_model_version(model, version).tags
+    assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", told.reason)
+
+
+def test_no_such_version(data: Path, model: str) -> None:
+    for version in ("7", "x", ""):
+        with pytest.raises(DataError, match="version"):
+            gate(model, version)
+
+
+def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained: SimpleNamespace) -> None:
+    from pipelines.steps.train import TrainSpec
+    from pipelines.steps.train import run as train
+
+    first = evaluate(model)
+    assert gate(model, first.version).passed
+    promote(model, first.version)
+    # A much weaker challenger, of a later moment.
+    train(TrainSpec(hyperparameters={"num_round": 1, "max_depth": 1}))
+    as_of("2013-02-01")
+    second = evaluate(model)
+    told = gate(model, second.version, max_auc_loss=0.0)
+    against = next(one for one in told.checks if "champion" in one.check)
+    assert told.champion == "1"
+    assert not told.passed
+    assert against.bound == pytest.approx(first.metrics["auc"], abs=1e-9), "the same rows, so the same AUC as before"
+    assert against.value == second.metrics["auc"] < against.bound
+    with pytest.raises(PromotionError, match="did not pass"):
+        promote(model, second.version)
+    # The same challenger passes where so much loss is allowed.
+    assert gate(model, second.version, max_auc_loss=0.5).passed
+
+
+# promote
+
+
+def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, with_mlflow: str) -> None:
+    first = evaluate(model).version
+    gate(model, first)
+    done = promote(model, first)
+    assert (done.changed, done.previous) == (True, "")
+    again = promote(model, first)
+    assert (again.changed, again.version) == (False, first)
+    assert client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
+
+    as_of("2013-01-20")
+    older = evaluate(model).version
+    assert gate(model, older).passed
+    with pytest.raises(PromotionError, match="only moves forward"):
+        promote(model, older)
+    as_of("2013-02-20")
+    newer = evaluate(model).version
+    assert gate(model, newer).passed
+    done = promote(model, newer)
+    assert (done.changed, done.previous) == (True, first)
+    tags = client(with_mlflow).get_model_version(model, newer).tags
+    assert tags["leeway.promoted_over"] == first
+    assert dt.datetime.fromisoformat(tags["leeway.promoted_at"]).tzinfo is not None
+
+
+def test_a_no_is_not_promoted(data: Path, model: str, with_mlflow: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    version = evaluate(model).version
+    gate(model, version, min_auc=0.94)
+    with pytest.raises(PromotionError, match="did not pass the gate") as caught:
+        promote(model, version)
+    assert caught.value.exit_code == 2
+    with pytest.raises(MlflowException):
+        client(with_mlflow).get_model_version_by_alias(model, "champion")
+
+
+def tampered(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = Path("data/verdict.json")
+    write_json(path, change(json.loads(path.read_text())))
+
+
+def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
+    version = evaluate(model).version
+    gate(model, version, min_auc=0.94)
+    tampered(lambda told: {**told, "passed": True})
+    with pytest.raises(PromotionError, match="did not pass"):
+        promote(model, version)
+    gate(model, version)
+    tampered(lambda told: {**told, "reason": "because"})
+    with pytest.raises(PromotionError, match="not the verdict that was given"):
+        promote(model, version)
+    tampered(lambda told: {**told, "version": "2"})
+    with pytest.raises(PromotionError, match="is about"):
+        promote(model, version)
+    gate(model, version)
+    assert promote(model, version).changed
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", "null", "{}"])
+def test_a_verdict_that_is_none(data: Path, model: str, text: str | None) -> None:
+    version = evaluate(model).version
+    verdict = Path("verdict.json")
+    if text is not None:
+        verdict.write_text(text)
+    with pytest.raises((DataError, PromotionError)):
+        promote(model, version, "verdict.json")
+
+
+def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
+    first = evaluate(model).version
+    gate(model, first)
+    as_of("2013-02-01")
+    second = evaluate(model).version
+    tampered(lambda told: {**told, "version": second})
+    with pytest.raises(PromotionError):
+        promote(model, second)
+    with pytest.raises(DataError, match="no .* version 9"):
+        promote(model, "9")
+
+
+def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.exceptions import MlflowException
+    from pipelines.registry import outages
+
+    with pytest.raises(ServiceError, match="MLflow failed") as caught, outages():
+        raise MlflowException("the database is locked")
+    assert caught.value.exit_code == 75
