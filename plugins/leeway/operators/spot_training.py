@@ -115,8 +115,8 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         """
         machine = self._machine()
         with told_in_a_line():
-            request = self._request() | machine.request()
-            name, status = self._jobs().ensure(self._name(context), request)
+            base = self._name(context)
+            name, status = self._jobs().ensure(base, self._request(base) | machine.request())
             if status == "Completed":
                 return self._collected(name)
         self.defer(
@@ -182,7 +182,7 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         instance = context["ti"]
         return training_job.base_name(self.dag_id, instance.run_id, self.task_id, instance.map_index or 0)
 
-    def _request(self) -> dict[str, Any]:
+    def _request(self, base: str) -> dict[str, Any]:
         """The request to CreateTrainingJob, without name and machine; channels and code are uploaded."""
         bucket = self.bucket or self._required("LEEWAY_BUCKET", "bucket")
         role = self.role_arn or self._required("LEEWAY_ROLE_ARN", "role_arn")
@@ -191,8 +191,9 @@ class SpotTrainingOperator(SageMakerTrainingOperator):
         return asked | {
             "RoleArn": role,
             "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
-            # Of the inputs, not of the job: whatever trains from them goes on where another attempt was interrupted.
-            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{training_job.digest(asked)}"},
+            # Of the task and its inputs, not of the try: the next one goes on where this one was interrupted, and no
+            # other run writes there at the same time.
+            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{base}/{training_job.digest(asked)}"},
             "Environment": self._variables(),
             "Tags": [{"Key": "leeway:dag", "Value": self.dag_id}, {"Key": "leeway:task", "Value": self.task_id}],
         }

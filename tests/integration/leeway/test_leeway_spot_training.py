@@ -193,7 +193,7 @@ def test_worker_killed_after_the_start_of_the_job_leaves_one_job(at_dock, projec
 def test_tries_at_the_same_moment_start_one_job(at_dock, project, spot, context, start):
     """A worker that was thought dead, and the retry: both find nothing, both create."""
     task = spot("wait")
-    request = task._request() | task._machine().request()
+    request = task._request("a-name") | task._machine().request()
     barrier, found = threading.Barrier(4), []
 
     class Late(TrainingJobs):
