@@ -111,7 +111,8 @@ def _run(
 
 def _failed(script: str, code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
     """What the script left in its failure file, else its last lines."""
-    said = failure.read_text(encoding="utf-8") if failure.exists() else " | ".join(line.strip() for line in tail)
+    told = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
+    said = told or " | ".join(line.strip() for line in tail)  # empty where the disk had no space for it
     if any(text in said for text in NO_SPACE_TEXTS):
         return StorageError(f"{script} found no space on the disk.", "Free some; it goes on from its checkpoint.")
     if code < 0 or code == STOPPED:

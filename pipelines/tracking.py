@@ -132,7 +132,9 @@ class _MlflowRun:
         if self._known is None:
             self._known = set()
             name = next(name for name in rounds[0] if name != "round")
-            self._try(lambda: self._known.update(one.step for one in self._client.get_metric_history(self.run_id, name)))
+            self._try(
+                lambda: self._known.update(one.step for one in self._client.get_metric_history(self.run_id, name))
+            )
         return self._known
 
     def _try(self, call: Any) -> None:

@@ -16,14 +16,15 @@ from typing import Any
 import yaml
 
 from pipelines import params
-from pipelines.errors import ConflictError, DataError, InvalidError, LeewayError, ServiceError, SpecError
+from pipelines.errors import ConflictError, DataError, InvalidError, LeewayError, ServiceError, SpecError, StorageError
 from pipelines.files import whole
 from pipelines.git import commit_of
+from pipelines.outside import NO_SPACE_TEXTS
 from pipelines.settings import settings
 
 CODE = ("pipelines", "expectations", "dvc.yaml", "params.yaml")
 RAN = re.compile(r"^Running stage '([^']+)'")
-EXITED = re.compile(r"exited with (\d+)")
+EXITED = re.compile(r"exited with (-?\d+)")
 SAID = re.compile(r"^error: (.+)")
 
 
@@ -130,12 +131,21 @@ def _failed(lines: Sequence[str], code: int) -> LeewayError:
     told = [match[1] for line in lines if (match := SAID.match(line))]
     codes = [int(match[1]) for line in lines if (match := EXITED.search(line))]
     said = told[-1] if told else " ".join(line.strip() for line in lines[-3:])
-    branch = {2: DataError, 75: ServiceError}.get(codes[-1] if codes else 0)
-    if branch:
-        return branch(said)
-    if "does not exist" in said or "not found" in said:
-        return SpecError(said)
-    return InvalidError(said) if not codes else LeewayError(f"dvc repro ended with exit code {code}: {said}")
+    ended = codes[-1] if codes else code
+    if ended < 0:
+        return ServiceError(f"a process was stopped by signal {-ended}: {said}", "Run it again: what was done is kept.")
+    if codes:
+        return {2: DataError, 75: ServiceError}.get(ended, LeewayError)(said)
+    return _dvcs_own(said)
+
+
+def _dvcs_own(said: str) -> LeewayError:
+    """DVC failed, not a stage."""
+    if any(text in said for text in NO_SPACE_TEXTS):
+        return StorageError(said, "Free some and run it again.")
+    if "acquire lock" in said:
+        return ConflictError(said)
+    return SpecError(said) if "does not exist" in said or "not found" in said else InvalidError(said)
 
 
 def _show(line: str) -> str:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing of the caller's shell decides what a test sees; Airflow, which reads its home at import, gets a new one."""
+    """Nothing of the caller's shell decides what a test sees; Airflow, which reads its home at import, has a new one."""
     for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
@@ -103,7 +104,7 @@ def day_rows(source: Any) -> Callable[[str], Any]:
 
 @pytest.fixture(scope="session")
 def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
-    """A LEEWAY_HOME with January to March published. To be read only: a lake cannot be copied (its paths are absolute)."""
+    """A LEEWAY_HOME with January to March published. Read only, and not to be copied: a lake's paths are absolute."""
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
@@ -138,7 +139,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, quarter: Path) -> SimpleNa
     with pytest.MonkeyPatch.context() as patch:
         _use(patch, quarter, ROOT)
         patch.chdir(folder)
-        pinned = snapshot.run(snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
+        pinned = snapshot.run(
+            snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)
+        )
         built = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
         model = train.run(train.TrainSpec(hyperparameters=SMALL))
         told = evaluate.run(evaluate.EvaluateSpec())
@@ -158,9 +161,7 @@ class Commands:
     def start(self, *command: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
         """The command, running in a process group of its own."""
         options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        child = subprocess.Popen(
-            command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options
-        )
+        child = subprocess.Popen(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
         self.started.append(child)
         return child
 
@@ -226,7 +227,12 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
         folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
         command = [
             *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-            *("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "artifacts")),
+            *(
+                "--backend-store-uri",
+                f"sqlite:///{folder}/mlflow.db",
+                "--artifacts-destination",
+                str(folder / "artifacts"),
+            ),
         ]
         with (folder / "log").open("w") as log:
             child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
@@ -246,11 +252,16 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
 @pytest.fixture(scope="session")
 def mlflow_uri(start_mlflow: Callable[[], Any]) -> str:
     """Address of the session's MLflow server."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow 3.17 warns of its own type hints when it is imported
+        import mlflow.pyfunc  # noqa: F401
     return str(start_mlflow()[1])
 
 
 @pytest.fixture
-def with_mlflow(home: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> str:
+def with_mlflow(
+    home: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> str:
     """MLFLOW_TRACKING_URI is the session's server."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
     fresh_settings()

@@ -84,7 +84,7 @@ class Model:
     def save(self, folder: Path) -> None:
         """`folder` holds the model: model.ubj and schema.json. No pickle."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.booster.save_model(folder / BOOSTER)
+        (folder / BOOSTER).write_bytes(self.booster.save_raw("ubj"))
         text = json.dumps(self.schema.__dict__, indent=2)
         (folder / SCHEMA).write_text(text + "\n", encoding="utf-8")
 

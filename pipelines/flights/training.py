@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -79,7 +80,8 @@ class Checkpoints:
         """The state after `state["round"]` rounds is kept."""
         # Made outside: the folder is synchronised to S3 at any moment, and must never hold half a checkpoint.
         making = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".checkpoint-"))
-        booster.save_model(making / "model.ubj")
+        # Not save_model: xgboost 3.2 says "write incomplete" of a full disk, and not of every one.
+        (making / "model.ubj").write_bytes(booster.save_raw("ubj"))
         (making / STATE).write_text(json.dumps(state), encoding="utf-8")
         target = self.folder / f"{state['round']:06d}"
         shutil.rmtree(target, ignore_errors=True)
@@ -175,8 +177,9 @@ def main() -> int:
         sys.stderr.write("stopped; the last checkpoint is kept\n")
         return 143
     except Exception as error:
-        # SageMaker shows this file as the job's FailureReason.
-        Path(args.output_data_dir).parent.joinpath("failure").write_text(_reason(error), encoding="utf-8")
+        with suppress(OSError):  # a full disk, say
+            # SageMaker shows this file as the job's FailureReason.
+            Path(args.output_data_dir).parent.joinpath("failure").write_text(_reason(error), encoding="utf-8")
         if os.environ.get("LEEWAY_DEBUG"):
             raise
         sys.stderr.write(f"{_reason(error)}\n")

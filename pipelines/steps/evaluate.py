@@ -7,7 +7,7 @@ the same holdout is registered once.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from pipelines.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.dataset import TrainedModel
 
 
 class EvaluateSpec(Spec):
@@ -76,7 +78,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
     with s3.opened(spec.model, "model") as folder, whole_folder(spec.evaluation) as making:
         model = chosen.load_model(folder)
-        score, label = model.score(holdout), holdout[chosen.label].to_numpy(dtype=float)
+        score, label = _score(model, holdout), holdout[chosen.label].to_numpy(dtype=float)
         told = evaluation.metrics(label, score, float(train[chosen.label].mean()))
         tables = {
             "pr_curve": evaluation.precision_recall(label, score),
@@ -98,6 +100,15 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         if spec.register_as
         else result
     )
+
+
+def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
+    try:
+        return model.score(rows)
+    except KeyError as error:
+        raise DataError(
+            f"the features lack {error}, which the model was trained with.", "Run `preprocess`, `train`."
+        ) from None
 
 
 def _rows(features: Path, split: str) -> pd.DataFrame:
@@ -133,9 +144,9 @@ def _registered(
         candidate = Candidate(
             dataset=chosen,
             folder=folder,
+            tags=lineage.tags(spec, rows, result.model_digest),
             digest=lineage.candidate_digest(result.model_digest, spec.features, spec.snapshot),
             training_job=spec.training_job or _local_job(record),
-            tags=lineage.tags(spec, rows, result.model_digest),
             metrics=result.metrics,
             artifacts=tuple(path for path in evidence if path.exists()),
             example=holdout[list(chosen.features)].head(3),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
-from pipelines.errors import PromotionError
+from pipelines.errors import DataError, PromotionError
 from pipelines.log import log
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def _demand_yes(spec: PromoteSpec, version: ModelVersion) -> None:
 
     told = read_json(spec.verdict, "the step `gate` writes it")
     what = f"{spec.model_name} version {spec.version}"
+    if not isinstance(told, dict):
+        raise DataError(f"{spec.verdict} is no verdict.", "The step `gate` writes it.")
     if (told.get("model_name"), told.get("version")) != (spec.model_name, spec.version):
         raise PromotionError(f"the verdict is about {told.get('model_name')} {told.get('version')}, not {what}.")
     if not told.get("passed") or version.tags.get("leeway.verdict") != "passed":

@@ -6,10 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+
 from pipelines import cli
 from pipelines.contract import RESERVED, Result, Spec
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
-from pydantic import BaseModel
 
 
 def command_line(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -39,7 +40,9 @@ def test_step_has_spec_result_and_run(step: str) -> None:
     assert callable(runner_of(step))
     assert summary_of(step)[-1] in ".," or summary_of(step)
     assert {"schema_version"} <= set(result.model_fields)
-    undocumented = [name for name, field in {**spec.model_fields, **result.model_fields}.items() if not field.description]
+    undocumented = [
+        name for name, field in {**spec.model_fields, **result.model_fields}.items() if not field.description
+    ]
     assert undocumented == []
 
 
@@ -91,13 +94,17 @@ def test_no_result_carries_data(step: str) -> None:
 
 
 def test_help_by_a_real_process() -> None:
-    done = subprocess.run([sys.executable, "-m", "pipelines", "gate", "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines", "gate", "--help"], capture_output=True, text=True, check=True
+    )
     assert "--policy" in done.stdout
 
 
 def test_importing_the_steps_is_light() -> None:
     """Airflow's operators import contract, errors and params: none of the heavy libraries comes along."""
-    heavy = "pandas numpy mlflow great_expectations dvc sagemaker pyiceberg pyarrow duckdb ibis xgboost sklearn matplotlib"
+    heavy = (
+        "pandas numpy mlflow great_expectations dvc sagemaker pyiceberg pyarrow duckdb ibis xgboost sklearn matplotlib"
+    )
     code = (
         "import sys, pipelines.params; from pipelines.steps import STEPS, spec_of, result_of\n"
         "[(spec_of(s), result_of(s)) for s in STEPS]\n"

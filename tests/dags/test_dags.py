@@ -13,6 +13,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import AssetOrTimeSchedule, CronPartitionTimetable
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
+from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -99,7 +101,7 @@ def context(dag: Any, *, logical: str | None = None, partition: str | None = Non
         "run_id": "run",
         "params": {"as_of": None},
         "partition_key": partition,
-        "triggering_asset_events": {},
+        "triggering_asset_events": events(),
         "dag_run": SimpleNamespace(logical_date=date, run_id="run"),
         "ti": SimpleNamespace(xcom_pull=lambda task: XCOMS[task]),
         **more,
@@ -113,8 +115,16 @@ def rendered(dag: Any, task_id: str, given: dict[str, Any]) -> Any:
     return task
 
 
-def event(**extra: Any) -> Any:
-    return SimpleNamespace(extra=extra)
+def events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
+    """What Airflow gives a run that events of the drift asset started."""
+    asset = {"name": "flights_drift", "uri": "leeway://drift/flights", "extra": {}}
+    of = dict.fromkeys(("source_task_id", "source_dag_id", "source_run_id", "source_map_index"))
+    moment = dt.datetime(2013, 5, 9, tzinfo=dt.UTC)
+    told = [
+        AssetEventDagRunReferenceResult(asset=asset, extra=extra, source_aliases=[], timestamp=moment, **of)
+        for extra in extras
+    ]
+    return TriggeringAssetEventsAccessor.build(told)
 
 
 @pytest.mark.parametrize("task_id", ["ingest", "validate"])
@@ -141,16 +151,16 @@ def test_run_without_any_day_renders_to_what_the_step_refuses(bag, task_id):
     [
         ({"logical": "2013-03-01"}, "2013-03-01"),
         ({"logical": "2013-03-01", "params": {"as_of": "2013-02-15"}}, "2013-02-15"),
-        ({"triggering_asset_events": {"drift": [event(as_of="2013-05-07", reason="psi")]}}, "2013-05-07"),
-        ({"triggering_asset_events": {"drift": [event(as_of="2013-05-07"), event(as_of="2013-05-09")]}}, "2013-05-09"),
+        ({"triggering_asset_events": events({"as_of": "2013-05-07", "reason": "psi"})}, "2013-05-07"),
+        ({"triggering_asset_events": events({"as_of": "2013-05-09"}, {"as_of": "2013-05-07"})}, "2013-05-09"),
         (
             {
-                "triggering_asset_events": {"drift": [event(as_of="2013-05-07")]},
+                "triggering_asset_events": events({"as_of": "2013-05-07"}),
                 "params": {"as_of": "2013-04-01"},
             },
             "2013-04-01",
         ),
-        ({"triggering_asset_events": {"drift": [event(reason="no date")]}, "logical": "2013-06-01"}, "2013-06-01"),
+        ({"triggering_asset_events": events({"reason": "no date"}), "logical": "2013-06-01"}, "2013-06-01"),
     ],
 )
 def test_moment_of_training_param_then_event_then_logical_date(bag, more, expected):

@@ -58,7 +58,8 @@ class Checkout:
         with sqlite3.connect(self.home / "mlflow" / "mlflow.db") as db:
             numbers = [row[0] for row in db.execute("select version from model_versions where name = 'flights'")]
             tags = db.execute("select version, key, value from model_version_tags where name = 'flights'").fetchall()
-            aliases = db.execute("select version, alias from registered_model_aliases where name = 'flights'").fetchall()
+            named = "select version, alias from registered_model_aliases where name = 'flights'"
+            aliases = db.execute(named).fetchall()
         return [
             {
                 "version": number,
@@ -108,7 +109,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
         gate={"policy": {"min_rows": 500, "min_auc": 0.5, "max_auc": 1.0, "max_ece": 1.0, "max_auc_loss": 1.0}},
     )
     have = yaml.safe_load((folder / "params.yaml").read_text())["train"]["hyperparameters"]
-    made.params(train={"hyperparameters": {**have, "num_round": 40}})
+    made.params(train={"hyperparameters": {**have, "num_round": 60, "max_depth": 3}})
     made.git("init", "--quiet")
     made.git("add", "--all")
     made.git("commit", "--quiet", "--message", "small")
@@ -170,7 +171,7 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, first):
     assert "Data and pipelines are up to date." in checkout.run("dvc", "repro").stdout
 
 
-def test_dvc_repro_with_another_seed_trains_another_model(checkout, first):
+def test_dvc_repro_with_another_rate_trains_another_model(checkout, first):
     have = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
     checkout.params(train={"hyperparameters": {**have, "eta": 0.3}})
     answer = checkout.run("dvc", "repro", "train")

@@ -46,9 +46,8 @@ class Airflow:
     env: dict[str, str]
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments], cwd=self.home.parent, env=self.env, capture_output=True, text=True, timeout=400
-        )
+        options = {"cwd": self.home.parent, "env": self.env, "capture_output": True, "text": True, "timeout": 400}
+        return subprocess.run([sys.executable, *arguments], **options)
 
     def run(self, dag_id: str, logical: str | None = None, **conf: Any) -> SimpleNamespace:
         answer = self.command("-c", RUN, str(ROOT / "dags"), json.dumps([dag_id, logical, conf]))
@@ -62,9 +61,6 @@ class Airflow:
         for name, values in sections.items():
             have[name].update(values)
         path.write_text(yaml.safe_dump(have))
-
-    def snapshots(self) -> list[str]:
-        return sorted(path.name for path in (self.home / "lake").rglob("snap-*.avro"))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +95,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
     made.params(
         snapshot={"train_days": 6, "holdout_days": 3, "min_train_days": 3},
         preprocess={"validation_days": 2},
-        train={"hyperparameters": {"num_round": 30, "eta": 0.3, "seed": 7}},
+        train={"hyperparameters": {"num_round": 60, "eta": 0.05, "max_depth": 3}},
         gate={"policy": {"min_rows": 500, "min_auc": 0.5, "max_auc": 1.0, "max_ece": 1.0, "max_auc_loss": 1.0}},
     )
     answer = made.command("-m", "airflow", "db", "migrate")
@@ -123,31 +119,18 @@ def test_day_is_ingested_judged_and_published(airflow):
     assert Path(told.xcoms["validate"]["evidence"]).exists()
 
 
-def test_same_day_again_changes_nothing(airflow):
-    before = airflow.snapshots()
-    told = airflow.run("flights_ingest", "2013-01-30")
-    assert told.xcoms["ingest"]["changed"] is told.xcoms["validate"]["changed"] is False
-    assert airflow.snapshots() == before
-
-
-def test_day_outside_the_source_fails_without_a_retry(airflow):
-    told = airflow.run("flights_ingest", "2012-12-31")
-    assert told.state == "failed"
-    assert told.states == {"ingest": "failed", "validate": "upstream_failed"}
-    assert "has no 2012-12-31" in told.log
-
-
 def test_run_without_a_day_says_so(airflow):
     told = airflow.run("flights_ingest")
-    assert told.states["ingest"] == "failed"
-    assert "ingest: --spec" in told.log or "partition: input should be a valid date" in told.log
+    assert told.state == "failed"
+    assert told.states == {"ingest": "failed", "validate": "upstream_failed"}
+    assert "AirflowFailException: ingest: ingest: partition: input should be a valid date" in told.log
 
 
 def test_days_that_are_not_published_fail_the_training_and_are_named(airflow):
     told = airflow.run("flights_train", as_of="2013-02-01")
     assert told.states["preprocess"] == "failed"
     assert told.states["promote"] == "upstream_failed"
-    assert "flights is" in told.log or "lacks" in told.log or "would have" in told.log
+    assert "training as of 2013-02-01 would have" in told.log
 
 
 def test_candidate_that_passes_becomes_champion(airflow):
@@ -170,13 +153,6 @@ def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, dock
     assert told.states["gate"] == "success"
     assert told.states["promote"] == "skipped"
     assert told.xcoms["gate"]["passed"] is False
-    assert "auc" in told.xcoms["gate"]["reason"]
+    assert "AUC" in told.xcoms["gate"]["reason"]
     assert "but at least 0.99 is demanded" in told.log
     assert "promote" not in told.xcoms
-
-
-def test_malformed_params_end_in_one_line_without_a_retry(airflow):
-    airflow.params(gate={"colour": "red"})
-    told = airflow.run("flights_train", as_of="2013-02-01")
-    assert told.states["preprocess"] == "failed"
-    assert "unknown key colour" in told.log

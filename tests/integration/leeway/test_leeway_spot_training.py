@@ -100,7 +100,7 @@ def test_script_that_crashes_fails_the_task_for_good_with_its_reason(at_dock, pr
     assert "AlgorithmError" in str(raised.value)
 
 
-def test_failed_job_is_followed_by_the_next_name_with_the_same_checkpoints(at_dock, project, spot, context, start, finish):
+def test_failed_job_is_followed_by_the_next_with_the_same_checkpoints(at_dock, project, spot, context, start, finish):
     first = start(spot("crash"), context)
     with pytest.raises(AirflowFailException):
         finish(spot("crash"), first)
@@ -277,9 +277,7 @@ def test_endpoint_that_does_not_answer_is_tried_again(project, spot, context, po
     one_line(raised.value)
 
 
-def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
-    start_dock, project, spot, context, start, point_at
-):
+def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(start_dock, project, spot, context, start, point_at):
     with start_dock() as dock:
         point_at(dock.url)
         deferred = start(spot(), context)

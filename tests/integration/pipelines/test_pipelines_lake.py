@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from pipelines.errors import DataError
 from pipelines.lake import Lake
 
@@ -141,28 +142,37 @@ def test_a_commit_without_our_mark_may_have_touched_the_window(home: Path) -> No
     assert lake.pin("t", D1, D1) != pinned
 
 
-PREAMBLE = "import sys; sys.path.insert(0, sys.argv[1])\nfrom test_pipelines_lake import rows\nfrom pipelines.lake import Lake\n"
-OTHER_DAYS = PREAMBLE + """
+PREAMBLE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_pipelines_lake import rows
+from pipelines.lake import Lake
+"""
+OTHER_DAYS = (
+    PREAMBLE
+    + """
 import datetime as dt
 me, ready = int(sys.argv[2]), sys.stdin.readline()
 for n in range(4):
     day = dt.date(2013, 1 + me, 1 + n)
     Lake.open().write("t", day, rows(day, me))
 """
-SAME_DAY = PREAMBLE + """
+)
+SAME_DAY = (
+    PREAMBLE
+    + """
 import datetime as dt
 me, ready = int(sys.argv[2]), sys.stdin.readline()
 for n in range(4):
     Lake.open().write("t", dt.date(2013, 1, 1), rows(dt.date(2013, 1, 1), me * 100 + n, 10 + me))
 """
+)
 
 
 def together(commands: Any, code: str, number: int) -> None:
     """`number` real processes at once, from one signal, on a lake that is not there yet."""
     here = str(Path(__file__).parent)
-    children = [
-        commands.start(sys.executable, "-c", code, here, str(n), stdin=subprocess.PIPE) for n in range(number)
-    ]
+    children = [commands.start(sys.executable, "-c", code, here, str(n), stdin=subprocess.PIPE) for n in range(number)]
     time_to_import = [child.poll() for child in children]
     assert time_to_import == [None] * number
     for child in children:
@@ -195,13 +205,16 @@ def test_four_writers_of_one_day_end_with_one_of_theirs(commands: Any) -> None:
     assert kept.num_rows == 10 + value // 100
 
 
-FOREVER = PREAMBLE + """
+FOREVER = (
+    PREAMBLE
+    + """
 import datetime as dt, itertools
 lake = Lake.open()
 print("ready", flush=True)
 for n in itertools.count(1):
     lake.write("t", dt.date(2013, 1, 1), rows(dt.date(2013, 1, 1), n, 5_000))
 """
+)
 
 
 def test_kill_9_of_a_writer_leaves_the_old_partition_or_the_new(commands: Any) -> None:
@@ -227,10 +240,13 @@ def test_kill_9_of_a_writer_leaves_the_old_partition_or_the_new(commands: Any) -
         assert set(lake.read("t", D1)["value"].to_pylist()) == {-1 - attempt}
 
 
-ELSEWHERE = PREAMBLE + """
+ELSEWHERE = (
+    PREAMBLE
+    + """
 import datetime as dt
 Lake.open().write("t", dt.date(2013, 1, 1), rows(dt.date(2013, 1, 1)))
 """
+)
 
 
 def test_another_catalog_by_configuration(commands: Any, home: Path, tmp_path: Path) -> None:

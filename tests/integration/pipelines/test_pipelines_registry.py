@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
 from pipelines.files import sha256, write_json
@@ -103,9 +104,7 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= logged
 
 
-def test_another_window_or_model_is_another_version_and_another_training_another_run(
-    data: Path, model: str
-) -> None:
+def test_another_window_or_model_is_another_version_and_another_training_another_run(data: Path, model: str) -> None:
     first = evaluate(model)
     as_of("2013-02-01")
     second = evaluate(model)
@@ -147,7 +146,7 @@ def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, wi
 def test_what_is_not_there_is_said_and_the_old_evaluation_stays(data: Path, victim: str) -> None:
     before = sha256(data / "evaluation")
     (data / victim).unlink()
-    with pytest.raises(DataError, match=victim.split("/")[0]):
+    with pytest.raises(DataError, match=victim.split("/", maxsplit=1)[0]):
         evaluate()
     assert sha256(data / "evaluation") == before
 
@@ -188,7 +187,9 @@ def test_an_unreachable_server_is_one_line_and_75(data: Path, commands: Any, fre
         done = commands.step(*command, env=env)
         assert done.code == 75, done.err
         assert done.out == ""
-        assert [line for line in done.err.splitlines() if line.startswith("error: ")][0].startswith("error: MLflow at http")
+        assert next(line for line in done.err.splitlines() if line.startswith("error: ")).startswith(
+            "error: MLflow at http"
+        )
         assert "Traceback" not in done.err
 
 
@@ -264,11 +265,6 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     assert (again.changed, again.version) == (False, first)
     assert client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
 
-    as_of("2013-01-20")
-    older = evaluate(model).version
-    assert gate(model, older).passed
-    with pytest.raises(PromotionError, match="only moves forward"):
-        promote(model, older)
     as_of("2013-02-20")
     newer = evaluate(model).version
     assert gate(model, newer).passed
@@ -277,6 +273,22 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     tags = client(with_mlflow).get_model_version(model, newer).tags
     assert tags["leeway.promoted_over"] == first
     assert dt.datetime.fromisoformat(tags["leeway.promoted_at"]).tzinfo is not None
+
+
+def test_an_older_window_is_refused_by_the_gate_and_by_promotion(data: Path, model: str) -> None:
+    as_of("2013-01-20")
+    older = evaluate(model).version
+    assert gate(model, older).passed, "there is no champion yet"
+    shutil.copy("data/verdict.json", "older.json")
+    as_of("2013-01-25")
+    newer = evaluate(model).version
+    gate(model, newer)
+    promote(model, newer)
+    with pytest.raises(PromotionError, match="only moves forward"):
+        promote(model, older, "older.json")
+    assert not gate(model, older).passed
+    with pytest.raises(PromotionError, match="did not pass"):
+        promote(model, older)
 
 
 def test_a_no_is_not_promoted(data: Path, model: str, with_mlflow: str) -> None:
@@ -331,12 +343,13 @@ def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
     tampered(lambda told: {**told, "version": second})
     with pytest.raises(PromotionError):
         promote(model, second)
-    with pytest.raises(DataError, match="no .* version 9"):
+    with pytest.raises(DataError, match=r"no .* version 9"):
         promote(model, "9")
 
 
 def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
+
     from pipelines.registry import outages
 
     with pytest.raises(ServiceError, match="MLflow failed") as caught, outages():

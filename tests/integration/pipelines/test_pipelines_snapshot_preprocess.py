@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+
 from pipelines.errors import DataError
 from pipelines.flights import DATASET
 from pipelines.lake import Lake
@@ -75,7 +76,7 @@ def test_missing_days_fail_and_are_named(fill: Callable[..., None]) -> None:
     with pytest.raises(DataError, match="flights is empty"):
         pin()
     fill(5, 6, 8, 9, 11, 12)
-    with pytest.raises(DataError, match="lacks 3 of the 9 days .* the first 2013-01-07") as caught:
+    with pytest.raises(DataError, match=r"lacks 3 of the 9 days .* the first 2013-01-07") as caught:
         pin()
     assert "--first 2013-01-07 --last 2013-01-13" in caught.value.hint
     assert not FILE.exists()
@@ -104,7 +105,7 @@ def test_a_refused_day_counts_as_missing_where_days_are_ingested(
             return rows.slice(0, 5) if wanted == day(7) else rows
 
     monkeypatch.setattr(module, "open_source", lambda folder=None: Hurt())
-    with pytest.raises(DataError, match="lacks 1 of the 9 days|2013-01-07"):
+    with pytest.raises(DataError, match=r"lacks 1 of the 9 days|2013-01-07"):
         pin(missing="ingest")
     assert pin(missing="ingest", max_missing_days=1).missing_days == 1
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from pipelines.tracking import JOB_TAG, reachable
 
 QUICK = {"num_round": 30, "early_stopping_rounds": 30, "checkpoint_rounds": 5}
@@ -58,7 +59,7 @@ def test_the_run_has_params_metrics_a_round_and_environment(features: None, comm
     done = train(commands, mlflow_uri, QUICK)
     assert done.code == 0, done.err
     told = json.loads(done.out)
-    client, run = run_of(mlflow_uri, told["training_job"])
+    _client, run = run_of(mlflow_uri, told["training_job"])
     assert run.info.status == "FINISHED"
     assert run.data.params["num_round"] == "30"
     assert run.data.params == {k: str(v) for k, v in json.loads(Path("data/training/params.json").read_text()).items()}
@@ -104,7 +105,7 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
     child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
     until(lambda: child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= 20])
     os.killpg(server.pid, signal.SIGKILL)
-    out, err = child.communicate(timeout=120)
+    _out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
     assert err.count("MLflow did not take it") == 1
     assert "Traceback" not in err
@@ -127,7 +128,7 @@ def test_a_server_that_is_not_mlflow(features: None, commands: Any, tmp_path: Pa
             self.end_headers()
             self.wfile.write(b"OK")
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_GET
 
         def log_message(self, *_: Any) -> None:
             return

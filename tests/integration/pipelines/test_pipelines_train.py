@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from pipelines.errors import DataError, SpecError, TrainingError
 from pipelines.files import sha256
 from pipelines.steps.train import TrainSpec
@@ -28,7 +29,9 @@ def features(home: Path, trained: SimpleNamespace) -> Path:
 
 
 def test_the_model_is_a_function_of_its_inputs(features: Path, trained: SimpleNamespace) -> None:
-    again = train(TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}))
+    again = train(
+        TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3})
+    )
     assert again.digest == trained.model.digest
     assert again.training_job == trained.model.training_job
     other = train(TrainSpec(hyperparameters={"num_round": 5}, model="other/model", record="other/record"))
@@ -39,7 +42,12 @@ def test_the_model_is_a_function_of_its_inputs(features: Path, trained: SimpleNa
 
 def test_the_record_is_complete(trained: SimpleNamespace) -> None:
     record = trained.data / "training"
-    assert {path.name for path in record.iterdir()} == {"params.json", "environment.json", "rounds.csv", "resources.json"}
+    assert {path.name for path in record.iterdir()} == {
+        "params.json",
+        "environment.json",
+        "rounds.csv",
+        "resources.json",
+    }
     rounds = (record / "rounds.csv").read_text().split()
     assert rounds[0] == "round,train-logloss,train-auc,validation-logloss,validation-auc"
     assert [int(line.split(",")[0]) for line in rounds[1:]] == list(range(len(rounds) - 1))
@@ -63,7 +71,11 @@ def started(commands: Any, until: Callable[..., Any], home: Path, checkpoints: i
     """`python -m pipelines train`, once it has left that checkpoint."""
     hyperparameters = json.dumps(SLOW)
     child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", hyperparameters)
-    until(lambda: child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= checkpoints])
+    until(
+        lambda: (
+            child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= checkpoints]
+        )
+    )
     assert child.poll() is None, child.stderr.read()
     return child
 
@@ -176,21 +188,15 @@ def test_no_such_dataset(features: Path) -> None:
 
 
 BUNDLED = """
-import sys, importlib.abc
-
-class Spy(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        return None
-
+import sys
 sys.argv[0] = sys.argv[1]; del sys.argv[1]
 import runpy
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 except SystemExit as left:
     assert not left.code, left.code
-from pathlib import Path
-places = {name: str(getattr(m, "__file__", "") or "") for name, m in sys.modules.items() if name.split(".")[0] == "pipelines"}
-print("PLACES", places)
+ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "pipelines"]
+print("PLACES", [str(getattr(module, "__file__", "")) for module in ours])
 """
 
 
@@ -230,5 +236,3 @@ def test_the_number_of_cores_does_not_change_the_model(features: Path, commands:
         assert done.code == 0, done.err
         digests.add(json.loads(done.out)["digest"])
     assert len(digests) == 1
-
-

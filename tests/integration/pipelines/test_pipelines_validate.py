@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from pipelines.errors import DataError, ValidationError
 from pipelines.lake import Lake
 from pipelines.steps import backfill, validate
@@ -133,7 +134,7 @@ SUITES = {
     "no expectations": '{"name": "x"}',
     "an empty list of them": '{"expectations": []}',
     "an expectation that is none": '{"expectations": [{"type": "expect_luck", "kwargs": {}}]}',
-    "a wrong argument": '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"kolumn": "x"}}]}',
+    "a wrong argument": '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"kol": "x"}}]}',
     "a severity that is none": '{"expectations": [{"type": "expect_column_values_to_not_be_null", '
     '"kwargs": {"column": "date"}, "severity": "dire"}]}',
 }
@@ -168,7 +169,9 @@ def test_an_expectation_of_a_column_that_is_missing_is_critical_by_default(
         run(stage("2013-01-01"), "mine")
 
 
-def test_backfill_goes_on_past_a_refused_day_and_names_it(home: Path, monkeypatch: pytest.MonkeyPatch, source: Any) -> None:
+def test_backfill_goes_on_past_a_refused_day_and_names_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, source: Any
+) -> None:
     from pipelines.flights import source as module
 
     class Hurt:

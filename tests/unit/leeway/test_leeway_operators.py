@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,16 +20,26 @@ from leeway.operators.validate import ValidateOperator
 from leeway.provider import get_provider_info
 
 from pipelines.errors import SpecError
-from pipelines.steps import spec_of
+from pipelines.steps import result_of, spec_of
 
 GIVEN = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
-    DvcReproOperator: {"targets": ["preprocess"], "workspace": "one", "overrides": {"snapshot": {"as_of": "2013-02-01"}}},
-    EvaluateOperator: {"dataset": "flights", "workspace": "/w", "model": "s3://b/m.tar.gz", "record": "s3://b/o.tar.gz"},
+    DvcReproOperator: {
+        "targets": ["preprocess"],
+        "workspace": "one",
+        "overrides": {"snapshot": {"as_of": "2013-02-01"}},
+    },
+    EvaluateOperator: {
+        "dataset": "flights",
+        "workspace": "/w",
+        "model": "s3://b/m.tar.gz",
+        "record": "s3://b/o.tar.gz",
+    },
     GateOperator: {"dataset": "flights", "workspace": "/w", "model_name": "flights", "version": "1"},
     PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json"},
 }
+DOCS = Path(__file__).parents[3] / "docs" / "operators.md"
 FROM_PARAMS = {"gate": {"policy"}}
 """Fields that params.yaml alone gives."""
 OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator]
@@ -103,7 +114,11 @@ def test_operator_without_a_step_fails_at_import():
 def test_constructors_only_assign():
     """Templates are rendered later: nothing may be looked at, or asked for, when a DAG is parsed."""
     task = SpotTrainingOperator(
-        task_id="train", entry_point="no/such.py", bundle="no/such.txt", channels={"train": "{{ x }}"}, max_wait_s="{{ y }}"
+        task_id="train",
+        entry_point="no/such.py",
+        bundle="no/such.txt",
+        channels={"train": "{{ x }}"},
+        max_wait_s="{{ y }}",
     )
     assert task.channels == {"train": "{{ x }}"}
     assert task.max_wait_s == "{{ y }}"
@@ -161,3 +176,15 @@ def test_gate_that_says_yes_lets_pass(stub, project):
 
 def test_provider_tells_its_name():
     assert get_provider_info()["package-name"] == "leeway"
+
+
+@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
+def test_result_is_documented_field_by_field(operator):
+    """In the docstring and in docs/operators.md."""
+    fields = set(result_of(operator.step).model_fields) - {"schema_version"}
+    told = inspect.cleandoc(operator.__doc__).split("Returns:\n")[1]
+    assert result_of(operator.step).__name__ in told
+    names = re.sub(r" \(.*?\)", "", told.split("`: ")[1]).strip(" .\n")
+    assert set(re.split(r",\s+", names)) == fields
+    (row,) = [line for line in DOCS.read_text().splitlines() if f".{operator.__name__}`" in line]
+    assert set(row.split("|")[3].strip().split(", ")) == fields

@@ -106,7 +106,12 @@ until(lambda: all(Path(f"{folder}/child-{{n}}").exists() for n in range(2)))
 print("ready"); sys.stdout.flush()
 time.sleep(300)
 """
-CHILD = "import os, signal, time, pathlib; {more}; pathlib.Path('{folder}/child-{{n}}').write_text(str(os.getpid())); time.sleep(300)"
+CHILD = """
+import os, pathlib, signal, time
+{more}
+pathlib.Path('{folder}/child-{{n}}').write_text(str(os.getpid()))
+time.sleep(300)
+"""
 
 
 def family(stub, folder: Path, more: str = "pass", after: str = FAMILY) -> str:
@@ -199,7 +204,8 @@ def test_kill_9_of_the_task_ends_the_step_and_its_children(commands, tmp_path, u
     spec = json.dumps({"features": str(tmp_path / "features")})
     task = commands.start(sys.executable, "-c", OPERATOR, sys.executable, spec, env=env)
     until((tmp_path / "child-0").exists)
-    child = psutil.Process(until(lambda: next(iter(pids(tmp_path)), None) if (tmp_path / "child-0").stat().st_size else 0))
+    until(lambda: (tmp_path / "child-0").stat().st_size)
+    child = psutil.Process(*pids(tmp_path))
     step = child.parent()
     assert step is not None
     assert step.parent().pid == task.pid

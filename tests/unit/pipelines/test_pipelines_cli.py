@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from pipelines import cli
 from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
@@ -18,9 +19,7 @@ GOOD = {"rows": 9_000, "auc": 0.7, "ece": 0.02, "log_loss": 0.45, "baseline_log_
 
 
 @pytest.fixture
-def project(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
-) -> Path:
+def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
     """A project of its own, with an evaluation for `gate` to judge: the step that needs nothing else."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
@@ -120,7 +119,8 @@ def test_a_bad_request_is_one_line_and_2(call: Callable[..., Any], case: str) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["[1, 2]", "a word", "{", "as_of: 2013-02-30", "policy: {min_rows: many}", "\x00", "!!python/name:os.system"]
+    "text",
+    ["[1, 2]", "a word", "{", "as_of: 2013-02-30", "policy: {min_rows: many}", "\x00", "!!python/name:os.system"],
 )
 def test_a_bad_spec_file_is_one_line_and_2(call: Callable[..., Any], text: str) -> None:
     done = call("gate", "--spec", "-", stdin=text)
@@ -136,7 +136,9 @@ def test_a_bad_params_file_is_one_line_and_2(call: Callable[..., Any], project: 
     assert Report.model_validate_json((project / "result.json").read_text()).exit_code == 2
 
 
-@pytest.mark.parametrize("case", ["not JSON", "unknown key", "missing", "no such day", "no such evaluation", "no such file"])
+@pytest.mark.parametrize(
+    "case", ["not JSON", "unknown key", "missing", "no such day", "no such evaluation", "no such file"]
+)
 def test_out_has_the_report_of_a_failure(call: Callable[..., Any], project: Path, case: str) -> None:
     (project / "result.json").write_text("an old result")
     done = call(*BAD[case], "--out", "result.json")
@@ -147,7 +149,11 @@ def test_out_has_the_report_of_a_failure(call: Callable[..., Any], project: Path
 
 @pytest.mark.parametrize(
     ("error", "code", "name"),
-    [(DataError("no"), 2, "DataError"), (ConflictError("busy"), 75, "ConflictError"), (KeyError("x"), 1, "LeewayError")],
+    [
+        (DataError("no"), 2, "DataError"),
+        (ConflictError("busy"), 75, "ConflictError"),
+        (KeyError("x"), 1, "LeewayError"),
+    ],
 )
 def test_every_branch_has_its_code(
     call: Callable[..., Any], project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, name: str
@@ -163,9 +169,7 @@ def test_every_branch_has_its_code(
     assert "Traceback" not in done.err
 
 
-def test_a_traceback_only_where_it_is_asked_for(
-    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_traceback_only_where_it_is_asked_for(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in call(*BAD["no such evaluation"]).err
     monkeypatch.setenv("LEEWAY_DEBUG", "1")
     told = call(*BAD["no such evaluation"]).err
@@ -207,10 +211,12 @@ def test_metrics_that_are_no_numbers_give_a_result_that_is_json(call: Callable[.
     told = json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert told["passed"] is False
     assert gate.GateResult.model_validate(told).checks[1].value is None
-    json.loads((project / "data/verdict.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    json.loads((project / "data/verdict.json").read_text(), parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", json.dumps({**GOOD, "auc": "high"}), json.dumps({**GOOD, "ece": [1]}), "null", "3"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", json.dumps({**GOOD, "auc": "high"}), json.dumps({**GOOD, "ece": [1]}), "null", "3"]
+)
 def test_an_evaluation_that_is_none_is_bad_data(call: Callable[..., Any], project: Path, text: str) -> None:
     (project / "data/evaluation/metrics.json").write_text(text)
     done = call("gate")

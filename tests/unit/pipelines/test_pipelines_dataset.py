@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, SpecError
 
@@ -10,7 +11,9 @@ def test_the_example_is_found() -> None:
     assert (found.staging, found.published, found.package.name) == ("flights_raw", "flights", "flights")
 
 
-@pytest.mark.parametrize("name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"])
+@pytest.mark.parametrize(
+    "name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"]
+)
 def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
     with pytest.raises(SpecError, match="Known: flights") as caught:
         dataset(name)

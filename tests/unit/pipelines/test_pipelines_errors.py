@@ -2,6 +2,7 @@ import pickle
 from collections.abc import Iterator
 
 import pytest
+
 from pipelines import errors
 from pipelines.contract import Report
 from pipelines.errors import MAX_CHARS, InvalidError, LeewayError, TryAgainError

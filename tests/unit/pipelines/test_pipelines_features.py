@@ -9,6 +9,7 @@ import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from pipelines import features
 from pipelines.dataset import Dataset
 from pipelines.flights import DATASET
@@ -16,8 +17,8 @@ from pipelines.flights import features as flights_features
 from pipelines.flights.source import COLUMNS
 
 KNOWN_BEFORE = {
-    "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time", "distance",
-    "plane_year", "plane_manufacturer", "plane_seats",
+    "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time",
+    "distance", "plane_year", "plane_manufacturer", "plane_seats",
 } | {name for name in COLUMNS if name.startswith("weather_")}  # fmt: skip
 
 
@@ -25,7 +26,9 @@ def permuted(rows: pa.Table, column: str, seed: int = 5) -> pa.Table:
     """The rows with one column's values in another order."""
     order = list(range(rows.num_rows))
     random.Random(seed).shuffle(order)
-    return rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), rows[column].take(pa.array(order)))
+    return rows.set_column(
+        rows.schema.get_field_index(column), rows.schema.field(column), rows[column].take(pa.array(order))
+    )
 
 
 def feature_bytes(rows: pa.Table, path: Path, chosen: Dataset = DATASET) -> bytes:
@@ -61,7 +64,9 @@ def test_removing_all_that_is_later_known_changes_no_byte(rows: pa.Table, tmp_pa
     assert feature_bytes(emptied, tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
 
 
-def test_the_same_check_catches_a_feature_that_leaks(rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_check_catches_a_feature_that_leaks(
+    rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def leaking(known: ibis.Table) -> ibis.Table:
         honest = flights_features.features(known)
         delays = known.select(*DATASET.key, leak=known.dep_delay.cast("float64"))
@@ -102,9 +107,13 @@ def test_one_row_each_with_the_columns_promised(rows: pa.Table) -> None:
 def test_values_by_hand(day_rows: Callable[[str], pa.Table]) -> None:
     rows = day_rows("2013-01-01")
     one = next(row for row in rows.to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
-    built = next(row for row in features.build(DATASET, rows).to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
+    built = next(
+        row for row in features.build(DATASET, rows).to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545)
+    )
     same_hour = [
-        row for row in rows.to_pylist() if row["origin"] == "EWR" and row["sched_dep_time"] // 100 == one["sched_dep_time"] // 100
+        row
+        for row in rows.to_pylist()
+        if row["origin"] == "EWR" and row["sched_dep_time"] // 100 == one["sched_dep_time"] // 100
     ]
     assert one["sched_dep_time"] == 515
     assert built["departs_minute"] == 5 * 60 + 15

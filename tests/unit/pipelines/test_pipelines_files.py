@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from pipelines.errors import DataError
 from pipelines.files import read_json, sha256, whole, whole_folder, write_json
 
@@ -18,9 +19,8 @@ def test_a_whole_file_takes_its_place_or_leaves_the_old_one(tmp_path: Path) -> N
         making.write_text("one")
         assert not path.exists()
     assert path.read_text() == "one"
-    with pytest.raises(RuntimeError), whole(path) as making:
-        making.write_text("half of tw")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), whole(path) as making:
+        making.write_text(str(making.write_text("half of tw") // 0))
     assert path.read_text() == "one"
     assert [one.name for one in path.parent.iterdir()] == ["file"]
 
@@ -33,9 +33,8 @@ def test_a_whole_folder_replaces_what_was_there(tmp_path: Path) -> None:
         (making / "b").write_text("2")
         assert [one.name for one in path.iterdir()] == ["a"]
     assert [one.name for one in path.iterdir()] == ["b"]
-    with pytest.raises(RuntimeError), whole_folder(path) as making:
-        (making / "c").write_text("3")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), whole_folder(path) as making:
+        (making / "d").write_text(str((making / "c").write_text("3") // 0))
     assert [one.name for one in path.iterdir()] == ["b"]
     assert [one.name for one in tmp_path.iterdir()] == ["folder"]
 

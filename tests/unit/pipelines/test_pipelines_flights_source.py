@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
 from pipelines.errors import DataError
 from pipelines.flights import DATASET
 from pipelines.flights.source import COLUMNS, LATE_MIN, open_source
@@ -99,7 +100,10 @@ def test_weather_of_a_day_on_which_the_clock_changes_is_joined_by_utc(
         checked += row["weather_temp"] is not None
     assert checked > 800
     # Negative control: joined by the local hour, some of them would have another temperature.
-    shifted = [known.get((row["origin"], row["scheduled_at"].strftime("%Y-%m-%dT09:00:00Z"))) for row in day_rows(day).to_pylist()]
+    shifted = [
+        known.get((row["origin"], row["scheduled_at"].strftime("%Y-%m-%dT09:00:00Z")))
+        for row in day_rows(day).to_pylist()
+    ]
     assert shifted != day_rows(day)["weather_temp"].to_pylist()
 
 
@@ -173,8 +177,7 @@ def test_a_bad_row_is_bad_data_in_one_line(small: Callable[..., Path], case: str
         text = text.replace(b"\xff", flight(2, dest="X\udcff").encode("utf-8", "surrogateescape"))
     source = open_source(small(flights__csv=text))
     with pytest.raises(DataError, match=r"flights\.csv") as caught:
-        source.span()
-        source.read(dt.date(2013, 3, 10))
+        (source.span(), source.read(dt.date(2013, 3, 10)))
     assert "\n" not in str(caught.value)
 
 

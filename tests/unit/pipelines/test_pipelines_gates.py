@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
 from pipelines.errors import DataError
 from pipelines.gates import Policy, judge, passed, words
 

@@ -1,4 +1,5 @@
 import pytest
+
 from pipelines.errors import SpecError
 from pipelines.steps.image import ImageSpec, run
 

@@ -2,6 +2,7 @@ import errno
 import sqlite3
 
 import pytest
+
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
 from pipelines.outside import translated
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from pipelines import params
 from pipelines.errors import LeewayError, SpecError
 

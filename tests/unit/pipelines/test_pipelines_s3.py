@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from pipelines import s3
 from pipelines.errors import DataError, ServiceError
 

@@ -2,6 +2,7 @@ import datetime as dt
 import random
 
 import pytest
+
 from pipelines.window import DAY, Days, Window
 
 

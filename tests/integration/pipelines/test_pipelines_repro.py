@@ -1,0 +1,230 @@
+"""DVC as Airflow's runs use it (a workspace a run, one shared cache) and as a person does (`dvc repro`)."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from pipelines.errors import ConflictError, DataError, SpecError
+from pipelines.steps.repro import ReproSpec
+from pipelines.steps.repro import run as repro
+
+ROOT = Path(__file__).parents[3]
+SMALL = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
+PARAMS = {"snapshot": SMALL, "preprocess": {"validation_days": 2}}
+
+
+@pytest.fixture
+def shared(in_quarter: Path) -> Iterator[Path]:
+    """The quarter's home, without what other tests left of DVC in it."""
+    yield in_quarter
+    for name in ("dvc", "workspaces"):
+        shutil.rmtree(in_quarter / name, ignore_errors=True)
+
+
+def run(workspace: str, *targets: str, **fields: Any) -> Any:
+    fields = {"params": PARAMS, **fields}
+    return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
+
+
+def test_a_second_run_does_nothing_and_another_workspace_takes_it_from_the_cache(shared: Path) -> None:
+    first = run("one", refresh=["snapshot"])
+    assert first.ran == ["snapshot", "preprocess"]
+    assert set(first.outs) == {"data/snapshot.json", "data/features"}
+    assert (first.workspace / "data/features/holdout/data.parquet").exists()
+    second = run("one")
+    assert (second.ran, second.outs, second.lock_digest) == ([], first.outs, first.lock_digest)
+
+    other = run("two", refresh=["snapshot"])
+    assert other.ran == ["snapshot"], "the features came out of the run cache"
+    assert other.outs == first.outs
+    features = Path("data/features/holdout/data.parquet")
+    assert (other.workspace / features).read_bytes() == (first.workspace / features).read_bytes()
+
+    changed = run("three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL, "train_days": 7}})
+    assert changed.ran == ["snapshot", "preprocess"]
+    assert changed.outs != first.outs
+
+
+def test_a_workspace_that_is_held_is_a_conflict(shared: Path) -> None:
+    import fcntl
+
+    folder = shared / "workspaces/held"
+    folder.mkdir(parents=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ConflictError, match="held") as caught:
+            run("held")
+        assert caught.value.exit_code == 75
+    with pytest.raises(SpecError):
+        run("held", params={"snapshot": {"oops": 1}})
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "unknown key": {"params": {"snapshot": {"oops": 1}}},
+    "unknown section": {"params": {"snapshots": {}}},
+    "wrong value": {"params": {"snapshot": {**SMALL, "train_days": "many"}}},
+    "unknown stage": {"targets": ["preproces"]},
+    "unknown stage to refresh": {"refresh": ["snapshots"]},
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_request_is_one_line(case: str, shared: Path) -> None:
+    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "params": PARAMS, **BAD[case]}
+    with pytest.raises(SpecError) as caught:
+        repro(ReproSpec(**fields))
+    assert caught.value.exit_code == 2
+    assert len(str(caught.value)) < 600
+
+
+def test_a_stage_that_fails_tells_why_with_its_code(shared: Path) -> None:
+    with pytest.raises(DataError, match=r"flights lacks|demanded") as caught:
+        run("late", params={**PARAMS, "snapshot": {**SMALL, "as_of": "2013-09-01"}})
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "expected"),
+    [
+        (["error: no data. Do this.", "ERROR: failed to run: python -m pipelines snapshot, exited with 2"], 255, 2),
+        (["error: no space.", "ERROR: failed to reproduce 'train': failed to run: x, exited with 75"], 255, 75),
+        (["error: KeyError. This is a bug", "ERROR: failed to run: x, exited with 1"], 255, 1),
+        (["ERROR: unexpected error - [Errno 28] No space left on device: '/x'"], 255, 75),
+        (["ERROR: Unable to acquire lock. Most likely another DVC process is running"], 255, 75),
+        (["ERROR: failed to run: x, exited with -9"], 255, 75),
+        (["Running stage 'train':"], -9, 75),
+        (["ERROR: Stage 'nope' not found inside 'dvc.yaml' file"], 255, 2),
+    ],
+)
+def test_how_dvc_ended_says_whether_a_retry_can_help(lines: list[str], code: int, expected: int) -> None:
+    from pipelines.workspaces import _failed
+
+    assert _failed(lines, code).exit_code == expected
+
+
+@pytest.mark.parametrize("name", ["", "..", "---", "///"])
+def test_a_workspace_is_one_folder_below_its_home(name: str) -> None:
+    with pytest.raises(SpecError):
+        ReproSpec.parse({"workspace": name, "targets": ["x"]}, "here")
+    made = ReproSpec(workspace="../../etc/manual__2013-04-01T00:00:00+00:00", targets=["x"])
+    assert "/" not in made.workspace
+    assert not made.workspace.startswith(".")
+
+
+def test_cancelled_it_leaves_nothing_running(shared: Path, commands: Any, until: Callable[..., Any]) -> None:
+    run("stop", refresh=["snapshot"])
+    params = json.dumps(
+        {**PARAMS, "train": {"hyperparameters": {"num_round": 3000, "early_stopping_rounds": 3000, "eta": 0.001}}}
+    )
+    child = commands.start(
+        *(
+            sys.executable,
+            "-m",
+            "pipelines",
+            "repro",
+            "--workspace",
+            "stop",
+            "--targets",
+            '["train"]',
+            "--params",
+            params,
+        ),
+        env={"LEEWAY_HOME": str(shared), "LEEWAY_PROJECT": str(ROOT), "LEEWAY_PARENT": str(os.getpid())},
+    )
+    until(lambda: child.poll() is not None or list(shared.glob("training/*/checkpoints/*")))
+    assert child.poll() is None, child.stderr.read()
+    assert len(commands.members(child.pid)) >= 3
+    child.terminate()
+    child.communicate(timeout=60)
+    until(lambda: not commands.members(child.pid))
+    assert not (shared / "workspaces/stop/data/model").exists()
+    shutil.rmtree(shared / "training", ignore_errors=True)
+    assert run("stop").ran == [], "the workspace can be used again"
+
+
+# As a person
+
+
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project in a git repository of its own, with a small window; its lake is empty."""
+    folder = tmp_path_factory.mktemp("laptop") / "project"
+    folder.mkdir()
+    for name in ("pipelines", "expectations", ".dvc"):
+        ignore = shutil.ignore_patterns("__pycache__", "tmp", "cache")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
+        shutil.copy2(ROOT / name, folder / name)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["snapshot"] |= {"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4}
+    params["preprocess"]["validation_days"] = 1
+    params["train"]["hyperparameters"] |= {"num_round": 30}
+    params["gate"]["policy"] |= {"min_rows": 100, "min_auc": 0.5, "max_ece": 0.5, "max_auc": 0.9}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "-q"], cwd=folder, check=True)
+    subprocess.run([*git, "add", "-A"], cwd=folder, check=True)
+    subprocess.run([*git, "commit", "-qm", "start"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def dvc(laptop: Path) -> Iterator[Callable[..., SimpleNamespace]]:
+    """Runs `dvc` in the laptop's project as a person with the environment active."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "PYTHONPATH"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    children: list[subprocess.Popen[str]] = []
+
+    def called(*arguments: str) -> SimpleNamespace:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "dvc", *arguments], cwd=laptop, env={**kept, "PATH": path}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        children.append(child)
+        out, _ = child.communicate(timeout=300)
+        return SimpleNamespace(code=child.returncode, out=out)
+
+    yield called
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_dvc_repro_trains_from_an_empty_lake_and_then_does_nothing(laptop: Path, dvc: Callable[..., Any]) -> None:
+    first = dvc("repro")
+    assert first.code == 0, first.out
+    verdict = json.loads((laptop / "data/verdict.json").read_text())
+    assert verdict["passed"] is True, verdict["reason"]
+    assert (laptop / "data/model/model.ubj").exists()
+    second = dvc("repro")
+    assert second.code == 0
+    assert "Data and pipelines are up to date." in second.out
+    metrics = dvc("metrics", "show", "--json")
+    assert metrics.code == 0, metrics.out
+    assert '"auc"' in metrics.out
+    plots = dvc("plots", "show")
+    assert plots.code == 0, plots.out
+    clean = subprocess.run(["git", "status", "--short"], cwd=laptop, capture_output=True, text=True, check=True)
+    assert clean.stdout.split() == ["??", "dvc.lock"]
+
+
+def test_dvc_repro_with_a_typo_says_so_in_a_line(laptop: Path, dvc: Callable[..., Any]) -> None:
+    params = laptop / "params.yaml"
+    good = params.read_text()
+    params.write_text(good.replace("min_rows", "min_rowz"))
+    done = dvc("repro")
+    params.write_text(good)
+    assert done.code != 0
+    assert "min_rowz" in done.out
+    assert "Traceback" not in done.out
