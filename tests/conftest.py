@@ -27,7 +27,7 @@ OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing of the caller's shell decides what a test sees; Airflow, which reads its home at import, has a new one."""
+    """Nothing of the caller's shell decides what a test sees. Airflow reads its home at import: it has a new one."""
     for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
