@@ -23,7 +23,7 @@ from stack.services import USER, password
 from stack.state import Stack, write_atomically
 
 INGEST, TRAIN = "flights_ingest", "flights_train"
-INGEST_RUNS = 4
+INGEST_RUNS = 6
 """Days at once. More only wait for the cores, and for SQLite."""
 
 

@@ -121,8 +121,8 @@ def _airflow(layout: Layout, stack: Stack) -> dict[str, str]:
 
 
 def _task_slots() -> int:
-    """Tasks at once: one more than there are cores, since a task waits as well as it works; at least 3."""
-    return max(3, (os.cpu_count() or 2) + 1)
+    """Tasks at once: twice the cores, since a task waits (for the scheduler, for SQLite) as well as it works."""
+    return max(4, 2 * (os.cpu_count() or 2))
 
 
 def _quiet(layout: Layout) -> dict[str, str]:
