@@ -84,13 +84,13 @@ def test_as_of_refuses_what_is_no_date(bag, given):
 # Rendering: the context has the keys that Airflow's task runner gives, and no others.
 
 XCOMS = {
-    "preprocess": {"workspace": "/home/workspaces/one"},
+    "preprocess": {"workspace": "/srv/workspaces/one"},
     "train": {
         "training_job": "job-1", "training_job_arn": "arn:1", "model": "s3://b/model.tar.gz",
         "record": "s3://b/output.tar.gz", "billable_s": 12, "instance_type": "ml.m5.large",
     },
     "evaluate": {"version": "3"},
-    "gate": {"verdict": "/home/workspaces/one/data/verdict.json"},
+    "gate": {"verdict": "/srv/workspaces/one/data/verdict.json"},
 }  # fmt: skip
 
 
@@ -185,11 +185,11 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
     dag = bag.dags["flights_train"]
     given = context(dag, logical=logical, params={"as_of": "2013-03-01"})
     assert rendered(dag, "train", given).channels == {
-        "train": "/home/workspaces/one/data/features/train",
-        "validation": "/home/workspaces/one/data/features/validation",
+        "train": "/srv/workspaces/one/data/features/train",
+        "validation": "/srv/workspaces/one/data/features/validation",
     }
     spec = rendered(dag, "evaluate", given).spec()
-    assert spec["features"] == "/home/workspaces/one/data/features"
+    assert spec["features"] == "/srv/workspaces/one/data/features"
     assert (spec["model"], spec["record"]) == ("s3://b/model.tar.gz", "s3://b/output.tar.gz")
     assert spec["lineage"] == {
         "training_job_arn": "arn:1",
@@ -201,7 +201,7 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
     assert rendered(dag, "promote", given).spec() == {
         "model_name": "flights",
         "version": "3",
-        "verdict": "/home/workspaces/one/data/verdict.json",
+        "verdict": "/srv/workspaces/one/data/verdict.json",
     }
 
 
