@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down check test bench clean distclean
+.PHONY: help setup demo up down check test bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -46,11 +46,15 @@ check: $(STAMP) ## style, types and who may import whom
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
+# Two at once: half of their time the tests wait, for a process that they started or killed.
 test: $(STAMP) ## the whole test suite
-	$(RUN)/pytest
+	$(RUN)/pytest -n 2 --dist loadfile
 
 bench: $(STAMP) ## measure what is claimed fast
 	$(RUN)/python -m benchmarks
+
+soak: $(STAMP) ## the long proofs: 100 interrupted trainings, a server killed again and again
+	$(RUN)/python -m benchmarks interruptions drydock
 
 clean: down ## stop the stack; remove its state and all outputs
 	@if [ -d .leeway ]; then find .leeway -mindepth 1 -maxdepth 1 ! -name uv -exec rm -rf {} +; fi

@@ -11,9 +11,11 @@ DOC = """
 
 `ingest` stages the flights that were scheduled to depart on the run's day, with the weather at their origin and their
 plane. `validate` judges the day by `expectations/flights.json`: a critical failure leaves the day unpublished, its rows
-in `flights_raw` and the evidence under `.leeway/validation`.
+in `flights_raw` and what was found on the page behind the task's button *Data docs* (tab Details).
 
 * **Backfill**: any range of 2013; days run side by side; one run again changes nothing unless its source changed.
+* **Late data**: a run again of a day whose source changed publishes it anew; only then has the asset `flights` an
+  event, which says what changed.
 * **A day was refused**: mend the source, clear the run.
 """
 
@@ -38,6 +40,6 @@ with DAG(
 ):
     ingest = IngestOperator(task_id="ingest", dataset="flights")
     validate = ValidateOperator(
-        task_id="validate", dataset="flights", outlets=[Asset(name="flights", uri="leeway://lake/flights")]
+        task_id="validate", dataset="flights", asset=Asset(name="flights", uri="leeway://lake/flights")
     )
     ingest >> validate

@@ -19,11 +19,13 @@ on a laptop); `evaluate` measures the holdout and registers a candidate; `gate` 
 the champion, and skips `promote` where the answer is no.
 
 * **By hand**: trigger with `as_of` (YYYY-MM-DD). * **By drift**: an event of the asset `flights_drift` with
-`extra={"as_of": ..., "reason": ...}`. * **By time**: the first of each month.
+`extra={"as_of": ..., "reason": ...}`. * **By time**: the first of each month. * **Backfill**: moves no alias unless
+`promote_in_backfill`; `--max-active-runs 1`, so that each is judged against the one before it.
 """
 AS_OF = "{{ as_of(params, dag_run, triggering_asset_events) }}"
 WORKSPACE = "{{ ti.xcom_pull('preprocess')['workspace'] }}"
 JOB = "{{ ti.xcom_pull('train')['%s'] }}"
+COSTS = ("training_s", "billable_s", "cost_usd", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s")
 MODEL = "flights"
 VERSION = "{{ ti.xcom_pull('evaluate')['version'] }}"
 
@@ -40,7 +42,10 @@ with DAG(
     catchup=False,
     max_active_runs=2,
     tags=["leeway", "flights", "training"],
-    params={"as_of": Param(None, type=["null", "string"], format="date", description="Moment of training.")},
+    params={
+        "as_of": Param(None, type=["null", "string"], format="date", description="Moment of training."),
+        "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
+    },
     user_defined_macros={"as_of": as_of},
     default_args={
         "owner": "ml",
@@ -63,6 +68,7 @@ with DAG(
         bundle="pipelines/flights/bundle.txt",
         channels={name: f"{WORKSPACE}/data/features/{name}" for name in ("train", "validation")},
         instance_type="ml.m5.large",
+        model=MODEL,
         max_run_s=3_600,
         max_wait_s=7_200,
         check_interval_s=5,
@@ -77,8 +83,8 @@ with DAG(
         register_as=MODEL,
         lineage={
             "training_job_arn": JOB % "training_job_arn",
-            "billable_s": JOB % "billable_s",
             "instance_type": JOB % "instance_type",
+            **{name: JOB % name for name in COSTS},
             "dag_run": "{{ dag.dag_id }}/{{ run_id }}",
         },
     )
@@ -88,5 +94,6 @@ with DAG(
         model_name=MODEL,
         version=VERSION,
         verdict="{{ ti.xcom_pull('gate')['verdict'] }}",
+        promote_in_backfill="{{ params.promote_in_backfill }}",
     )
     preprocess >> train >> evaluate >> gate >> promote

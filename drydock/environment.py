@@ -1,151 +1,176 @@
-"""The command a job runs, and its environment: SageMaker's script-mode contract."""
+"""The environment of a job's host: SageMaker's script-mode contract."""
 
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drydock.errors import JobFailed
-from drydock.tree import HOST, JobTree, configuration
+from drydock.executor import Executor
+from drydock.hyperparameters import own, user_arguments
+from drydock.job import Job
+from drydock.settings import Settings
+from drydock.training_job import TrainingJob
+from drydock.tree import HostTree, host_names
 
 # All that a job sees of the server's own environment: a secret of the server is no secret of the job's.
-PASSED = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "MLFLOW_TRACKING_URI")
-PASSED_PREFIXES = ("PYTHON", "LC_")
+PASSED = ("LANG", "MLFLOW_TRACKING_URI")
+# An image has a place of its own for these.
+PASSED_HERE = ("HOME", "TMPDIR", "VIRTUAL_ENV")
+PASSED_PREFIXES_HERE = ("PYTHON", "LC_")
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 DUMMY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "drydock", "AWS_SECRET_ACCESS_KEY": "drydock"}
 
 
-def hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters; values that are JSON are decoded, as the toolkit does."""
-    return {name: _decoded(value) for name, value in request.get("HyperParameters", {}).items()}
+@dataclass(frozen=True)
+class Place:
+    """Where one host of a job runs.
 
-
-def user_arguments(request: Mapping[str, Any]) -> list[str]:
-    """Return the script's arguments: every hyperparameter that is not the toolkit's own, sorted by name."""
-    arguments: list[str] = []
-    for name, value in sorted(hyperparameters(request).items()):
-        if not name.startswith("sagemaker_"):
-            arguments += [f"--{name}" if len(name) > 1 else f"-{name}", _argument(value)]
-    return arguments
-
-
-def command(request: Mapping[str, Any], tree: JobTree) -> list[str]:
-    """Return what to execute: the ContainerEntrypoint if given, else the script, each with its arguments.
-
-    Raises:
-        JobFailed: The script is not in the source bundle.
-    """
-    algorithm = request["AlgorithmSpecification"]
-    if "ContainerEntrypoint" in algorithm:
-        return [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", [])]
-    program = str(hyperparameters(request)["sagemaker_program"])
-    script = (tree.code / program).resolve()
-    if not script.is_relative_to(tree.code.resolve()) or not script.is_file():
-        raise JobFailed(f"AlgorithmError: ImportModuleError: no file {program} in sagemaker_submit_directory")
-    interpreter = "/bin/sh" if script.suffix == ".sh" else sys.executable
-    return [interpreter, program, *user_arguments(request)]
-
-
-def environment(
-    request: Mapping[str, Any], tree: JobTree, *, arn: str, region: str, url: str, server: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the job's whole environment; what the request's Environment says wins.
-
-    Args:
-        request: The CreateTrainingJob request.
-        tree: The job's folders.
-        arn: The job's ARN.
-        region: The job's region.
+    Attributes:
+        base: What the job sees as its tree: /opt/ml, or the tree's own path.
+        host: This host.
+        hosts: All hosts of the job, algo-1 first.
+        cores: vCPUs that the job may use.
+        machine: The server's own environment; only what PASSED names gets through.
+        here: Whether the job has this machine's Python and files, and not an image's.
         url: This server, for the job's own AWS clients.
-        server: The server's environment; only what PASSED names gets through.
     """
+
+    base: str
+    host: str
+    hosts: Sequence[str]
+    cores: int
+    machine: Mapping[str, str]
+    here: bool
+    url: str
+
+
+def place_of(job: Job, tree: HostTree, executor: Executor, settings: Settings) -> Place:
+    """Return where the host of tree runs."""
+    return Place(
+        base=executor.base(tree.root),
+        host=tree.host,
+        hosts=host_names(job.host_count),
+        cores=min(job.instance.cores, settings.cores),
+        machine=os.environ,
+        here=executor.here,
+        url=settings.url,
+    )
+
+
+def common(region: str, place: Place) -> dict[str, str]:
+    """Return what every job sees, before what its request says."""
+    passed = {name: value for name, value in place.machine.items() if _passes(name, place.here)}
+    found = {name: place.machine[name] for name in CREDENTIALS if name in place.machine}
+    credentials = found if "AWS_ACCESS_KEY_ID" in found else DUMMY_CREDENTIALS
+    aws = {**credentials, "AWS_ENDPOINT_URL": place.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    # Containers of SageMaker set it: the log is there while the job runs.
+    return {**passed, **_programs(place), **aws, "PYTHONUNBUFFERED": "1"}
+
+
+def _programs(place: Place) -> dict[str, str]:
+    """Return the PATH of a job on this machine: its `python` is the server's own, with all its packages."""
+    if not place.here:
+        return {}
+    own = str(Path(sys.executable).parent)
+    rest = [part for part in place.machine.get("PATH", os.defpath).split(os.pathsep) if part != own]
+    return {"PATH": os.pathsep.join([own, *rest])}
+
+
+def _passes(name: str, here: bool) -> bool:
+    return name in PASSED or (here and (name in PASSED_HERE or name.startswith(PASSED_PREFIXES_HERE)))
+
+
+def training(job: TrainingJob, place: Place) -> dict[str, str]:
+    """Return the whole environment of a training job's host; what the request's Environment says wins."""
     return {
-        **_from_server(server),
-        **_aws(region, url, server),
-        # Containers of SageMaker set it: the log is there while the job runs.
-        "PYTHONUNBUFFERED": "1",
-        **_folders(request, tree),
-        **_script_mode(request, tree),
-        "TRAINING_JOB_NAME": request["TrainingJobName"],
-        "TRAINING_JOB_ARN": arn,
-        "SAGEMAKER_REGION": region,
-        **request.get("Environment", {}),
+        **common(job.region, place),
+        **_folders(job.request, place.base),
+        **_script_mode(job, place),
+        "TRAINING_JOB_NAME": job.name,
+        "TRAINING_JOB_ARN": job.arn,
+        "SAGEMAKER_REGION": job.region,
+        **job.request.get("Environment", {}),
     }
 
 
-def _from_server(server: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in server.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
-
-
-def _aws(region: str, url: str, server: Mapping[str, str]) -> dict[str, str]:
-    own = {name: server[name] for name in CREDENTIALS if name in server}
-    credentials = own if "AWS_ACCESS_KEY_ID" in own else DUMMY_CREDENTIALS
-    return {**credentials, "AWS_ENDPOINT_URL": url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
-
-
-def _folders(request: Mapping[str, Any], tree: JobTree) -> dict[str, str]:
-    folders: dict[str, Path] = {
-        "SAGEMAKER_BASE_DIR": tree.root,
-        "SM_MODEL_DIR": tree.model,
-        "SM_OUTPUT_DIR": tree.output,
-        "SM_OUTPUT_DATA_DIR": tree.output_data,
-        "SM_OUTPUT_INTERMEDIATE_DIR": tree.output / "intermediate",
-        "SM_INPUT_DIR": tree.root / "input",
-        "SM_INPUT_CONFIG_DIR": tree.config,
+def _folders(request: Mapping[str, Any], base: str) -> dict[str, str]:
+    local = str(request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints"))
+    folders = {
+        "SAGEMAKER_BASE_DIR": base,
+        "SM_MODEL_DIR": f"{base}/model",
+        "SM_OUTPUT_DIR": f"{base}/output",
+        "SM_OUTPUT_DATA_DIR": f"{base}/output/data",
+        "SM_OUTPUT_INTERMEDIATE_DIR": f"{base}/output/intermediate",
+        "SM_INPUT_DIR": f"{base}/input",
+        "SM_INPUT_CONFIG_DIR": f"{base}/input/config",
         # Not SageMaker's: there the folder is /opt/ml/checkpoints, here a script has to be told.
-        "SM_CHECKPOINT_DIR": tree.checkpoints(request),
+        "SM_CHECKPOINT_DIR": base + local.removeprefix("/opt/ml"),
     }
-    folders |= {f"SM_CHANNEL_{name.upper()}": tree.channel(name) for name in _channels(request)}
-    return {name: str(path) for name, path in folders.items()}
+    return folders | {f"SM_CHANNEL_{name.upper()}": f"{base}/input/data/{name}" for name in _channels(request)}
 
 
-def _script_mode(request: Mapping[str, Any], tree: JobTree) -> dict[str, str]:
-    given = hyperparameters(request)
-    own = {name: value for name, value in given.items() if not name.startswith("sagemaker_")}
+def _script_mode(job: TrainingJob, place: Place) -> dict[str, str]:
+    request, given = job.request, own(job.request, toolkit=True)
     program = str(given.get("sagemaker_program", ""))
     values: dict[str, Any] = {
-        "hosts": [HOST],
-        "current_host": HOST,
+        "hosts": list(place.hosts),
+        "current_host": place.host,
         "num_gpus": 0,
-        "num_cpus": os.cpu_count() or 1,
+        "num_cpus": place.cores,
         "channels": sorted(_channels(request)),
-        "hps": own,
+        "hps": own(request),
         "user_args": user_arguments(request),
         "user_entry_point": program,
         "module_name": program.removesuffix(".py"),
         "module_dir": str(given.get("sagemaker_submit_directory", "")),
-        "input_data_config": configuration(request)["inputdataconfig.json"],
-        "resource_config": configuration(request)["resourceconfig.json"],
-        "current_instance_type": request["ResourceConfig"].get("InstanceType", ""),
+        "input_data_config": configuration(job, place)["inputdataconfig.json"],
+        "resource_config": configuration(job, place)["resourceconfig.json"],
+        "current_instance_type": job.instance_type,
+        "network_interface_name": "lo",
     }
     variables = {f"SM_{name.upper()}": _text(value) for name, value in values.items()}
-    variables |= {f"SM_HP_{name.upper()}": _text(value) for name, value in own.items()}
-    whole = {
-        **values,
-        **_folders(request, tree),
-        "hyperparameters": own,
-        "job_name": request["TrainingJobName"],
-    }
+    variables |= {f"SM_HP_{name.upper()}": _text(value) for name, value in own(request).items()}
+    whole = {**values, **_folders(request, place.base), "hyperparameters": own(request), "job_name": job.name}
     return {**variables, "SM_TRAINING_ENV": _text(whole)}
+
+
+def configuration(job: TrainingJob, place: Place) -> dict[str, Any]:
+    """Return the files of input/config with their content."""
+    return {
+        "hyperparameters.json": dict(job.request.get("HyperParameters", {})),
+        "inputdataconfig.json": {
+            channel["ChannelName"]: {
+                "TrainingInputMode": channel.get("InputMode", "File"),
+                "S3DistributionType": channel["DataSource"]
+                .get("S3DataSource", {})
+                .get("S3DataDistributionType", "FullyReplicated"),
+                "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+                "ContentType": channel.get("ContentType"),
+            }
+            for channel in job.request.get("InputDataConfig", [])
+        },
+        "resourceconfig.json": {
+            "current_host": place.host,
+            "current_instance_type": job.instance_type,
+            "current_group_name": "homogeneousCluster",
+            "hosts": list(place.hosts),
+            "instance_groups": [
+                {
+                    "instance_group_name": "homogeneousCluster",
+                    "instance_type": job.instance_type,
+                    "hosts": list(place.hosts),
+                }
+            ],
+            "network_interface_name": "lo",
+        },
+    }
 
 
 def _channels(request: Mapping[str, Any]) -> list[str]:
     return [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
-
-
-def _decoded(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
-
-
-def _argument(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{key}={item}" for key, item in sorted(value.items()))
-    return str(value)
 
 
 def _text(value: Any) -> str:

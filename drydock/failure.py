@@ -1,12 +1,15 @@
 """FailureReason of a job whose process failed."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, bounded
+from drydock.snapshot import open_file
 
 COMMAND_MAX_CHARS = 200
+MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
 
 def algorithm_error(exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]) -> str:
@@ -20,16 +23,27 @@ def algorithm_error(exit_code: int, failure_file: Path, last_lines: Sequence[str
     """
     head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\nErrorMessage "'
     tail = f'"\nCommand "{bounded(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
-    said = _read(failure_file)
+    said = said_in(failure_file)
     room = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
     # Of a failure file the beginning counts, of a log (a traceback) the end.
     message = bounded(said, room) if said else "\n".join(last_lines).strip()[-room:]
     return head + message + tail
 
 
-def _read(path: Path) -> str:
+def ending_of(path: Path) -> str:
+    """Return the last lines of a log; "" where there is none."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(2 * FAILURE_REASON_MAX_CHARS).strip()
+        with open_file(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - MESSAGE_MAX_BYTES))
+            return file.read(MESSAGE_MAX_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def said_in(path: Path) -> str:
+    """Return the beginning of a file that the job may have written; "" where it is no file."""
+    try:
+        with open_file(path) as file:  # what the job has put there may be a fifo, or a link to anywhere
+            return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""

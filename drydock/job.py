@@ -1,115 +1,161 @@
-"""A training job: what was asked for, and what has really happened to it so far."""
+"""A job: what was asked for, and what has really happened to it so far. Every change is stored before it is seen."""
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
-from drydock.metrics import FinalMetrics
+from drydock.machines import Need, need_of
+from drydock.record import Record, Transition, now, running_s
 from drydock.states import MESSAGES, Phase, Status
-
-# What CreateTrainingJob fills in when the request leaves it out.
-REQUEST_DEFAULTS: dict[str, Any] = {
-    "EnableNetworkIsolation": False,
-    "EnableInterContainerTrafficEncryption": False,
-    "EnableManagedSpotTraining": False,
-}
-DEFAULT_MAX_RUNTIME_S = 86_400
-SUMMARY_KEYS = (
-    "TrainingJobName",
-    "TrainingJobArn",
-    "CreationTime",
-    "TrainingEndTime",
-    "LastModifiedTime",
-    "TrainingJobStatus",
-    "SecondaryStatus",
-)
+from drydock.store import Store
 
 
-def now() -> datetime:
-    """Return the moment, in UTC."""
-    return datetime.now(UTC)
+class Job(ABC):
+    """One job. Every method is atomic: API threads read while the job's own thread writes.
 
-
-@dataclass
-class Transition:
-    """One line of SecondaryStatusTransitions; open until the next begins."""
-
-    phase: Phase
-    start: datetime
-    message: str
-    end: datetime | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the line as the API shows it."""
-        line = {"Status": str(self.phase), "StartTime": self.start, "StatusMessage": self.message}
-        return line if self.end is None else {**line, "EndTime": self.end}
-
-
-class TrainingJob:
-    """One job's record. Every method is atomic: API threads read while the job's own thread writes.
-
-    The public attributes arn, tags, training_job_name and gen_response_object are what moto's tagging and
-    Search ask of a training job.
+    Args:
+        store: Where the record is kept, in the tables of `record.SCHEMA`.
+        account_id: The account that created it.
+        region: The region it was created in.
+        record: What is known of it.
     """
 
-    def __init__(self, request: Mapping[str, Any], account_id: str, region: str, arn: str) -> None:
-        self.request = {**REQUEST_DEFAULTS, **{k: v for k, v in request.items() if k != "Tags"}}
-        self.request["StoppingCondition"] = {
-            "MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME_S,
-            **request.get("StoppingCondition", {}),
-        }
-        self.training_job_name: str = request["TrainingJobName"]
-        self.account_id, self.region, self.arn = account_id, region, arn
-        self.tags: list[dict[str, str]] = list(request.get("Tags", []))
-        self.metrics = FinalMetrics(request["AlgorithmSpecification"].get("MetricDefinitions", []))
+    kind: ClassVar[str]
+    """What it is called in the store and in the data folder."""
+    name_key: ClassVar[str]
+    """The member of the API's messages that holds its name."""
+    log_group: ClassVar[str]
+    """Where its log goes in CloudWatch Logs."""
+    tree: ClassVar[str]
+    """The folder of its kind in the data folder."""
+
+    def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
+        self.account_id, self.region, self.record = account_id, region, record
         self.stop_requested = threading.Event()
+        self._store = store
         self._lock = threading.RLock()
-        self._status = Status.IN_PROGRESS
-        self._transitions = [Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])]
-        self.creation_time = self._transitions[0].start
-        self.last_modified_time = self.creation_time
-        self.training_start_time: datetime | None = None
-        self.training_end_time: datetime | None = None
-        self._failure_reason: str | None = None
-        self._model_uri: str | None = None
+        self._forgotten = False
+        if record.status is Status.STOPPING:
+            self.stop_requested.set()
 
     @property
-    def training_job_status(self) -> Status:
-        """TrainingJobStatus as of now."""
-        return self._status
+    def name(self) -> str:
+        """The job's name, unique in its account and region."""
+        return str(self.record.request[self.name_key])
+
+    @property
+    def arn(self) -> str:
+        """The job's ARN."""
+        return self.record.arn
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """The job's tags, for moto's tagging and Search."""
+        return self.record.tags
+
+    @property
+    def status(self) -> Status:
+        """The status as of now."""
+        return self.record.status
 
     @property
     def phase(self) -> Phase:
         """SecondaryStatus as of now."""
-        return self._transitions[-1].phase
+        return self.record.transitions[-1].phase
+
+    @property
+    def created(self) -> datetime:
+        """CreationTime."""
+        return self.record.transitions[0].start
+
+    @property
+    def started(self) -> datetime | None:
+        """When the first instance was there: SageMaker bills the download too."""
+        return next((line.start for line in self.record.transitions if line.phase is Phase.DOWNLOADING), None)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the job ended."""
+        return self.record.transitions[-1].end if self.status.ended else None
+
+    @property
+    def runs(self) -> int:
+        """How often its command was started so far."""
+        return sum(line.phase is Phase.TRAINING for line in self.record.transitions)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request, with the API's defaults."""
+        return self.record.request
+
+    @property
+    @abstractmethod
+    def resources(self) -> Mapping[str, Any]:
+        """The request's InstanceType and InstanceCount."""
+
+    @property
+    def spot(self) -> bool:
+        """Whether it runs on managed spot instances."""
+        return bool(self.request.get("EnableManagedSpotTraining", False))
+
+    @property
+    def host_count(self) -> int:
+        """The number of instances."""
+        return int(self.resources["InstanceCount"])
+
+    @property
+    def instance_type(self) -> str:
+        """Such as ml.m5.large."""
+        return str(self.resources.get("InstanceType", ""))
+
+    @property
+    def instance(self) -> Need:
+        """What one of its instances has."""
+        return need_of(self.instance_type)
 
     @property
     def runtime_left_s(self) -> float:
-        """Seconds until MaxRuntimeInSeconds has passed since TrainingStartTime."""
-        limit = float(self.request["StoppingCondition"]["MaxRuntimeInSeconds"])
-        return limit - (now() - (self.training_start_time or now())).total_seconds()
+        """Seconds until MaxRuntimeInSeconds is used up, by running time."""
+        return self._limit("MaxRuntimeInSeconds") - running_s(self.record.transitions, now())
 
-    def enter(self, phase: Phase, message: str | None = None) -> None:
-        """The job is in phase from now on; entering the phase it is in only changes the message."""
+    @property
+    def wait_left_s(self) -> float:
+        """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; endless for what is not spot."""
+        return self._limit("MaxWaitTimeInSeconds") - (now() - self.created).total_seconds()
+
+    def _limit(self, name: str) -> float:
+        return float(self.request.get("StoppingCondition", {}).get(name, math.inf))
+
+    def enter(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
+        """The job is in phase from now on; entering the phase it is in only changes the message.
+
+        Args:
+            phase: The phase.
+            message: StatusMessage, where the phase's own does not say enough.
+            since: The moment, where it was not now.
+        """
         with self._lock:
-            moment = self.last_modified_time = now()
             text = message or MESSAGES[phase]
-            if phase is self.phase:
-                self._transitions[-1].message = text
-                return
-            self._transitions[-1].end = moment
-            self._transitions.append(Transition(phase, moment, text))
-            if phase is Phase.DOWNLOADING:
-                # SageMaker's TrainingStartTime is when the instance is there: billing includes the download.
-                self.training_start_time = moment
+            if phase is not self.phase or text != self.record.transitions[-1].message:
+                self._move(phase, text, since or now())
+                self.save()
+
+    def _move(self, phase: Phase, message: str, moment: datetime) -> None:
+        record = self.record
+        record.modified = moment
+        if phase is self.phase:
+            record.transitions[-1].message = message
+        else:
+            record.transitions[-1].end = moment
+            record.transitions.append(Transition(phase, moment, message))
 
     def advance(self, phase: Phase) -> bool:
         """The job is in phase, unless it is being stopped. Returns whether it goes on."""
         with self._lock:
-            goes_on = self._status is Status.IN_PROGRESS
+            goes_on = self.status is Status.IN_PROGRESS
             if goes_on:
                 self.enter(phase)
             return goes_on
@@ -117,76 +163,82 @@ class TrainingJob:
     def stopping(self) -> None:
         """The job is Stopping, unless it has ended."""
         with self._lock:
-            if self._status is Status.IN_PROGRESS:
-                self._status = Status.STOPPING
+            if self.status is Status.IN_PROGRESS:
+                self.record.status = Status.STOPPING
                 self.enter(Phase.STOPPING)
 
     def request_stop(self) -> Status:
         """The job's thread has been told to stop it, unless it ended. Returns the former status."""
         with self._lock:
-            before = self._status
+            before = self.status
             if not before.ended:
-                self.stopping()
                 self.stop_requested.set()
+                self.stopping()
             return before
+
+    def exited(self, why: str, code: int) -> None:
+        """The command has ended: should the server be killed now, the next one only uploads."""
+        with self._lock:
+            self.record.exited = (why, code)
+            self.save()
 
     def has_model(self, uri: str) -> None:
         """ModelArtifacts names uri (S3) from now on."""
         with self._lock:
-            self._model_uri = uri
+            self.record.artifacts = uri
 
     def end(self, status: Status, phase: Phase, reason: str | None = None) -> None:
-        """The job has ended as status; phase and reason say why. A second end changes nothing."""
+        """The job has ended as status; phase and reason say why. A second end changes nothing.
+
+        Raises:
+            sqlite3.Error: It has ended, but the store cannot take it now: to be saved again.
+        """
         with self._lock:
-            if self._status.ended:
+            if self.status.ended:
                 return
-            self.enter(phase)
-            self._transitions[-1].end = self.last_modified_time
-            if self.training_start_time is not None:
-                self.training_end_time = self.last_modified_time
-            self._failure_reason = reason
-            # The status comes last: who sees an end sees all of it.
-            self._status = status
+            # Stored at once, since a server may be killed in between: a phase that is an end comes with its status.
+            self._move(phase, MESSAGES[phase], now())
+            self.record.transitions[-1].end = self.record.modified
+            self.record.reason = reason
+            self.record.status = status
+            self.save()
 
     def complete(self) -> None:
         """The job is Completed, or Stopped where a stop was asked for before its end."""
         with self._lock:
-            stopped = self._status is Status.STOPPING
+            stopped = self.status is Status.STOPPING
             status, phase = (Status.STOPPED, Phase.STOPPED) if stopped else (Status.COMPLETED, Phase.COMPLETED)
             self.end(status, phase)
 
-    def describe(self) -> dict[str, Any]:
-        """Return what DescribeTrainingJob answers."""
+    def forget(self) -> None:
+        """The job leaves no trace any more, whatever still happens to it."""
         with self._lock:
-            answer = {
-                **self.request,
-                "TrainingJobArn": self.arn,
-                "TrainingJobStatus": str(self._status),
-                "SecondaryStatus": str(self.phase),
-                "SecondaryStatusTransitions": [line.describe() for line in self._transitions],
-                "CreationTime": self.creation_time,
-                "LastModifiedTime": self.last_modified_time,
-                **self._times(),
-                "FailureReason": self._failure_reason,
-                "ModelArtifacts": None if self._model_uri is None else {"S3ModelArtifacts": self._model_uri},
-                "FinalMetricDataList": self.metrics.describe() or None,
-            }
-        return {key: value for key, value in answer.items() if value is not None}
+            self._forgotten = True
+
+    def save(self) -> None:
+        """The store has the record as it is now."""
+        with self._lock, self._store.write() as db:
+            if self._forgotten:
+                return
+            key = (self.kind, self.account_id, self.region, self.name)
+            row = (*key, self.created.isoformat(), self.record.dump())
+            db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def seconds(self) -> tuple[int, int] | None:
+        """Return the training and the billable seconds, once the job has ended after having run; None before.
+
+        Whole seconds, rounded up, so that nobody divides by zero for the saving of a very short job.
+        """
+        with self._lock:
+            if self.ended is None or self.started is None:
+                return None
+            training = max(1, math.ceil(running_s(self.record.transitions, self.ended)))
+            return training, math.ceil(training * self.record.billable_fraction)
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what the API's Describe operation answers."""
 
     def gen_response_object(self) -> dict[str, Any]:
         """Return what Search shows of the job (moto's name for it)."""
         return self.describe()
-
-    def summary(self) -> dict[str, Any]:
-        """Return the job's line in ListTrainingJobs."""
-        shown = self.describe()
-        return {key: shown[key] for key in SUMMARY_KEYS if key in shown}
-
-    def _times(self) -> dict[str, Any]:
-        start, end = self.training_start_time, self.training_end_time
-        times: dict[str, Any] = {"TrainingStartTime": start, "TrainingEndTime": end}
-        if start is not None and end is not None:
-            # Whole seconds, rounded up, so that nobody divides by zero for the saving of a very short job.
-            seconds = max(1, math.ceil((end - start).total_seconds()))
-            times |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
-        return times

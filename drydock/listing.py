@@ -1,4 +1,4 @@
-"""ListTrainingJobs: filtered, sorted, in pages."""
+"""ListTrainingJobs and ListProcessingJobs: filtered, sorted, in pages."""
 
 import base64
 import json
@@ -9,22 +9,29 @@ from typing import Any
 from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.job import TrainingJob
+from drydock.processing_job import ProcessingJob
+from drydock.training_job import TrainingJob
 
 DEFAULT_PAGE = 10
 
+Listed = TrainingJob | ProcessingJob
 Key = tuple[str, str]
-SORT_KEYS: dict[str, Callable[[TrainingJob], str]] = {
-    "Name": lambda job: job.training_job_name,
-    "CreationTime": lambda job: job.creation_time.isoformat(timespec="microseconds"),
-    "Status": lambda job: str(job.training_job_status),
+SORT_KEYS: dict[str, Callable[[Listed], str]] = {
+    "Name": lambda job: job.name,
+    "CreationTime": lambda job: job.created.isoformat(timespec="microseconds"),
+    "Status": lambda job: str(job.status),
 }
 
 
-def page(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, Any]:
+def page(jobs: Iterable[Listed], request: Mapping[str, Any], member: str) -> dict[str, Any]:
     """Return one page of the jobs' summaries, and NextToken where there are more.
 
     A token names the last job that was shown, so that jobs made meanwhile neither repeat nor hide one.
+
+    Args:
+        jobs: All of the account and region.
+        request: Of the List operation.
+        member: What the answer calls the summaries.
 
     Raises:
         AWSValidationException: NextToken is none that this server gave.
@@ -32,29 +39,32 @@ def page(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, A
     sort_key = SORT_KEYS[request.get("SortBy", "CreationTime")]
     descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def key(job: TrainingJob) -> Key:
-        return sort_key(job), job.training_job_name
+    def key(job: Listed) -> Key:
+        return sort_key(job), job.name
 
-    found = sorted((job for job in list(jobs) if _matches(job, request)), key=key, reverse=descending)
+    # Documented of ListTrainingJobs: with MaxResults, a page is taken first, and its jobs of the status are shown.
+    late = "MaxResults" in request and member == "TrainingJobSummaries"
+    asked = {name: value for name, value in request.items() if not (late and name == "StatusEquals")}
+    found = sorted((job for job in list(jobs) if _matches(job, asked)), key=key, reverse=descending)
     if "NextToken" in request:
         last = _read_token(request["NextToken"])
         found = [job for job in found if (key(job) < last if descending else key(job) > last)]
     size = request.get("MaxResults", DEFAULT_PAGE)
-    answer: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in found[:size]]}
+    answer: dict[str, Any] = {member: [job.summary() for job in found[:size] if _matches(job, request)]}
     if len(found) > size:
         answer["NextToken"] = _token(key(found[size - 1]))
     return answer
 
 
-def _matches(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+def _matches(job: Listed, request: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in request or "TrainingPlanArnEquals" in request:
         return False  # no job of this server has either
-    if request.get("NameContains", "") not in job.training_job_name:
+    if request.get("NameContains", "") not in job.name:
         return False
-    if request.get("StatusEquals", job.training_job_status) != job.training_job_status:
+    if request.get("StatusEquals", job.status) != job.status:
         return False
-    created = _within(job.creation_time, request, "CreationTime")
-    return created and _within(job.last_modified_time, request, "LastModifiedTime")
+    created = _within(job.created, request, "CreationTime")
+    return created and _within(job.record.modified, request, "LastModifiedTime")
 
 
 def _within(moment: datetime, request: Mapping[str, Any], name: str) -> bool:

@@ -1,12 +1,13 @@
 """The job's output, line by line, to CloudWatch Logs while the job runs."""
 
 import collections
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from moto.logs.models import logs_backends
+
+from drydock.snapshot import open_file
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 TAIL_LINES = 40
@@ -15,28 +16,35 @@ READS_AT_ONCE = 8
 # CloudWatch's limit for one event is 256 KiB.
 EVENT_MAX_CHARS = 60_000
 
-# moto 5.2.5 says of its own put_log_events "to be thread safe this would need a lock".
-_WRITE_LOCK = threading.Lock()
-
 
 class LogStream:
-    """One stream of the group /aws/sagemaker/TrainingJobs, there once a line was written."""
+    """One stream that a job writes to, there once a line was written.
 
-    def __init__(self, account_id: str, region: str, name: str) -> None:
-        self._backend = logs_backends[account_id][region]
-        self.name = name
+    Args:
+        account_id: Whose job it is.
+        region: Where it runs.
+        name: The stream's name.
+        group: Its group's name.
+    """
+
+    def __init__(self, account_id: str, region: str, name: str, group: str = GROUP) -> None:
+        self._account_id, self._region = account_id, region
+        self.name, self.group = name, group
+        self._last_ms = 0
 
     def write(self, lines: Sequence[str]) -> None:
         """The lines are events of the stream, in their order."""
         if not lines:
             return
-        moment_ms = int(time.time() * 1000)
+        # A clock that is set back must not put a line before those that a reader has already seen.
+        moment_ms = self._last_ms = max(int(time.time() * 1000), self._last_ms)
         # An event must not be empty, and a line of a log may be.
         events = [{"timestamp": moment_ms, "message": line or " "} for line in lines]
-        with _WRITE_LOCK:
-            self._backend.ensure_log_group(GROUP)
-            self._backend.ensure_log_stream(GROUP, self.name)
-            self._backend.put_log_events(GROUP, self.name, events)
+        # Asked each time: a reset of moto makes a new one.
+        backend = logs_backends[self._account_id][self._region]
+        backend.ensure_log_group(self.group)
+        backend.ensure_log_stream(self.group, self.name)
+        backend.put_log_events(self.group, self.name, events)
 
 
 class LogTail:
@@ -74,11 +82,12 @@ class LogTail:
         self._stream.write([text])
 
     def _read(self) -> bytes:
-        if not self._path.exists():
+        try:
+            with open_file(self._path) as file:
+                file.seek(self._offset)
+                data = file.read(READ_BYTES)
+        except OSError:  # not there yet; or the job has put something else in its place
             return b""
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read(READ_BYTES)
         self._offset += len(data)
         return data
 

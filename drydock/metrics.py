@@ -1,9 +1,9 @@
 """FinalMetricDataList: the last value that each of MetricDefinitions' regexes found in the log."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 
 class FinalMetrics:
@@ -11,7 +11,8 @@ class FinalMetrics:
 
     def __init__(self, definitions: Iterable[Mapping[str, str]]) -> None:
         self._patterns = {item["Name"]: re.compile(item["Regex"]) for item in definitions}
-        self._last: dict[str, tuple[float, datetime]] = {}
+        self.last: dict[str, tuple[float, datetime]] = {}
+        """The last value and its moment, by the metric's name."""
 
     def read(self, line: str) -> None:
         """Whatever line says of a metric is that metric's last value. What is no number is passed over."""
@@ -19,20 +20,12 @@ class FinalMetrics:
             for match in pattern.finditer(line):
                 value = _number(match)
                 if value is not None:
-                    self._last = {**self._last, name: (value, datetime.now(UTC))}
-
-    def describe(self) -> list[dict[str, Any]]:
-        """Return FinalMetricDataList, in the order of the definitions."""
-        last = self._last
-        return [
-            {"MetricName": name, "Value": last[name][0], "Timestamp": last[name][1]}
-            for name in self._patterns
-            if name in last
-        ]
+                    self.last = {**self.last, name: (value, datetime.now(UTC))}
 
 
 def _number(match: re.Match[str]) -> float | None:
     try:
-        return float(match.group(1))
+        value = float(match.group(1))
     except (IndexError, TypeError, ValueError):
         return None
+    return value if math.isfinite(value) else None  # JSON has no other numbers

@@ -1,13 +1,18 @@
-"""What SageMaker asks of a request beyond its shape, and what this version of drydock does not do."""
+"""What SageMaker asks of a training job's request beyond its shape, and what drydock does not do."""
 
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from moto.sagemaker.exceptions import AWSValidationException
 
-CONTAINER_BASE = PurePosixPath("/opt/ml")
+from drydock import channels
+from drydock.tree import inside_container_base
+
+# SageMaker's own limit: 28 days.
+MAX_SECONDS = 28 * 86_400
+# SageMaker's own quota for one training job, where nobody has had it raised.
+MAX_INSTANCES = 20
 
 
 def check(request: Mapping[str, Any]) -> None:
@@ -26,17 +31,25 @@ def _refuse(message: str) -> NoReturn:
 
 def _resources(request: Mapping[str, Any]) -> None:
     if "ServerlessJobConfig" in request:
-        _refuse("ServerlessJobConfig is not supported: this version of drydock runs a script or a command.")
+        _refuse("ServerlessJobConfig is not supported: drydock runs a script, a command or an image.")
     if "ResourceConfig" not in request:
         _refuse("Value null at 'resourceConfig' failed to satisfy constraint: Member must not be null")
-    count = request["ResourceConfig"].get("InstanceCount")
-    if "InstanceGroups" in request["ResourceConfig"] or count != 1:
-        _refuse(f"InstanceCount must be 1 (got {count}): this version of drydock runs one instance.")
+    if "InstanceGroups" in request["ResourceConfig"]:
+        _refuse("ResourceConfig.InstanceGroups is not supported by drydock: use InstanceType and InstanceCount.")
+    missing = {"InstanceType", "InstanceCount"} - request["ResourceConfig"].keys()
+    if missing:
+        _refuse(f"ResourceConfig must specify {' and '.join(sorted(missing))}.")
+    if not 1 <= request["ResourceConfig"]["InstanceCount"] <= MAX_INSTANCES:
+        # Each is a process of this machine.
+        _refuse(f"ResourceConfig.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
 
 
 def _spot(request: Mapping[str, Any]) -> None:
     limits = request.get("StoppingCondition", {})
     wait, runtime = limits.get("MaxWaitTimeInSeconds"), limits.get("MaxRuntimeInSeconds")
+    for name in ("MaxRuntimeInSeconds", "MaxWaitTimeInSeconds"):
+        if limits.get(name, 0) > MAX_SECONDS:
+            _refuse(f"Invalid {name} {limits[name]}. It must be less than or equal to {MAX_SECONDS} (28 days)")
     if not request.get("EnableManagedSpotTraining", False):
         if wait is not None:
             _refuse("Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true")
@@ -54,19 +67,15 @@ def _spot(request: Mapping[str, Any]) -> None:
 
 
 def _program(request: Mapping[str, Any]) -> None:
-    algorithm, given = request.get("AlgorithmSpecification"), request.get("HyperParameters", {})
+    algorithm = request.get("AlgorithmSpecification")
     if algorithm is None:
         _refuse("Value null at 'algorithmSpecification' failed to satisfy constraint: Member must not be null")
     if "TrainingImage" not in algorithm and "AlgorithmName" not in algorithm:
         _refuse("You must specify either an algorithm name or a training image.")
+    if "TrainingImage" in algorithm and "AlgorithmName" in algorithm:
+        _refuse("You must specify either an algorithm name or a training image, not both.")
     if algorithm["TrainingInputMode"] == "Pipe":
         _refuse("TrainingInputMode Pipe is not supported by drydock: use File or FastFile.")
-    script = {"sagemaker_program", "sagemaker_submit_directory"} <= given.keys()
-    if not script and "ContainerEntrypoint" not in algorithm:
-        _refuse(
-            "drydock's process executor runs no image: give the hyperparameters sagemaker_program and "
-            "sagemaker_submit_directory (script mode), or AlgorithmSpecification.ContainerEntrypoint."
-        )
 
 
 def _channels(request: Mapping[str, Any]) -> None:
@@ -74,30 +83,24 @@ def _channels(request: Mapping[str, Any]) -> None:
     if len(names) != len(set(names)) or {".", ".."} & set(names):
         _refuse(f"InputDataConfig has invalid or duplicate channel names: {names}")
     for channel in request.get("InputDataConfig", []):
-        source = channel["DataSource"].get("S3DataSource")
-        name = channel["ChannelName"]
-        if source is None or source["S3DataType"] != "S3Prefix":
-            _refuse(f"Channel {name}: drydock reads S3DataSource with S3DataType S3Prefix only.")
         if channel.get("InputMode") == "Pipe":
-            _refuse(f"Channel {name}: InputMode Pipe is not supported by drydock.")
-        _s3_uri(source["S3Uri"], f"channel {name}")
+            _refuse(f"Channel {channel['ChannelName']}: InputMode Pipe is not supported by drydock.")
+        if problem := channels.check(channel):
+            _refuse(f"Channel {channel['ChannelName']}: {problem}")
 
 
 def _outputs(request: Mapping[str, Any]) -> None:
-    output = request["OutputDataConfig"]
-    _s3_uri(output["S3OutputPath"], "OutputDataConfig.S3OutputPath")
-    if output.get("CompressionType", "GZIP") != "GZIP":
-        _refuse("OutputDataConfig.CompressionType NONE is not supported by drydock: it writes model.tar.gz.")
+    s3_uri(request["OutputDataConfig"]["S3OutputPath"], "OutputDataConfig.S3OutputPath")
 
 
 def _checkpoints(request: Mapping[str, Any]) -> None:
     config = request.get("CheckpointConfig")
     if config is None:
         return
-    _s3_uri(config["S3Uri"], "CheckpointConfig.S3Uri")
-    local = PurePosixPath(config.get("LocalPath", "/opt/ml/checkpoints"))
-    if not local.is_relative_to(CONTAINER_BASE) or ".." in local.parts or local == CONTAINER_BASE:
-        _refuse(f"CheckpointConfig.LocalPath must be a folder under {CONTAINER_BASE} (got {local}).")
+    s3_uri(config["S3Uri"], "CheckpointConfig.S3Uri")
+    local = config.get("LocalPath", "/opt/ml/checkpoints")
+    if not inside_container_base(local):
+        _refuse(f"CheckpointConfig.LocalPath must be a folder under /opt/ml (got {local}).")
 
 
 def _metric_regexes(request: Mapping[str, Any]) -> None:
@@ -108,6 +111,11 @@ def _metric_regexes(request: Mapping[str, Any]) -> None:
             _refuse(f"MetricDefinitions: the Regex of {item['Name']} is invalid: {error}")
 
 
-def _s3_uri(uri: str, where: str) -> None:
+def s3_uri(uri: str, where: str) -> None:
+    """The member is an S3 URI.
+
+    Raises:
+        AWSValidationException: It is not.
+    """
     if not uri.startswith("s3://"):
         _refuse(f"{where}: {uri} is not an s3:// URI.")

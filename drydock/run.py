@@ -1,196 +1,203 @@
-"""The life of one job on this machine: download, train, upload, end."""
+"""One run of a job on this machine: download, train, upload; until it ends or is interrupted."""
 
 import contextlib
 import logging
-import os
+import shutil
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from boto3.exceptions import Boto3Error
-from botocore.exceptions import BotoCoreError, ClientError
-
-from drydock import archive
-from drydock.checkpoints import CheckpointSync
-from drydock.environment import command, environment, hyperparameters
 from drydock.errors import JobFailed
-from drydock.failure import algorithm_error
-from drydock.job import TrainingJob
+from drydock.executor import Executor, HostPlan, Running
+from drydock.failure import ending_of
+from drydock.job import Job
 from drydock.logs import LogStream, LogTail
-from drydock.objects import ObjectStore, join_uri
-from drydock.process import ProcessGroup
+from drydock.market import SpotMarket
+from drydock.processing_job import ProcessingJob
+from drydock.processing_work import ProcessingWork
 from drydock.settings import Settings
 from drydock.states import Phase, Status
-from drydock.supervise import Ending, Why, supervise
-from drydock.tree import HOST, JobTree
+from drydock.supervise import Ending, Supervision, Why
+from drydock.training_job import TrainingJob
+from drydock.training_work import TrainingWork
+from drydock.tree import CONTAINER_BASE, HostTree, host_names
+from drydock.work import Work
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-# What a transfer to or from S3 and the disk can raise.
-TRANSFER_ERRORS = (ClientError, BotoCoreError, Boto3Error, OSError, ValueError)
 
 
 class Run:
     """One run of one job, to be called once, in a thread of its own.
 
     Args:
-        job: The job's record; at the end of the run it has ended.
-        tree: Where the job's folders go.
+        job: The job's record. After the run it has ended, or is Interrupted and waits for its next run.
+        executor: What runs its hosts.
         settings: The server's settings.
+        market: The spot market.
         closing: Set when the server ends.
     """
 
-    def __init__(self, job: TrainingJob, tree: JobTree, settings: Settings, closing: threading.Event) -> None:
-        self._job, self._tree, self._settings, self._closing = job, tree, settings, closing
-        stream = LogStream(job.account_id, job.region, f"{job.training_job_name}/{HOST}-{int(time.time())}")
-        self._tail = LogTail(tree.log, stream, job.metrics.read)
-        self._checkpoints: CheckpointSync | None = None
-        self._store: ObjectStore | None = None
+    def __init__(
+        self, job: Job, executor: Executor, settings: Settings, market: SpotMarket, closing: threading.Event
+    ) -> None:
+        self._job, self._executor, self._settings = job, executor, settings
+        self._market, self._closing = market, closing
+        self._trees = trees_of(job, settings.data)
+        self._work = _work(job, self._trees, executor, settings)
+        epoch = int(time.time())
+        self._tails = [
+            LogTail(
+                tree.log,
+                LogStream(job.account_id, job.region, f"{job.name}/{tree.host}-{epoch}", job.log_group),
+                self._work.read,
+            )
+            for tree in self._trees
+        ]
 
     def __call__(self) -> None:
-        """The job has ended, whatever happened, and none of its processes is alive."""
+        """The job runs until it has ended, or is interrupted."""
+        self._guarded(self._live)
+
+    def finish(self, ending: Ending) -> None:
+        """A job whose command had ended when the server was killed has ended: what it left in its trees is uploaded."""
+        self._guarded(lambda: self._end(ending, []))
+
+    def _guarded(self, act: Callable[[], None]) -> None:
         job = self._job
         try:
-            self._live()
+            act()
         except JobFailed as error:
+            self._tidy_up()
             job.end(Status.FAILED, Phase.FAILED, error.reason)
-        except Exception as error:  # a job without an end would keep its clients waiting for ever
-            log.exception("job %s: internal error", job.training_job_name)
-            job.end(Status.FAILED, Phase.FAILED, f"InternalServerError: {type(error).__name__}: {error}"[:1024])
         finally:
-            self._tree.drop_input()
-        log.info("job %s ended: %s", job.training_job_name, job.training_job_status)
+            self._tidy_up()
+        log.info("job %s: %s, %s", job.name, job.status, job.phase)
+
+    def _tidy_up(self) -> None:
+        # A job that has filled the disk must not keep the server, or other jobs, from writing: its volume goes with it.
+        full = shutil.disk_usage(self._settings.data).free < KEPT_FREE_BYTES
+        for tree in self._trees:
+            if full:
+                log.warning("job %s: the disk is full, its folder %s is deleted", self._job.name, tree.root)
+                tree.drop()
+            tree.drop_input()
 
     def _live(self) -> None:
-        job = self._job
+        job, work = self._job, self._work
         if job.advance(Phase.DOWNLOADING):
-            self._download()
-            run = command(job.request, self._tree)
+            try:
+                work.create()
+            except OSError as error:
+                raise JobFailed(f"ClientError: Data download failed: job folder: {error}") from error
+            work.download()
+            commands = [self._command(tree) for tree in self._trees]
+            if self._closing.is_set() and job.advance(Phase.STARTING):
+                return None  # nothing of its own had run: the next server begins anew
             if job.advance(Phase.TRAINING):
-                self._finish(self._train(run), run)
+                return self._end(self._train(commands), commands[0])
         job.complete()
 
-    @property
-    def _s3(self) -> ObjectStore:
-        if self._store is None:
-            self._store = ObjectStore(self._settings.url, self._job.account_id, self._job.region)
-        return self._store
+    def _command(self, tree: HostTree) -> list[str]:
+        command = self._work.command(tree)
+        base = self._executor.base(tree.root)
+        # Where the tree cannot be at /opt/ml, the paths that the request names are read as below it.
+        return [part.replace(f"{CONTAINER_BASE}/", f"{base}/") for part in command]
 
-    def _download(self) -> None:
-        request = self._job.request
-        self._attempt("Data download failed: job folder", lambda: self._tree.create(request))
-        output = request["OutputDataConfig"]["S3OutputPath"]
-        # Found now, and not when the training is done and its model has nowhere to go.
-        self._attempt(f"Artifact upload failed: {output}", lambda: self._s3.require_bucket(output))
-        for channel in request.get("InputDataConfig", []):
-            self._download_channel(channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"])
-        self._download_checkpoints()
-        self._download_code()
-
-    def _download_channel(self, name: str, uri: str) -> None:
-        what, folder = f"Data download failed: channel {name}", self._tree.channel(name)
-        if not self._attempt(f"{what}: {uri}", lambda: self._s3.download_prefix(uri, folder)):
-            raise JobFailed(f'ClientError: {what}: No S3 objects found under S3 URL "{uri}"')
-
-    def _download_checkpoints(self) -> None:
-        config = self._job.request.get("CheckpointConfig")
-        if config is None:
-            return
-        sync = CheckpointSync(
-            self._tree.checkpoints(self._job.request),
-            config["S3Uri"],
-            self._s3,
-            self._settings.checkpoint_interval_s,
-        )
-        count = self._attempt(f"Data download failed: checkpoints: {config['S3Uri']}", sync.download)
-        log.info("job %s: %d checkpoint files from %s", self._job.training_job_name, count, config["S3Uri"])
-        self._checkpoints = sync
-
-    def _download_code(self) -> None:
-        uri = hyperparameters(self._job.request).get("sagemaker_submit_directory")
-        if uri is None or "ContainerEntrypoint" in self._job.request["AlgorithmSpecification"]:
-            return
-        bundle = self._tree.root / "sourcedir.tar.gz"
-        what = f"Data download failed: sagemaker_submit_directory: {uri}"
-        self._attempt(what, lambda: self._s3.download(str(uri), bundle))
-        self._attempt(what, lambda: archive.unpack(bundle, self._tree.code))
-
-    def _train(self, run: list[str]) -> Ending:
-        job, tree = self._job, self._tree
-        url = self._settings.url
-        env = environment(job.request, tree, arn=job.arn, region=job.region, url=url, server=os.environ)
-        group = ProcessGroup(run, cwd=tree.code, env=env, log=tree.log, note=tree.process_note)
-        log.info("job %s: process group %d", job.training_job_name, group.pid)
+    def _train(self, commands: Sequence[Sequence[str]]) -> Ending:
+        hosts: list[Running] = []
         try:
-            return supervise(job, group, self._settings, self._closing, self._tick)
+            for tree, command in zip(self._trees, commands, strict=True):
+                hosts.append(self._executor.start(self._plan(tree, command)))
+            log.info("job %s: runs as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
+            supervision = Supervision(self._job, hosts, self._settings, self._market, self._closing)
+            ending = supervision(self._tick)
         finally:
-            group.finish()
-            self._tail.drain(final=True)
+            _end_all(hosts)
+            for tail in self._tails:
+                tail.drain(final=True)
+        if ending.why is Why.INTERRUPTION and supervision.notice_s > 0:
+            self._work.leave()
+        return ending
+
+    def _plan(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
+        job, settings = self._job, self._settings
+        algorithm = job.request.get("AlgorithmSpecification", job.request.get("AppSpecification", {}))
+        block = _address_block(job)
+        return HostPlan(
+            name=job.name,
+            host=tree.host,
+            addresses={one.host: f"127.{block}.{number}" for number, one in enumerate(self._trees, 1)},
+            root=tree.root,
+            command=command,
+            arguments=algorithm.get("ContainerArguments", [] if job.kind == "processing" else ["train"]),
+            env=self._work.environment(tree),
+            cwd=self._work.cwd(tree),
+            log=tree.log,
+            note=tree.note,
+            image=str(algorithm.get("TrainingImage", algorithm.get("ImageUri", ""))),
+            cores=min(job.instance.cores, settings.cores),
+            memory_mb=min(job.instance.memory_mb, settings.memory_mb),
+        )
 
     def _tick(self) -> None:
-        self._tail.drain()
-        self._copy_checkpoints(lambda sync: sync.copy_if_due())
+        for tail in self._tails:
+            tail.drain()
+        self._work.tick()
 
-    def _copy_checkpoints(self, copy: Callable[[CheckpointSync], None]) -> None:
-        if self._checkpoints is None:
-            return
-        try:
-            copy(self._checkpoints)
-        except TRANSFER_ERRORS as error:  # the training goes on; the next copy takes up what is missing
-            log.warning("job %s: checkpoints not copied: %s", self._job.training_job_name, error)
-
-    def _finish(self, ending: Ending, run: list[str]) -> None:
+    def _end(self, ending: Ending, command: Sequence[str]) -> None:
         job = self._job
+        if ending.why is Why.INTERRUPTION:
+            return job.enter(Phase.INTERRUPTED)
         if ending.why is Why.SHUTDOWN:
-            raise JobFailed("InternalServerError: drydock was shut down while the job ran")
+            return self._shut_down()
+        job.exited(ending.why, ending.exit_code)
         job.enter(Phase.UPLOADING)
-        self._copy_checkpoints(lambda sync: sync.copy())
         if ending.why is Why.EXIT and ending.exit_code != 0:
-            with contextlib.suppress(JobFailed):  # why the script failed counts more
-                self._upload_output()
-            failure = self._tree.output / "failure"
-            raise JobFailed(algorithm_error(ending.exit_code, failure, list(self._tail.last_lines), run))
-        self._upload_output()
-        self._upload_model()
-        if ending.why is Why.RUNTIME:
-            job.end(Status.STOPPED, Phase.MAX_RUNTIME_EXCEEDED)
+            lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
+            lines = lines or [ending_of(self._trees[0].log)]  # what an earlier server read is in the file only
+            raise JobFailed(self._work.fail(ending.exit_code, lines, command))
+        for line in self._work.deliver():
+            self._tails[0].note(line)
+        if ending.why in LIMITS:
+            job.end(Status.STOPPED, LIMITS[ending.why])
+        job.complete()
 
-    def _upload_output(self) -> None:
-        if not archive.is_empty(self._tree.output_data):
-            self._upload(self._tree.output_data, "output.tar.gz")
-
-    def _upload_model(self) -> None:
-        if archive.is_empty(self._tree.model):
-            self._tail.note("No model artifact is saved under path /opt/ml/model.")
-        else:
-            self._upload(self._tree.model, "model.tar.gz")
-        self._job.has_model(self._artifact("model.tar.gz"))
-
-    def _artifact(self, name: str) -> str:
-        base = self._job.request["OutputDataConfig"]["S3OutputPath"]
-        return join_uri(base, self._job.training_job_name, "output", name)
-
-    def _upload(self, folder: Path, name: str) -> None:
-        def pack_and_send() -> None:
-            packed = self._tree.root / name
-            archive.pack(folder, packed)
-            self._s3.upload(packed, self._artifact(name))
-            packed.unlink()
-
-        self._attempt(f"Artifact upload failed: {name}", pack_and_send)
-
-    def _attempt(self, what: str, action: Callable[[], T]) -> T:
-        try:
-            return action()
-        except TRANSFER_ERRORS as error:
-            raise JobFailed(f"ClientError: {what}: {_short(error)}") from error
+    def _shut_down(self) -> None:
+        if not self._job.spot:
+            raise JobFailed("InternalServerError: drydock was shut down while the job ran")
+        self._work.leave()
+        self._job.enter(Phase.INTERRUPTED)
 
 
-def _short(error: Exception) -> str:
-    if isinstance(error, ClientError):
-        found = error.response.get("Error", {})
-        return f"{found.get('Code')}: {found.get('Message')}"
-    return f"{type(error).__name__}: {error}" if not str(error) else str(error)
+def _end_all(hosts: Sequence[Running]) -> None:
+    """None of the hosts is alive, as far as each can be ended."""
+    for host in hosts:
+        with contextlib.suppress(JobFailed):  # the engine is gone: the others are still to be ended
+            host.finish()
+
+
+# Room for the server's own records, and for what other jobs write in a moment.
+KEPT_FREE_BYTES = 16 << 20
+LIMITS = {Why.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Why.WAIT: Phase.MAX_WAIT_EXCEEDED}
+
+
+def trees_of(job: Job, data: Path) -> list[HostTree]:
+    """Return the trees of a job's hosts."""
+    folder = data / job.tree / job.account_id / job.region / job.name
+    return [HostTree(folder / host) for host in host_names(job.host_count)]
+
+
+def _work(job: Job, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> Work:
+    if isinstance(job, TrainingJob):
+        return TrainingWork(job, trees, executor, settings)
+    if isinstance(job, ProcessingJob):
+        return ProcessingWork(job, trees, executor, settings)
+    raise TypeError(type(job).__name__)
+
+
+def _address_block(job: Job) -> str:
+    # Two jobs at once should not have the same addresses; 127.0 is left to everybody else.
+    number = zlib.crc32(job.arn.encode()) % (254 * 254)
+    return f"{number // 254 + 1}.{number % 254 + 1}"

@@ -1,10 +1,9 @@
-"""The HTTP server: moto's application with drydock's training jobs, and its health page."""
+"""The HTTP server: moto's application with drydock's jobs, and drydock's own pages."""
 
 import fcntl
-import json
 import logging
-import os
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,44 +13,48 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from drydock import __version__, backend
-from drydock.errors import CannotStart
+from drydock import backend, buckets, streams
+from drydock.control import PREFIX, Control
+from drydock.errors import CannotStart, JobFailed
+from drydock.executor import Executor
+from drydock.market import Policy, SpotMarket
+from drydock.outages import Outages, Wsgi
+from drydock.processing_job import ProcessingJob
+from drydock.recovery import Heartbeat
 from drydock.settings import Settings
+from drydock.store import Store
+from drydock.training_job import TrainingJob
+from drydock.unimplemented import Unimplemented
 from drydock.yard import Yard
 
 log = logging.getLogger(__name__)
 
-HEALTH_PATH = "/drydock/health"
 BACKLOG = 128
 # How soon the server sees that it is to end.
 POLL_S = 0.1
 
 
 class Application:
-    """The WSGI application of one server; one in a process, since moto's registry of backends is global."""
+    """The WSGI application of one server; one in a process, since moto's registry of backends is global.
 
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
-        self._moto = DomainDispatcherApplication(create_backend_app)
-        backend.install(yard)
+    Args:
+        services: AWS's services, as moto answers them.
+        control: drydock's own pages.
+        url: Where the server answers.
+    """
+
+    def __init__(self, services: Wsgi, control: Control, url: str) -> None:
+        self._services, self._control, self._url = services, control, url
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        # Unsigned, so that it is no object of a bucket that happens to be called drydock.
-        if environ.get("PATH_INFO") == HEALTH_PATH and "HTTP_AUTHORIZATION" not in environ:
-            return self._health(start_response)
         # Only browsers send an Origin, and moto lets every web page in: none may run code on this machine.
-        if environ.get("HTTP_ORIGIN", self._yard.settings.url) != self._yard.settings.url:
+        if environ.get("HTTP_ORIGIN", self._url) != self._url:
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"drydock answers no web page but its own\n"]
-        answer: Iterable[bytes] = self._moto(environ, start_response)
-        return answer
-
-    def _health(self, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        status = {"status": "ok", "version": __version__, "pid": os.getpid()}
-        body = json.dumps({**status, "jobs": backend.jobs_by_status(), **self._yard.load()}).encode()
-        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-        return [body]
+        # Unsigned, so that it is no object of a bucket that happens to be called drydock.
+        own = environ.get("PATH_INFO", "").startswith(PREFIX) and "HTTP_AUTHORIZATION" not in environ
+        return (self._control if own else self._services)(environ, start_response)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -92,26 +95,58 @@ def own(data: Path) -> Iterator[None]:
 
 
 @contextmanager
-def serving(settings: Settings, listener: socket.socket) -> Iterator[Yard]:
+def serving(settings: Settings, executor: Executor, policy: Policy, listener: socket.socket) -> Iterator[Yard]:
     """The server answers on the socket for as long as the context lasts; after it no job runs.
 
     Args:
         settings: The server's settings; its url is the socket's.
+        executor: What runs the jobs.
+        policy: How the spot market behaves.
         listener: From `bind`.
+
+    Raises:
+        CannotStart: What an earlier server kept cannot be read.
     """
-    yard = Yard(settings)
-    yard.clean_up()
-    server = _server(listener, Application(yard))
+    clean_up(settings.data, executor)
+    store = _store(settings.data)
+    yard = Yard(settings, executor, SpotMarket(policy), Heartbeat(store))
+    moto = DomainDispatcherApplication(create_backend_app)
+    services = Outages(buckets.install(store, settings.data / "objects")(moto))
+    streams.install(store)
+    backend.install(yard, store)
+    server = _server(listener, Application(Unimplemented(services), Control(yard, services), settings.url))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
+    yard.open()
     try:
         yield yard
     finally:
         # Jobs first: while they end, they still use the server.
         yard.close()
+        clean_up(settings.data, executor)  # for a thread that hung in a transfer
         server.shutdown()
         thread.join()
         server.server_close()
+        store.close()
+
+
+def clean_up(data: Path, executor: Executor) -> None:
+    """Nothing that a killed server on this data folder had started is alive."""
+    try:
+        for kind in (TrainingJob.tree, ProcessingJob.tree):
+            for note in data.glob(f"{kind}/*/*/*/*.process.json"):
+                if executor.kill_left_over(note):
+                    log.warning("killed what was left running of the job %s", note.parent.name)
+        executor.kill_strays(data)
+    except JobFailed as error:
+        raise CannotStart(f"cannot end what an earlier drydock left running: {error}") from None
+
+
+def _store(data: Path) -> Store:
+    try:
+        return Store(data / "drydock.sqlite")
+    except sqlite3.Error as error:
+        raise CannotStart(f"cannot read what is kept in {data}: {error}") from None
 
 
 def _server(listener: socket.socket, application: Application) -> BaseWSGIServer:

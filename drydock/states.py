@@ -24,12 +24,19 @@ class Phase(StrEnum):
     STARTING = "Starting"
     DOWNLOADING = "Downloading"
     TRAINING = "Training"
+    INTERRUPTED = "Interrupted"
     STOPPING = "Stopping"
     UPLOADING = "Uploading"
     COMPLETED = "Completed"
     FAILED = "Failed"
     STOPPED = "Stopped"
     MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+    MAX_WAIT_EXCEEDED = "MaxWaitTimeExceeded"
+
+    @property
+    def runs(self) -> bool:
+        """Whether an instance is there, and is paid for."""
+        return self in (Phase.DOWNLOADING, Phase.TRAINING, Phase.UPLOADING)
 
 
 # Clients print a line when the message changes (the amazon provider's hook does), so each phase has its own.
@@ -37,10 +44,12 @@ MESSAGES: dict[Phase, str] = {
     Phase.STARTING: "Preparing the instances for training",
     Phase.DOWNLOADING: "Downloading input data",
     Phase.TRAINING: "Training in-progress.",
+    Phase.INTERRUPTED: "Job stopped because managed spot instances were interrupted",
     Phase.STOPPING: "Stopping the training job",
     Phase.UPLOADING: "Uploading generated training model",
     Phase.COMPLETED: "Training job completed",
     Phase.FAILED: "Training job failed",
     Phase.STOPPED: "Training job stopped",
     Phase.MAX_RUNTIME_EXCEEDED: "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    Phase.MAX_WAIT_EXCEEDED: "Training job waiting time exceeded MaxWaitTimeInSeconds provided",
 }

@@ -1,25 +1,28 @@
-"""Watching over a running process group: its own end, a stop, its time limit, the server's end."""
+"""Watching over a job's running hosts: their own end, a stop, a limit, an interruption, the server's end."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import StrEnum
 
-from drydock.job import TrainingJob
-from drydock.process import ProcessGroup
+from drydock.executor import Running
+from drydock.job import Job
+from drydock.market import SpotMarket
 from drydock.settings import Settings
 
 TICK_S = 0.1
 
 
-class Why(Enum):
+class Why(StrEnum):
     """What ended the run."""
 
-    EXIT = auto()
-    STOP = auto()
-    RUNTIME = auto()
-    SHUTDOWN = auto()
+    EXIT = "exit"
+    STOP = "stop"
+    RUNTIME = "runtime"
+    WAIT = "wait"
+    INTERRUPTION = "interruption"
+    SHUTDOWN = "shutdown"
 
 
 @dataclass(frozen=True)
@@ -30,42 +33,79 @@ class Ending:
     exit_code: int
 
 
-def supervise(
-    job: TrainingJob,
-    group: ProcessGroup,
-    settings: Settings,
-    closing: threading.Event,
-    tick: Callable[[], None],
-) -> Ending:
-    """The group is dead. Returns how it came to that.
+class Supervision:
+    """One run of a job's hosts.
 
-    A stop, the time limit and the server's end each send SIGTERM, and SIGKILL after the grace.
+    A stop, a limit, an interruption and the server's end each send SIGTERM, and SIGKILL after their grace. Once one
+    host has failed the others are ended in the same way: the job cannot succeed any more.
 
     Args:
-        job: Its stop_requested and runtime_left_s are watched.
-        group: The running process group.
-        settings: stop_grace_s and shutdown_grace_s.
+        job: Its stop_requested and its limits are watched.
+        hosts: What runs, algo-1 first.
+        settings: The graces.
+        market: Asked whether the run is interrupted.
         closing: Set when the server ends.
-        tick: Called about ten times a second while the group runs.
     """
-    deadline = time.monotonic() + job.runtime_left_s
-    why, kill_at = Why.EXIT, float("inf")
-    while not group.exited():
-        if why is not Why.SHUTDOWN and closing.is_set():
-            why, kill_at = Why.SHUTDOWN, time.monotonic() + settings.shutdown_grace_s
-            group.terminate()
-        elif why is Why.EXIT and (reason := _reason(job, deadline)) is not None:
-            why, kill_at = reason, time.monotonic() + settings.stop_grace_s
-            job.stopping()
-            group.terminate()
-        elif time.monotonic() >= kill_at:
-            group.kill()
-        tick()
-        time.sleep(TICK_S)
-    return Ending(why, group.finish())
 
+    def __init__(
+        self, job: Job, hosts: Sequence[Running], settings: Settings, market: SpotMarket, closing: threading.Event
+    ) -> None:
+        self._job, self._hosts, self._settings, self._market, self._closing = job, hosts, settings, market, closing
+        self._began = time.monotonic()
+        self._runtime_ends = self._began + job.runtime_left_s
+        self._wait_ends = self._began + job.wait_left_s
+        self._why, self._kill_at = Why.EXIT, float("inf")
+        self._failed = 0
+        self.notice_s = float("inf")
+        """Seconds of notice that an interruption gave."""
 
-def _reason(job: TrainingJob, deadline: float) -> Why | None:
-    if job.stop_requested.is_set():
-        return Why.STOP
-    return Why.RUNTIME if time.monotonic() >= deadline else None
+    def __call__(self, tick: Callable[[], None]) -> Ending:
+        """No host runs any more. Returns how it came to that.
+
+        Args:
+            tick: Called about ten times a second while they run.
+        """
+        while not all(host.exited() for host in self._hosts):
+            self._look()
+            if time.monotonic() >= self._kill_at:
+                for host in self._living():
+                    host.kill()
+            tick()
+            time.sleep(TICK_S)
+        codes = [host.finish() for host in self._hosts]
+        return Ending(self._why, self._failed or next((code for code in codes if code), 0))
+
+    def _look(self) -> None:
+        if self._why is not Why.SHUTDOWN and self._closing.is_set():
+            self._terminate(Why.SHUTDOWN, self._settings.shutdown_grace_s)
+        elif self._why is Why.EXIT and (reason := self._reason()) is not None:
+            self._job.stopping()
+            self._terminate(reason, self._settings.stop_grace_s)
+        elif self._why is Why.EXIT and (order := self._market.due(self._job, time.monotonic() - self._began)):
+            self.notice_s = order.notice_s
+            self._terminate(Why.INTERRUPTION, order.notice_s)
+        elif self._why is Why.EXIT and not self._failed and len(self._hosts) > 1:
+            self._end_others()
+
+    def _terminate(self, why: Why, grace_s: float) -> None:
+        self._why, self._kill_at = why, time.monotonic() + grace_s
+        for host in self._living():
+            host.terminate() if grace_s else host.kill()
+
+    def _living(self) -> list[Running]:
+        # The number of a host that was finished may be another process's by now.
+        return [host for host in self._hosts if not host.exited()]
+
+    def _end_others(self) -> None:
+        for host in self._hosts:
+            if host.exited() and (code := host.finish()):
+                self._failed = code
+                return self._terminate(Why.EXIT, self._settings.stop_grace_s)
+
+    def _reason(self) -> Why | None:
+        if self._job.stop_requested.is_set():
+            return Why.STOP
+        moment = time.monotonic()
+        if moment >= self._runtime_ends:
+            return Why.RUNTIME
+        return Why.WAIT if moment >= self._wait_ends else None

@@ -1,4 +1,4 @@
-"""The command line of the steps: a command a step, an option a field of its Spec.
+"""The command line of the steps: a command a step, an option a field of its Spec; and commands for people.
 
 Values come, later over earlier, from the spec's defaults, the step's section of params.yaml, `--spec`, the options.
 People's lines go to stderr, the Result as JSON to `--out` (stdout where it is not given). Exit codes: 0 done; 2 the
@@ -24,7 +24,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
-from pipelines import params
+from pipelines import backtest_cli, costs_cli, docs_cli, expectations_cli, params, quarantine_cli
 from pipelines.contract import Report
 from pipelines.errors import SpecError
 from pipelines.log import to_stderr
@@ -33,6 +33,16 @@ from pipelines.settings import settings
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
 
 PR_SET_PDEATHSIG = 1
+PEOPLES = {
+    "backtest": backtest_cli.app,
+    "costs": costs_cli.app,
+    "docs": docs_cli.app,
+    "expectations": expectations_cli.app,
+    "quarantine": quarantine_cli.app,
+}
+"""Commands for people, each with its own sub-commands."""
+ARGUMENT = "without_a_name"
+"""Parameter of what is given as `Spec.argument`."""
 COMMON = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
     "out": (str, typer.Option("--out", metavar="FILE", help="File for the result; stdout where it is not given.")),
@@ -47,21 +57,28 @@ def main() -> None:
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     for step in STEPS:
         app.command(step, help=summary_of(step))(_command(step))
+    for group, commands in PEOPLES.items():
+        app.add_typer(commands, name=group)
     try:
         app(prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
         sys.stderr.write(f"error: {said} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
-    except Abort:
+    except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
+    except Exception as error:  # of a command for people; a step's are told where it runs
+        _fail(error, "")
 
 
 def _command(step: str) -> Callable[..., None]:
     """The function behind one command, with a signature made of the step's Spec."""
-    fields = spec_of(step).model_fields
+    fields, bare = spec_of(step).model_fields, spec_of(step).argument
 
     def command(*, spec: str, out: str, schema: bool, **given: Any) -> None:
+        if given.get(ARGUMENT) is not None:
+            given[bare] = given[ARGUMENT]
+        given.pop(ARGUMENT, None)
         if schema:
             _print_schema(step)
         else:
@@ -69,6 +86,8 @@ def _command(step: str) -> Callable[..., None]:
 
     options = {name: Annotated[kind, option] for name, (kind, option) in COMMON.items()}
     options |= {name: Annotated[str | None, _option(name, field)] for name, field in fields.items()}
+    if bare:
+        options[ARGUMENT] = Annotated[str | None, typer.Argument(metavar=bare.upper(), help=f"The same as --{bare}.")]
     defaults = {"spec": "", "out": "", "schema": False}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

@@ -7,7 +7,7 @@ Light on purpose (pydantic only): Airflow's operators import it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
 from pydantic import ValidationError as PydanticError
@@ -29,6 +29,9 @@ RESERVED = frozenset({"spec", "out", "schema", "help"})
 
 class Spec(_Message):
     """The whole request to a step. Refuses unknown keys."""
+
+    argument: ClassVar[str] = ""
+    """Field that the command line takes without its option's name, too: `reproduce flights@3`."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -73,6 +76,21 @@ class Result(_Message):
 
     schema_version: int = SCHEMA_VERSION
     """Version of the contract that this result follows."""
+
+
+class Changes(_Message):
+    """How a partition differs from what it was, in rows."""
+
+    added: int = 0
+    """Rows of a key that it did not have."""
+    removed: int = 0
+    """Rows of a key that it has no longer."""
+    changed: int = 0
+    """Rows of a key that had another content."""
+
+    def __str__(self) -> str:
+        """+ADDED -REMOVED ~CHANGED."""
+        return f"+{self.added} -{self.removed} ~{self.changed}"
 
 
 class Report(_Message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,17 +14,8 @@ if TYPE_CHECKING:
     import ibis
     import numpy as np
     import pandas as pd
-    import pyarrow as pa
 
-
-class Source(Protocol):
-    """Where partitions come from."""
-
-    def span(self) -> tuple[dt.date, dt.date]:
-        """The first and the last day that the source has."""
-
-    def read(self, day: dt.date) -> pa.Table:
-        """The rows of one day, sorted by the dataset's key; zero rows where the day is empty."""
+    from pipelines.sources import ChangingSource, Source
 
 
 class TrainedModel(Protocol):
@@ -42,7 +32,7 @@ class Features(Protocol):
     """What a model may know of a row."""
 
     def __call__(self, rows: ibis.Table) -> ibis.Table:
-        """One row for each of `rows`, with the key, and the feature columns; nothing known later than the decision."""
+        """`rows`, which have nothing that is known later than the decision, with the feature columns."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +42,9 @@ class Dataset:
     name: str
     key: Sequence[str]
     """Columns that name a row uniquely."""
-    label: str
-    """Column that is to be predicted: true, false, or null where it never became known."""
-    later_known: Sequence[str]
+    label: str = ""
+    """Column that is to be predicted: true, false, or null where it never became known; empty: nothing is."""
+    later_known: Sequence[str] = ()
     """Columns that are not known yet when the prediction is made; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
@@ -70,13 +60,31 @@ class Dataset:
         return self.name
 
     @property
+    def quarantine(self) -> str:
+        """Table of the rows that validate set aside."""
+        return f"{self.name}_quarantine"
+
+    @property
     def package(self) -> Path:
         """Folder of the dataset's code."""
         return Path(__file__).parent / self.name
 
-    def source(self, folder: Path | None) -> Source:
-        """The dataset's source; `folder` replaces its default place."""
-        made: Source = import_module(f"pipelines.{self.name}.source").open_source(folder)
+    def source(self, folder: Path | None = None) -> Source:
+        """The dataset's source of days; `folder` replaces its default place.
+
+        Raises:
+            SpecError: its source has no days.
+        """
+        made: Source = self._opened(folder, "read", "has no partitions: the step `sync` reads it")
+        return made
+
+    def changing(self, folder: Path | None = None) -> ChangingSource:
+        """The dataset's source of changes; `folder` replaces its default place.
+
+        Raises:
+            SpecError: its source has no cursor.
+        """
+        made: ChangingSource = self._opened(folder, "changes", "has partitions: the step `ingest` reads it")
         return made
 
     def load_model(self, folder: Path) -> TrainedModel:
@@ -92,9 +100,15 @@ class Dataset:
         return made
 
     def build(self) -> Features:
-        """The function from published rows to features."""
+        """The function that adds the features to rows."""
         built: Features = import_module(f"pipelines.{self.name}.features").features
         return built
+
+    def _opened(self, folder: Path | None, can: str, otherwise: str) -> Any:
+        made = import_module(f"pipelines.{self.name}.source").open_source(folder)
+        if not hasattr(made, can):
+            raise SpecError(f"the source of {self.name} {otherwise}.")
+        return made
 
 
 def dataset(name: str) -> Dataset:

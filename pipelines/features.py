@@ -3,37 +3,115 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import ibis
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
+from pipelines.errors import DataError
 
 METADATA = b"leeway"
 FILE = "data.parquet"
+GROUP_ROWS = 128 * 1024
+"""Of a row group: equal rows give equal bytes, in whatever batches an engine gives them."""
+LABEL = "leeway.label"
+"""Name that the label goes by while the features are built, so that none is made of it."""
 
 
-def build(chosen: Dataset, rows: pa.Table) -> pa.Table:
-    """Key, features and label of every row of `rows`, sorted by key; the label is null where it never became known."""
-    known = ibis.memtable(rows)
+def labelled(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+    """`build` without the rows whose label never became known, sorted by key.
+
+    They are left out last: they count where features look at their neighbours.
+    """
+    built = build(chosen, rows)
+    return built.filter(built[chosen.label].notnull()).order_by(*chosen.key)
+
+
+def build(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+    """Key, features and label of every row of `rows`; the label is null where it never became known.
+
+    Nothing of `chosen.later_known` is there to be used: an expression that names it does not compile.
+
+    Raises:
+        DataError: a feature of the dataset is not built.
+    """
+    hidden = dict.fromkeys((*chosen.later_known, chosen.label))
+    known = rows.mutate(**{LABEL: rows[chosen.label]}).drop(*hidden)
     built = chosen.build()(known)
-    label = known.select(*chosen.key, chosen.label)
-    joined = built.join(label, list(chosen.key)).order_by(*chosen.key)
-    columns = [*chosen.key, *(name for name in chosen.features if name not in chosen.key), chosen.label]
-    table: pa.Table = joined.select(*columns).to_pyarrow()
-    return table.replace_schema_metadata({METADATA: json.dumps(_schema(chosen)).encode()})
+    missing = [name for name in (*chosen.key, *chosen.features, LABEL) if name not in built.columns]
+    if missing:
+        raise DataError(f"the features of {chosen.name} lack {', '.join(missing)}.", "Its `features` must keep `rows`.")
+    columns = [built[name] for name in chosen.key]
+    columns += [_as(built[name], kind) for name, kind in chosen.features.items() if name not in chosen.key]
+    return built.select(*columns, built[LABEL].name(chosen.label))
 
 
-def write_split(chosen: Dataset, rows: pa.Table, folder: Path) -> int:
-    """`folder`/data.parquet holds the labelled rows of `rows`. Equal rows give equal bytes. Returns their number."""
-    table = build(chosen, rows)
-    labelled = table.filter(table[chosen.label].is_valid())
+def _as(column: ibis.Column, kind: str) -> ibis.Column:
+    return column.cast("float64").name(column.get_name()) if kind == "number" else column
+
+
+def schema(chosen: Dataset, rows: pa.Schema) -> pa.Schema:
+    """Of the features of rows with the columns `rows`, whichever engine builds them."""
+    kinds = {name: pa.float64() if kind == "number" else pa.string() for name, kind in chosen.features.items()}
+    keys = {name: rows.field(name).type for name in chosen.key}
+    columns = {**keys, **{name: kind for name, kind in kinds.items() if name not in keys}}
+    told = {"dataset": chosen.name, "key": list(chosen.key), "label": chosen.label, "features": dict(chosen.features)}
+    fields = [*columns.items(), (chosen.label, rows.field(chosen.label).type)]
+    return pa.schema(fields, {METADATA: json.dumps(told).encode()})
+
+
+def write(built: Iterable[pa.RecordBatch], wanted: pa.Schema, folder: Path) -> int:
+    """`folder`/data.parquet holds the features, as `schema` says. Returns the number of rows.
+
+    Memory does not grow with them. Equal rows give equal bytes.
+
+    Args:
+        built: sorted by key, each key once.
+        wanted: of `schema`.
+        folder: made.
+
+    Raises:
+        DataError: a key is there twice, or is null.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(labelled, folder / FILE, compression="zstd")
-    return int(labelled.num_rows)
+    keys, rows = json.loads(wanted.metadata[METADATA])["key"], 0
+    last: pa.Table | None = None
+    with pq.ParquetWriter(folder / FILE, wanted, compression="zstd") as writer:
+        for group in _groups(built, wanted):
+            here = group.select(keys)
+            _demand_keys(here if last is None else pa.concat_tables([last, here]))
+            writer.write_table(group, row_group_size=GROUP_ROWS)
+            last, rows = here.slice(here.num_rows - 1), rows + group.num_rows
+    return rows
 
 
-def _schema(chosen: Dataset) -> dict[str, object]:
-    return {"dataset": chosen.name, "key": list(chosen.key), "label": chosen.label, "features": dict(chosen.features)}
+def _groups(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa.Table]:
+    """The rows in tables of `GROUP_ROWS`; the last one has what is left."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        rest = batch.cast(wanted)
+        while count + rest.num_rows >= GROUP_ROWS:
+            here = GROUP_ROWS - count
+            yield pa.Table.from_batches([*waiting, rest.slice(0, here)], wanted).combine_chunks()
+            waiting, count, rest = [], 0, rest.slice(here)
+        waiting.append(rest)
+        count += rest.num_rows
+    if count:
+        yield pa.Table.from_batches(waiting, wanted).combine_chunks()
+
+
+def _demand_keys(keys: pa.Table) -> None:
+    """Refuses neighbours with equal keys, and nulls: an engine would be free to order such rows as it likes."""
+    empty = [name for name in keys.column_names if keys[name].null_count]
+    if empty:
+        raise DataError(f"the key column {empty[0]} is null in {keys[empty[0]].null_count} rows.", "Mend the source.")
+    same = pa.chunked_array([pa.repeat(True, keys.num_rows - 1)]) if keys.num_rows > 1 else None
+    for name in keys.column_names if same else ():
+        same = pc.and_(same, pc.equal(keys[name].slice(1), keys[name].slice(0, keys.num_rows - 1)))
+    if same and (at := pc.index(same, True).as_py()) >= 0:
+        raise DataError(f"the key {keys.slice(at, 1).to_pylist()[0]} is there twice.", "Mend the source.")

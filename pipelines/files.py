@@ -85,11 +85,16 @@ def read_json(path: Path, wanted: str) -> Any:
         raise DataError(f"{path} is not JSON ({error}): {wanted}.") from None
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """Relative name to SHA-256 of every file of a folder, sorted."""
+    names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    return {name: sha256(folder / name) for name in names}
+
+
 def sha256(path: Path) -> str:
     """Hex SHA-256 of a file; of a folder, the digest of its sorted relative names and their digests."""
     if path.is_dir():
-        names = sorted(str(one.relative_to(path)) for one in path.rglob("*") if one.is_file())
-        listing = "".join(f"{name}\0{sha256(path / name)}\n" for name in names)
+        listing = "".join(f"{name}\0{told}\n" for name, told in digests(path).items())
         return hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

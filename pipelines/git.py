@@ -1,10 +1,17 @@
-"""Which code this is."""
+"""Which code this is, and its files at a commit."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+
+DIRTY = "-dirty"
+
+
+class GitError(Exception):
+    """git is not installed, or refused; the text is its own."""
 
 
 def commit_of(folder: Path) -> str:
@@ -16,8 +23,52 @@ def commit_of(folder: Path) -> str:
     if given:
         return given
     try:
-        command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
+        return git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
+    except GitError:
         return "unknown"
-    return found.stdout.strip()
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether `folder` is the top of a git repository."""
+    try:
+        return Path(git(folder, "rev-parse", "--show-toplevel")).resolve() == folder.resolve()
+    except GitError:
+        return False
+
+
+def commit_named(folder: Path, name: str) -> str:
+    """The commit that `name` (hash, tag, branch) stands for in the repository of `folder`; empty where none is."""
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except GitError:
+        return ""
+
+
+def changed(folder: Path, paths: Sequence[str]) -> bool:
+    """Whether files below `paths` differ from the commit, new ones among them."""
+    return bool(git(folder, "status", "--porcelain", "--", *paths))
+
+
+def lock_of(folder: Path) -> Path:
+    """A file, one for all that share the repository of `folder`, to lock while its worktrees change."""
+    return Path(git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What `git ARGUMENTS` prints in `folder`.
+
+    Raises:
+        GitError: it failed.
+    """
+    # Of a git that calls us (a hook), not of `folder`.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True, text=True, errors="replace", timeout=300, check=True, env=environment,
+        )  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        raise GitError(error.stderr.strip() or f"git {arguments[0]} failed") from None
+    except (OSError, subprocess.SubprocessError) as error:
+        raise GitError(str(error)) from None
+    return done.stdout.strip()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pipelines.files import sha256
-from pipelines.git import commit_of
+from pipelines import checkouts
+from pipelines.checkouts import Code
+from pipelines.files import digests, sha256
 from pipelines.settings import settings
 from pipelines.steps.snapshot import SnapshotResult
 
@@ -20,6 +25,25 @@ def candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
     return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()
 
 
+COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
+"""Keys of `lineage` that are numbers: metrics of the run, besides tags of run and version."""
+COST_TAGS = (*COSTS, "instance_type", "price_date")
+
+
+def cost_metrics(told: Mapping[str, str]) -> dict[str, float]:
+    """What is a number among the costs in a lineage. What a training of before the ledger left empty is not."""
+    metrics = {}
+    for name in COSTS:
+        with suppress(KeyError, ValueError):
+            metrics[name] = float(told[name])
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def cost_tags(told: Mapping[str, str]) -> dict[str, str]:
+    """The costs in a lineage as tags of an MLflow run."""
+    return {f"leeway.{name}": told[name] for name in COST_TAGS if told.get(name)}
+
+
 def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[str, str]:
     """Every lineage tag of a version, name to value.
 
@@ -27,8 +51,11 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
         DataError: the snapshot file is not there.
     """
     pinned = SnapshotResult.read(spec.snapshot)
+    code = _code(spec)
     told = {
-        "git_commit": commit_of(settings().project),
+        "git_commit": code.git_commit,
+        "code_digest": code.digest,
+        "uv_lock": code.uv_lock or "none",
         "as_of": pinned.as_of.isoformat(),
         "window": str(pinned.window()),
         "table": pinned.table,
@@ -41,3 +68,14 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
         **spec.lineage,
     }
     return {f"leeway.{name}": value for name, value in told.items()}
+
+
+def provenance(spec: EvaluateSpec, model_digest: str) -> dict[str, Any]:
+    """What a version was made of, as `reproduce` compares it: code, libraries, features file by file, model."""
+    return {"code": asdict(_code(spec)), "features": digests(spec.features), "model_digest": model_digest}
+
+
+def _code(spec: EvaluateSpec) -> Code:
+    """The code of the workspace that the features come from; the project's where they were made in it."""
+    folder = spec.lock.absolute().parent
+    return Code.of(folder if (folder / checkouts.FILE).is_file() else settings().project)

@@ -6,7 +6,7 @@ import datetime as dt
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as installed
@@ -35,6 +35,10 @@ from pipelines.tracking import JOB_TAG, quiet, reachable
 quiet()
 
 CHAMPION = "champion"
+PROVENANCE = "provenance.json"
+"""Artifact of a version's run."""
+PROMOTED_TAG, WOULD_TAG = "leeway.promoted_over", "leeway.would_promote_over"
+"""Tags of a version that was made the champion, and of one that a backfill did not make it: over which, or "none"."""
 CANDIDATE_TAG = "leeway.candidate"
 """Tag of a version: digest of what it was made of. One candidate is one version, however often it is registered."""
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
@@ -57,6 +61,8 @@ class Candidate:
     """Of the holdout."""
     artifacts: tuple[Path, ...]
     """Files and folders that are evidence: evaluation, dvc.lock, params.yaml."""
+    provenance: Mapping[str, Any]
+    """What it was made of, for `reproduce`; see `pipelines.lineage`."""
     example: pd.DataFrame
     """A few feature rows."""
 
@@ -100,6 +106,7 @@ class Registry:
                 mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
                 for path in candidate.artifacts:
                     mlflow.log_artifacts(str(path), path.name) if path.is_dir() else mlflow.log_artifact(str(path))
+                mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
                 model_uri = self._log_model(candidate)
             tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
             return mlflow.register_model(model_uri, name, tags=tags)
@@ -118,15 +125,55 @@ class Registry:
                     raise DataError(f"the registry has no {name} version {number}.") from None
                 raise
 
+    def named(self, name: str, which: str) -> ModelVersion:
+        """The version by its number or by an alias.
+
+        Raises:
+            DataError: there is none.
+        """
+        if which.isdecimal():
+            return self.version(name, which)
+        found = self._aliased(name, which)
+        if found is None:
+            raise DataError(f"the registry has no {name}@{which}.", "Give a version's number, or an alias.")
+        return found
+
     def champion(self, name: str) -> ModelVersion | None:
         """The version that alias `champion` names; None where there is none."""
+        return self._aliased(name, CHAMPION)
+
+    def _aliased(self, name: str, alias: str) -> ModelVersion | None:
         with outages():
             try:
-                return self.client.get_model_version_by_alias(name, CHAMPION)
+                return self.client.get_model_version_by_alias(name, alias)
             except MlflowException as error:
                 if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                     return None
                 raise
+
+    def champion_before(self, name: str, moment: dt.date) -> ModelVersion | None:
+        """The champion that a training as of `moment` met; None where there was none.
+
+        Of the versions that are or were champion, or would have been if their backfill promoted, the one with the
+        latest as_of before `moment`; the newer version of two.
+        """
+        now = self.champion(name)
+        crowned = [
+            one
+            for one in self.versions(name)
+            if {PROMOTED_TAG, WOULD_TAG} & set(one.tags) or (now is not None and str(one.version) == str(now.version))
+        ]
+        earlier = [one for one in crowned if as_of(one) < moment]
+        return max(earlier, key=lambda one: (as_of(one), int(one.version)), default=None)
+
+    def versions(self, name: str) -> list[ModelVersion]:
+        """Every version with its tags, oldest first; their aliases are not told."""
+        with outages():
+            page, found = None, []
+            while page is None or page.token:
+                page = self.client.search_model_versions(f"name = '{name}'", page_token=page.token if page else None)
+                found += page
+        return sorted(found, key=lambda one: int(one.version))
 
     def crown(self, name: str, number: str, note: Mapping[str, str]) -> None:
         """Alias `champion` names version `number`; the note is in its tags."""
@@ -140,12 +187,38 @@ class Registry:
             for key, value in tags.items():
                 self.client.set_model_version_tag(name, number, key, value)
 
+    def record(self, version: ModelVersion, folder: Path) -> Path:
+        """Below `folder`, the artifacts of a version's run: its evidence."""
+        with outages():
+            return Path(mlflow.artifacts.download_artifacts(run_id=version.run_id, dst_path=str(folder)))
+
+    def model(self, version: ModelVersion, folder: Path) -> Path:
+        """Below `folder`, the files that the training made."""
+        with outages():
+            uri = f"models:/{version.name}/{version.version}"
+            packaged = Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(folder)))
+        return next(iter((packaged / "artifacts").iterdir()))
+
     def score(self, version: ModelVersion, rows: pd.DataFrame) -> Any:
         """What the packaged model of a version says of feature rows (shape: rows)."""
+        return self.scorer(version)(rows)
+
+    def scorer(self, version: ModelVersion) -> Callable[[pd.DataFrame], Any]:
+        """The same as a function: the model is fetched once."""
         with outages():
             model = mlflow.pyfunc.load_model(f"models:/{version.name}/{version.version}")
             wanted = [column.name for column in model.metadata.get_input_schema().inputs]
-            return model.predict(rows[wanted])
+
+        def score(rows: pd.DataFrame) -> Any:
+            with outages():
+                return model.predict(rows[wanted])
+
+        return score
+
+    def metrics(self, version: ModelVersion) -> dict[str, float]:
+        """The metrics of the run that a version came from."""
+        with outages():
+            return dict(self.client.get_run(version.run_id).data.metrics)
 
     def _run_of(self, candidate: Candidate) -> str:
         """The run that the training job made, or one made now where it could not reach the server."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -11,19 +10,20 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pipelines import dataset as datasets
-from pipelines.errors import ConflictError, DataError, LeewayError, ServiceError, StorageError, TrainingError
+from pipelines.errors import DataError, LeewayError, ServiceError, StorageError, TrainingError
 from pipelines.files import sha256, whole_folder
 from pipelines.git import commit_of
+from pipelines.locks import held
 from pipelines.outside import NO_SPACE_TEXTS
 from pipelines.settings import settings
+from pipelines.stopping import Relay
 
-STOPPED = 128 + signal.SIGTERM
-"""Exit code of a script that SIGTERM stopped, and that kept a checkpoint."""
+STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
+"""Exit codes of a script that was stopped, and that kept a checkpoint."""
 TAIL_LINES = 5
 """Lines of a crashed script that its error quotes."""
 
@@ -43,7 +43,8 @@ def train(
     script = datasets.dataset(dataset).package / "training.py"
     job = _name(dataset, [*channels.values(), *_code(script)], hyperparameters)
     tree = settings().home / "training" / job
-    with _held(tree) as lock:
+    # The script holds it too: it may outlive this process.
+    with held(tree.with_suffix(".lock"), f"{job} is being trained by another process.") as lock:
         _run(script, job, tree, channels, hyperparameters, lock)
         for made, target in (("model", model), ("output/data", output)):
             # Copied: LEEWAY_HOME may be on another file system, where a move that fails leaves half of it.
@@ -51,20 +52,6 @@ def train(
                 shutil.copytree(tree / made, making, dirs_exist_ok=True)
         shutil.rmtree(tree, ignore_errors=True)
     return job
-
-
-@contextmanager
-def _held(tree: Path) -> Iterator[int]:
-    """The training's folder is this process's, and its script's, until both have ended; gives the lock's descriptor."""
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    with tree.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError(
-                f"{tree.name} is being trained by another process.", "Wait for it, or stop it."
-            ) from None
-        yield lock.fileno()
 
 
 def _code(script: Path) -> list[Path]:
@@ -95,15 +82,19 @@ def _run(
     }
     arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-u", str(script), *arguments]
-    with subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        pass_fds=[lock],
-    ) as child:
+    with (
+        Relay() as relay,
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            pass_fds=[lock],
+        ) as child,
+    ):
+        relay.to(child)
         tail = deque((_show(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
         raise _failed(script.name, child.returncode, tree / "output" / "failure", tail)
@@ -115,7 +106,7 @@ def _failed(script: str, code: int, failure: Path, tail: Iterable[str]) -> Leewa
     said = told or " | ".join(line.strip() for line in tail)  # empty where the disk had no space for it
     if any(text in said for text in NO_SPACE_TEXTS):
         return StorageError(f"{script} found no space on the disk.", "Free some; it goes on from its checkpoint.")
-    if code < 0 or code == STOPPED:
+    if code < 0 or code in STOPPED:
         return ServiceError(f"{script} was stopped from outside (exit code {code}).", "Run it again: it goes on.")
     return TrainingError(f"{script} ended with exit code {code}: {said}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -22,6 +23,12 @@ class Settings(BaseSettings):
     """Folder of params.yaml, dvc.yaml and expectations/."""
     home: Path = Path(".leeway")
     """Folder of all state of the embedded default."""
+    docs_url: str = ""
+    """Where the data docs are served; the folder itself, LEEWAY_HOME/docs, where it is empty."""
+    workspace_days: int = Field(default=30, ge=1)
+    """Days after its last use that a DVC workspace stays."""
+    dvc_remote: str = ""
+    """Where DVC's data go besides LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX; empty where they go nowhere."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
     """MLflow's address; empty where there is none (a plain `dvc repro`)."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
@@ -31,6 +38,19 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    def docs_page(self, dataset: str, partition: str) -> str:
+        """The address of the data docs' page of one partition."""
+        return f"{self._docs}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
+
+    @property
+    def docs_index(self) -> str:
+        """The address of the data docs' first page."""
+        return f"{self._docs}/index.html"
+
+    @property
+    def _docs(self) -> str:
+        return self.docs_url.rstrip("/") or (self.home / "docs").as_uri()
 
 
 @lru_cache(maxsize=1)

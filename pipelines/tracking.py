@@ -15,6 +15,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -179,17 +181,21 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
 
 def environment() -> dict[str, str]:
     """Code version, Python, platform, cores and the versions of the packages that make the model."""
-    found = {
+    return {
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": str(os.cpu_count()),
+        **installed(PACKAGES),
     }
-    for name in PACKAGES:
-        try:
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Name to version of those of the packages that are installed."""
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 

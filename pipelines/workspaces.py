@@ -1,92 +1,100 @@
-"""Workspaces for DVC: copies of the project's code and parameters, over one shared cache and run cache."""
+"""Workspaces for DVC: the project's code and parameters in a folder a run, over one shared cache and run cache."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipelines import params
-from pipelines.errors import ConflictError, DataError, InvalidError, LeewayError, ServiceError, SpecError, StorageError
+from pipelines import checkouts, params
+from pipelines.checkouts import Code
+from pipelines.errors import ConflictError
 from pipelines.files import whole
-from pipelines.git import commit_of
-from pipelines.outside import NO_SPACE_TEXTS
+from pipelines.git import GitError, git, lock_of
+from pipelines.locks import held
+from pipelines.log import log
 from pipelines.settings import settings
 
-CODE = ("pipelines", "expectations", "dvc.yaml", "params.yaml")
-RAN = re.compile(r"^Running stage '([^']+)'")
-EXITED = re.compile(r"exited with (-?\d+)")
-SAID = re.compile(r"^error: (.+)")
+REMOTE = "leeway"
+DAY_S = 86_400
+BEFORE = ".dvc/lock.before"
+"""dvc.lock as it was before DVC started; there for as long as DVC runs."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A DVC repository that is this process's."""
+
+    folder: Path
+    code: Code
+    handle: int
+    """Of its lock; DVC holds it too, so that it outlives this process where DVC does."""
 
 
 @contextmanager
-def prepared(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> Iterator[Path]:
-    """`folder` is a DVC repository with the project's code now and its params with the overrides; held for the block.
-
-    Raises:
-        SpecError: the parameters are not valid with the overrides.
-        ConflictError: another process holds the folder.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError(f"another process works in {folder.name}.", "Wait for it, or stop it.") from None
-        _copy_code(folder)
-        _override(folder, overrides)
-        _configure(folder)
-        yield folder
-
-
-def repro(folder: Path, stages: Sequence[str], *, afresh: bool = False) -> list[str]:
-    """The stages are up to date; returns those whose command ran.
+def prepared(
+    name: str, overrides: Mapping[str, Mapping[str, Any]] | None, commit: str = "", *, wait: bool = False
+) -> Iterator[Workspace]:
+    """The workspace `name` is a DVC repository with the project's code, and its params overridden; held for the block.
 
     Args:
-        folder: a prepared workspace.
-        stages: names in dvc.yaml.
-        afresh: run just these, whether they are up to date or not.
+        name: folder below LEEWAY_HOME/workspaces.
+        overrides: of params.yaml, section to key to value; None where the file is to stay as the code has it.
+        commit: of the code; the project's own where it is empty.
+        wait: for as long as another process holds it.
 
     Raises:
-        InvalidError, TryAgainError: a stage failed, as its exit code says.
+        SpecError: the parameters are not valid with the overrides, or there is no such commit.
+        ConflictError: another process holds the folder. A retry can help.
     """
-    options = ["--single-item", "--force"] if afresh else []
-    command = [sys.executable, "-m", "dvc", "repro", *options, *stages]
-    with subprocess.Popen(
-        command, cwd=folder, env=_environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as child:
-        lines = [_show(line) for line in child.stdout or ()]
-    if child.returncode:
-        raise _failed(lines, child.returncode)
-    return [match[1] for line in lines if (match := RAN.match(line))]
+    folder = _home() / name
+    _prune(keep=name)
+    with held(_lock(name), "" if wait else f"another process works in {name}.") as handle:
+        code = checkouts.put(folder, commit)
+        if overrides is not None:
+            _override(folder, overrides)
+        _configure(folder)
+        _mend(folder)
+        yield Workspace(folder, code, handle)
 
 
-def outs(folder: Path) -> dict[str, str]:
-    """Output path to its hash, of every stage in the workspace's dvc.lock."""
-    stages = yaml.safe_load((folder / "dvc.lock").read_text(encoding="utf-8"))["stages"]
-    return {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", [])}
+def _home() -> Path:
+    return settings().home / "workspaces"
 
 
-def _copy_code(folder: Path) -> None:
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in CODE:
-        source, target = settings().project / name, folder / name
-        if not source.exists():
-            raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
-        if source.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source, target, ignore=ignore)
-        else:
-            shutil.copy2(source, target)
+def _lock(name: str) -> Path:
+    return _home() / ".locks" / name
+
+
+def _prune(keep: str) -> None:
+    """Workspaces that nobody used for `workspace_days` are gone; one that is held stays."""
+    oldest = time.time() - settings().workspace_days * DAY_S
+    gone = [one for one in _home().glob("[!.]*") if one.name != keep and _used(one) < oldest and _removed(one)]
+    if gone:
+        log.info("%d workspaces of more than %d days ago are removed", len(gone), settings().workspace_days)
+        with suppress(GitError), held(lock_of(settings().project)):
+            git(settings().project, "worktree", "prune")
+
+
+def _used(folder: Path) -> float:
+    """When it was prepared last, or something was made in it."""
+    places = (folder, folder / checkouts.FILE, folder / "data")
+    return max((place.stat().st_mtime for place in places if place.exists()), default=time.time())
+
+
+def _removed(folder: Path) -> bool:
+    lock = _lock(folder.name)
+    with suppress(ConflictError), held(lock, f"another process works in {folder.name}."):
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.unlink(missing_ok=True)
+        return True
+    return False
 
 
 def _override(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
@@ -99,55 +107,36 @@ def _override(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _configure(folder: Path) -> None:
-    shared = settings().home / "dvc"
     (folder / ".dvc").mkdir(exist_ok=True)
     lines = [
         "[core]",
         "no_scm = true",
         "analytics = false",
         "check_update = false",
-        f"site_cache_dir = {shared / 'site'}",
+        # In the workspace: it goes when the workspace goes.
+        f"site_cache_dir = {folder / '.dvc' / 'site'}",
+        *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
-        f"dir = {shared / 'cache'}",
+        f"dir = {settings().home / 'dvc' / 'cache'}",
+        *_remote(),
     ]
     (folder / ".dvc" / "config").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        # dvc.yaml says `python`: the one that runs this.
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "LEEWAY_PROJECT": str(folder),
-        "LEEWAY_HOME": str(settings().home),
-        "LEEWAY_GIT_COMMIT": commit_of(settings().project),
-        "DVC_NO_ANALYTICS": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
+def _remote() -> list[str]:
+    url, endpoint = settings().dvc_remote, settings().aws_endpoint_url
+    if not url:
+        return []
+    # A folder is taken from where this process is, as other paths are; DVC would take it from .dvc/config.
+    lines = [f"['remote \"{REMOTE}\"']", f"url = {url if '://' in url else Path(url).absolute()}"]
+    return [*lines, f"endpointurl = {endpoint}"] if url.startswith("s3://") and endpoint else lines
 
 
-def _failed(lines: Sequence[str], code: int) -> LeewayError:
-    """The stage's own error and branch where it told them, else DVC's last line."""
-    told = [match[1] for line in lines if (match := SAID.match(line))]
-    codes = [int(match[1]) for line in lines if (match := EXITED.search(line))]
-    said = told[-1] if told else " ".join(line.strip() for line in lines[-3:])
-    ended = codes[-1] if codes else code
-    if ended < 0:
-        return ServiceError(f"a process was stopped by signal {-ended}: {said}", "Run it again: what was done is kept.")
-    if codes:
-        return {2: DataError, 75: ServiceError}.get(ended, LeewayError)(said)
-    return _dvcs_own(said)
-
-
-def _dvcs_own(said: str) -> LeewayError:
-    """DVC failed, not a stage."""
-    if any(text in said for text in NO_SPACE_TEXTS):
-        return StorageError(said, "Free some and run it again.")
-    if "acquire lock" in said:
-        return ConflictError(said)
-    return SpecError(said) if "does not exist" in said or "not found" in said else InvalidError(said)
-
-
-def _show(line: str) -> str:
-    sys.stderr.write(line)
-    return line
+def _mend(folder: Path) -> None:
+    """What a DVC that was killed left half-written is as it was before. Its own locks by PID are gone, too."""
+    (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
+    if (folder / BEFORE).is_file():
+        log.info("workspace %s: DVC was stopped in the middle; going on from before it", folder.name)
+        (folder / BEFORE).replace(folder / "dvc.lock")
+        if not (folder / "dvc.lock").stat().st_size:
+            (folder / "dvc.lock").unlink()

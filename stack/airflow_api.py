@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -58,8 +58,10 @@ class AirflowApi:
         """All runs of the DAG."""
         return list(self._all(f"/dags/{dag_id}/dagRuns", "dag_runs"))
 
-    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int) -> bool:
-        """Asks for the runs that do not exist yet, from `start` to `end`, both included.
+    def backfill(
+        self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Mapping[str, Any]
+    ) -> bool:
+        """Asks for the runs that do not exist yet, from `start` to `end`, both included, with `conf` for the params.
 
         Returns:
             whether it was taken on; False where a backfill of this DAG is still at work.
@@ -70,6 +72,7 @@ class AirflowApi:
             "to_date": end.isoformat(),
             "reprocess_behavior": "none",
             "max_active_runs": max_active_runs,
+            "dag_run_conf": dict(conf),
         }
         try:
             self._v2("POST", "/backfills", json=body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -14,7 +14,9 @@ from stack.errors import RequestError
 from stack.failures import explain
 
 _POLL_S = 1.0
-_ENDED = ("success", "failed")
+_PER_POLL = 100
+"""For every so many days a poll is a second later: a year's runs are four pages of Airflow's API."""
+_AT_WORK = ("queued", "running", "restarting", "deferred")
 
 Json = dict[str, Any]
 
@@ -41,6 +43,7 @@ class Backfill:
         days: the wanted keys, in the order in which they should run.
         max_active_runs: how many at once.
         born: when this stack started. What ran before it runs no more, whatever Airflow's database says.
+        conf: the DAG's params, for runs that do not exist yet.
         check: called while waiting; raises when there is no point in waiting.
     """
 
@@ -50,6 +53,7 @@ class Backfill:
     max_active_runs: int
     born: datetime
     check: Callable[[], None] = lambda: None
+    conf: Mapping[str, Any] = field(default_factory=dict)
     _asked: bool = field(default=False, init=False)
 
     def complete(self, show: Callable[[int, int, str], None]) -> None:
@@ -72,7 +76,7 @@ class Backfill:
             if len(found) < len(self.days):
                 # Refused while a backfill of a demo that died is still at work; then asked for again.
                 self._ask(found)
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S * (1 + len(self.days) // _PER_POLL))
 
     def _wanted(self) -> dict[str, Json]:
         keys = {day.isoformat() for day in self.days}
@@ -81,14 +85,22 @@ class Backfill:
     def _revive(self, found: dict[str, Json]) -> None:
         """Sets going again what failed, or was cut off, in an earlier life.
 
-        The whole run each time: drydock keeps objects in memory, so what its tasks left there is gone.
+        The whole run each time: what its tasks had done is found again, the training job by its name.
         """
         for run in found.values():
-            cut_off = run["state"] == "running" and datetime.fromisoformat(run["start_date"]) < self.born
-            if cut_off:
+            if cut_off := run["state"] == "running" and self._cut_off(run):
                 self.api.give_up(self.dag_id, run["dag_run_id"])
             if cut_off or run["state"] == "failed":
                 self.api.clear(self.dag_id, run["dag_run_id"])
+
+    def _cut_off(self, run: Json) -> bool:
+        """Whether a task of the run still counts as at work in an earlier life.
+
+        Where none does, the scheduler has found it out by itself, and has started the tasks anew or is about to.
+        """
+        tasks = self.api.tasks(self.dag_id, run["dag_run_id"])
+        since = [one["start_date"] or one["queued_when"] for one in tasks if one["state"] in _AT_WORK]
+        return any(began and datetime.fromisoformat(began) < self.born for began in since)
 
     def _ask(self, found: dict[str, Json]) -> None:
         missing = [day for day in self.days if day.isoformat() not in found]
@@ -96,7 +108,7 @@ class Backfill:
             named = ", ".join(day.isoformat() for day in missing[:5])
             raise RequestError(f"{self.dag_id} has no run for {named}: outside its dates, or not in its schedule.")
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing[0], missing[-1]))
-        self._asked = self.api.backfill(self.dag_id, start, end, self.max_active_runs)
+        self._asked = self.api.backfill(self.dag_id, start, end, self.max_active_runs, self.conf)
 
     def _raise_failed(self, found: dict[str, Json]) -> None:
         for key in sorted(found):

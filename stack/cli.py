@@ -31,7 +31,7 @@ def _day(name: str, text: str, default: str) -> Any:
 
 @app.command()
 def up() -> None:
-    """Starts drydock, MLflow and Airflow, and prints where they are. What runs already is left as it is."""
+    """Starts drydock, MLflow, data docs and Airflow, and prints where they are. What runs already is left as it is."""
     with _reported():
         layout = Layout.from_environment()
         with display.starting() as watch:

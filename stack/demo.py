@@ -14,6 +14,7 @@ from stack import display, lifecycle, locks, mlflow_api
 from stack.airflow_api import AirflowApi
 from stack.backfill import Backfill
 from stack.errors import RequestError, UnavailableError
+from stack.forecast import forecast
 from stack.health import raise_if_dead
 from stack.layout import Layout
 from stack.parsing import wait_until_parsed
@@ -25,6 +26,8 @@ from stack.state import Stack, write_atomically
 INGEST, TRAIN = "flights_ingest", "flights_train"
 INGEST_RUNS = 6
 """Days at once. More only wait for the cores, and for SQLite."""
+PROMOTE = {"promote_in_backfill": True}
+"""The demo plays what would have happened; a backfill by itself moves no alias."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class Demo:
             wait_until_parsed(api, [INGEST, TRAIN], stack.started_at, check)
         with self._phase("ingest"), display.progress("ingesting days") as bar:
             Backfill(api, INGEST, self.request.days, INGEST_RUNS, stack.started_at, check).complete(bar)
+        display.console().print(forecast(self.layout, stack, TRAIN, len(self.request.as_of)))
         with self._phase("train"), display.progress("training runs") as bar:
             self._train(api, stack, check, bar)
         with self._phase("report"):
@@ -116,7 +120,7 @@ class Demo:
         """One after the other: a model is compared with the champion that the one before it made."""
         for done, moment in enumerate(self.request.as_of):
             bar(done, len(self.request.as_of), f"as of {moment}")
-            Backfill(api, TRAIN, [moment], 1, stack.started_at, check).complete(lambda *_: None)
+            Backfill(api, TRAIN, [moment], 1, stack.started_at, check, PROMOTE).complete(lambda *_: None)
         bar(len(self.request.as_of), len(self.request.as_of), "")
 
     def _finish(self, outcome: str) -> None:

@@ -82,6 +82,7 @@ def urls(layout: Layout, stack: Stack) -> Table:
     table = Table("service", "URL", "login")
     table.add_row("Airflow", stack.airflow_url, f"user {USER}, password {password(layout)}")
     table.add_row("MLflow", stack.mlflow_url, "")
+    table.add_row("data docs", stack.docs_url, "")
     table.add_row("drydock (S3, SageMaker, Logs)", stack.drydock_url, "any credentials")
     return table
 

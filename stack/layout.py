@@ -64,6 +64,11 @@ class Layout:
         """Job folders of drydock."""
         return self.home / "drydock"
 
+    @property
+    def docs(self) -> Path:
+        """The data docs, as `pipelines` writes them."""
+        return self.home / "docs"
+
     def lock(self, name: str) -> Path:
         """The lock file of that name."""
         return self.home / f"{name}.lock"
@@ -82,7 +87,7 @@ class Layout:
         if not (self.project / "dags").is_dir():
             raise RequestError(f"{self.project} has no folder dags/; set LEEWAY_PROJECT to the checkout.")
         try:
-            for folder in (self.home / "logs", self.airflow, self.mlflow, self.drydock):
+            for folder in (self.home / "logs", self.airflow, self.mlflow, self.drydock, self.docs):
                 folder.mkdir(parents=True, exist_ok=True)
             self.airflow.chmod(0o700)  # keys, password and a database with connections
             disk = os.statvfs(self.home)

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 from stack.state import Ports
 
-PREFERRED = Ports(airflow=8080, mlflow=5000, drydock=4566)
+PREFERRED = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
 """What a person expects; taken where free."""
-ANY = Ports(airflow=0, mlflow=0, drydock=0)
+ANY = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
 
 
 def choose(wanted: Ports) -> Ports:
-    """Three ports that were free a moment ago: the wanted ones where possible, else any. 0 is any."""
+    """Ports that were free a moment ago: the wanted ones where possible, else any. 0 is any."""
     with ExitStack() as held:
         # All are held until all are chosen, or the same one could be chosen twice.
         return Ports(**{name: _free(port, held) for name, port in wanted.model_dump().items()})

@@ -1,7 +1,7 @@
 """Finding and ending what the stack started, and nothing else.
 
 A process is ours when it carries our marks in its environment: LEEWAY_STACK_ID together with our
-LEEWAY_HOME, or, for a training job, whose environment drydock rebuilds, a SAGEMAKER_BASE_DIR inside our
+LEEWAY_HOME, or, for a training job, whose environment drydock rebuilds, a DRYDOCK_TREE inside our
 drydock's folder. Descendants of ours are ours. Process groups alone would not do: Airflow's tasks and steps
 leave the group, and survive a kill -9 of their parents.
 """
@@ -99,8 +99,8 @@ def _marked(process: psutil.Process, home: Path) -> bool:
         return False
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return True
-    base = environment.get("SAGEMAKER_BASE_DIR", "")
-    return bool(base) and Path(base).is_relative_to(home / "drydock") and not _served_elsewhere(process)
+    tree = environment.get("DRYDOCK_TREE", "")
+    return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _served_elsewhere(process)
 
 
 def _served_elsewhere(job: psutil.Process) -> bool:

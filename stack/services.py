@@ -36,6 +36,7 @@ def services(layout: Layout, stack: Stack) -> list[Service]:
     return [
         Service(name="drydock", argv=_python("drydock", *_at(stack.ports.drydock), "--data", str(layout.drydock))),
         Service(name="mlflow", argv=_mlflow(layout, stack)),
+        Service(name="docs", argv=_docs(layout, stack)),
         Service(name="airflow-migrate", argv=_python("airflow", "db", "migrate"), once=True),
         # The log servers would listen on all interfaces; the logs are files that the API server reads itself.
         Service(name="airflow-scheduler", argv=_python("airflow", "scheduler", "--skip-serve-logs")),
@@ -68,6 +69,7 @@ def health_checks(stack: Stack) -> dict[str, Callable[[], bool]]:
     checks: dict[str, Callable[[], bool]] = {
         "drydock": lambda: _get(f"{stack.drydock_url}/drydock/health") is not None,
         "mlflow": lambda: _get(f"{stack.mlflow_url}/health") is not None,
+        "docs": lambda: _get(stack.docs_url) is not None,
         "airflow-api-server": lambda: _airflow(stack) is not None,
     }
     for component, command in AIRFLOW_COMPONENTS.items():
@@ -105,6 +107,10 @@ def _python(module: str, *arguments: str) -> list[str]:
 
 def _at(port: int) -> list[str]:
     return ["--host", "127.0.0.1", "--port", str(port)]
+
+
+def _docs(layout: Layout, stack: Stack) -> list[str]:
+    return _python("http.server", str(stack.ports.docs), "--bind", "127.0.0.1", "--directory", str(layout.docs))
 
 
 def _mlflow(layout: Layout, stack: Stack) -> list[str]:

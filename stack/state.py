@@ -37,11 +37,12 @@ class Process(BaseModel):
 
 
 class Ports(BaseModel):
-    """Loopback ports of the three servers."""
+    """Loopback ports of the servers."""
 
     airflow: int
     mlflow: int
     drydock: int
+    docs: int
 
 
 class Stack(BaseModel):
@@ -73,6 +74,11 @@ class Stack(BaseModel):
     def drydock_url(self) -> str:
         """Endpoint of drydock for S3, SageMaker and the rest."""
         return f"http://127.0.0.1:{self.ports.drydock}"
+
+    @property
+    def docs_url(self) -> str:
+        """What validations found, as pages."""
+        return f"http://127.0.0.1:{self.ports.docs}"
 
     def alive(self) -> bool:
         """Whether its keeper lives, which keeps all services or none."""

@@ -34,6 +34,20 @@ def pytest_configure(config: pytest.Config) -> None:
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Skips where there is no Java for Spark."""
+    from pipelines.engines.spark import demand_java
+    from pipelines.errors import SpecError
+
+    try:
+        demand_java()
+    except SpecError as error:
+        pytest.skip(str(error))
 
 
 def _until(what: Callable[[], Any], within_s: float = 60.0) -> Any:
@@ -96,7 +110,7 @@ def day_rows(source: Any) -> Callable[[str], Any]:
 
     def rows(day: str) -> Any:
         if day not in kept:
-            kept[day] = source.read(dt.date.fromisoformat(day))
+            kept[day] = source.read(dt.date.fromisoformat(day)).read_all()
         return kept[day]
 
     return rows

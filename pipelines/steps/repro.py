@@ -1,7 +1,8 @@
 """Runs DVC stages in a workspace of their own, over the cache that all workspaces share.
 
-DVC locks its repository, so concurrent runs in one would fail; a workspace a run never meets a lock, and what another
-run computed from the same inputs comes out of the shared run cache. Idempotent: the same workspace again is a no-op.
+DVC locks its repository, so concurrent runs in one would fail; a workspace a run never meets a lock. What another run
+computed from the same inputs comes out of the shared run cache, and what it computes now is waited for. Killed at any
+moment, it leaves no half of anything, and goes on when it runs again. Idempotent: the same workspace again is a no-op.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pipelines.contract import Result, Spec
 from pipelines.log import log
@@ -36,6 +37,25 @@ class ReproSpec(Spec):
     """Stages to run afresh first, since their inputs lie outside DVC's sight (the lake, for `snapshot`)."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of params.yaml: section to key to value."""
+    commit: str = ""
+    """Commit of the code; LEEWAY_GIT_COMMIT or the project's HEAD where it is not given."""
+    push: bool = True
+    """Whether the data go to LEEWAY_DVC_REMOTE, where one is set."""
+    wait: bool = False
+    """Whether to wait for a workspace that another task is in; else that is a conflict."""
+
+
+class Out(BaseModel):
+    """The data of one output."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    digest: str
+    """DVC's MD5: names the version of the data."""
+    size_bytes: int
+    """Of all its files."""
+    files: int
+    """Their number; 1 where the output is a file."""
 
 
 class ReproResult(Result):
@@ -47,8 +67,10 @@ class ReproResult(Result):
     """Its dvc.lock."""
     lock_digest: str
     """SHA-256 of dvc.lock."""
-    outs: dict[str, str]
-    """Output path to its DVC hash: the version of the data."""
+    git_commit: str
+    """Commit of the code, with '-dirty' where files differed from it."""
+    stages: dict[str, dict[str, Out]]
+    """Stage to output path to its data, of every stage in dvc.lock."""
     ran: list[str]
     """Stages whose command ran; the others were up to date or came from the run cache."""
 
@@ -57,17 +79,42 @@ def run(spec: ReproSpec) -> ReproResult:
     """The targets are up to date in the workspace.
 
     Raises:
-        SpecError: params.yaml with the overrides is not valid, or dvc.yaml has no such stage.
+        SpecError: params.yaml with the overrides is not valid, or dvc.yaml has no such stage, or git no such commit.
         ConflictError: another process is in this workspace. A retry can help.
+        ServiceError: the remote does not answer. A retry can help.
         InvalidError, TryAgainError: a stage failed, as its exit code says.
     """
-    from pipelines import workspaces
+    from pipelines import dvc_calls, runcache, workspaces
     from pipelines.files import sha256
 
-    with workspaces.prepared(settings().home / "workspaces" / spec.workspace, spec.params) as folder:
-        ran = [name for stage in spec.refresh for name in workspaces.repro(folder, [stage], afresh=True)]
-        ran += workspaces.repro(folder, spec.targets)
-        outs = workspaces.outs(folder)
-        lock = folder / "dvc.lock"
+    with workspaces.prepared(spec.workspace, spec.params, spec.commit, wait=spec.wait) as space:
+        runcache.fetch()
+        ran = [name for stage in spec.refresh for name in dvc_calls.repro(space, [stage], afresh=True)]
+        with runcache.alone(space, spec.targets, spec.refresh):
+            ran += dvc_calls.repro(space, spec.targets)
+        if spec.push and settings().dvc_remote:
+            dvc_calls.push(space, spec.targets)
+            runcache.send(space)
+        lock = space.folder / "dvc.lock"
         log.info("workspace %s: ran %s", spec.workspace, ", ".join(ran) or "nothing, all of it was up to date")
-        return ReproResult(workspace=folder, lock=lock, lock_digest=sha256(lock), outs=outs, ran=ran)
+        return ReproResult(
+            workspace=space.folder,
+            lock=lock,
+            lock_digest=sha256(lock),
+            git_commit=space.code.git_commit,
+            stages=_made(lock),
+            ran=ran,
+        )
+
+
+def _made(lock: Path) -> dict[str, dict[str, Out]]:
+    import yaml
+
+    told = yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"]
+    return {
+        name: {
+            out["path"]: Out(digest=out["md5"], size_bytes=out["size"], files=out.get("nfiles", 1))
+            for out in stage.get("outs", [])
+        }
+        for name, stage in told.items()
+    }

@@ -144,8 +144,7 @@ def _clipped(spec: SnapshotSpec, window: Window, chosen: Dataset, published: dic
 def _fill(chosen: Dataset, window: Window, published: object, may_miss: int) -> None:
     """Ingests and validates the days of the window that the source has and the lake has not; some may be refused."""
     have: set[dt.date] = set(published)  # type: ignore[call-overload]
-    first, last = chosen.source(None).span()
-    wanted = [day for day in window.all if first <= day <= last and day not in have]
+    wanted = [day for day in chosen.source().partitions(window.all) if day not in have]
     if wanted:
         try:
             backfill.run(backfill.BackfillSpec(dataset=chosen.name, first=wanted[0], last=wanted[-1]))

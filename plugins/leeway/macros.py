@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -27,3 +28,12 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     if dag_run.logical_date is None:
         raise AirflowFailException("this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
     return str(dag_run.logical_date.date())
+
+
+def month_end(month: str) -> str:
+    """The last day, YYYY-MM-DD, of the month of YYYY-MM or YYYY-MM-DD; empty, so refused, where there is none."""
+    try:
+        year, number = map(int, month.split("-")[:2])
+        return f"{month[:7]}-{calendar.monthrange(year, number)[1]}"
+    except ValueError:
+        return ""

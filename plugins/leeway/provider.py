@@ -11,5 +11,6 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "leeway",
         "name": "Leeway",
         "description": "An ML lifecycle: ingest, validate, version, train on spot, gate, promote, retrain on drift.",
+        "extra-links": ["leeway.links.data_docs.DataDocsLink"],
         "versions": [__version__],
     }

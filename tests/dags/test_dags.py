@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import AssetOrTimeSchedule, CronPartitionTimetable
+from airflow.sdk import Asset, AssetOrTimeSchedule, CronPartitionTimetable
+from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
+
+from pipelines.steps import spec_of
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -28,7 +31,7 @@ def bag() -> DagBag:
 def test_dags_load(bag):
     assert bag.import_errors == {}
     assert bag.captured_warnings == {}
-    assert set(bag.dags) == {"flights_ingest", "flights_train"}
+    assert set(bag.dags) == {"flights_ingest", "flights_train", "weather_ingest"}
 
 
 def test_dag_that_cannot_load_is_seen(tmp_path):
@@ -42,10 +45,11 @@ def test_schedules(bag):
     assert isinstance(train, AssetOrTimeSchedule)
     assert train.asset_condition.name == "flights_drift"
     assert bag.dags["flights_ingest"].start_date == dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
-    assert [dag.catchup for dag in bag.dags.values()] == [False, False]
+    assert isinstance(bag.dags["weather_ingest"].schedule, CronPartitionTimetable)
+    assert {dag.catchup for dag in bag.dags.values()} == {False}
 
 
-@pytest.mark.parametrize("dag_id", ["flights_ingest", "flights_train"])
+@pytest.mark.parametrize("dag_id", ["flights_ingest", "flights_train", "weather_ingest"])
 def test_dag_says_what_it_is_and_whose(bag, dag_id):
     dag = bag.dags[dag_id]
     assert {"leeway", "flights"} <= dag.tags
@@ -65,9 +69,17 @@ def test_tasks_follow_one_another(bag):
 
     assert chain("flights_ingest") == ["ingest", "validate"]
     assert chain("flights_train") == ["preprocess", "train", "evaluate", "gate", "promote"]
-    (asset,) = bag.dags["flights_ingest"].get_task("validate").outlets
-    assert asset.name == "flights"
+    assert chain("weather_ingest") == ["publish"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "name"), [("flights_ingest", "validate", "flights"), ("weather_ingest", "publish", "weather")]
+)
+def test_what_is_published_is_an_outlet(bag, dag_id, task_id, name):
+    task = bag.dags[dag_id].get_task(task_id)
+    assert task.asset == Asset(name=name, uri=f"leeway://lake/{name}")
+    assert task.outlets == [task.asset]
 
 
 @pytest.mark.parametrize("given", [None, "2013-03-01"])
@@ -88,6 +100,8 @@ XCOMS = {
     "train": {
         "training_job": "job-1", "training_job_arn": "arn:1", "model": "s3://b/model.tar.gz",
         "record": "s3://b/output.tar.gz", "billable_s": 12, "instance_type": "ml.m5.large",
+        "training_s": 40, "cost_usd": 0.0004, "price_usd_h": 0.115, "saving": 0.7, "interruptions": 1,
+        "lost_s": 0.5, "capacity_s": 2.0,
     },
     "evaluate": {"version": "3"},
     "gate": {"verdict": "/srv/workspaces/one/data/verdict.json"},
@@ -99,10 +113,10 @@ def context(dag: Any, *, logical: str | None = None, partition: str | None = Non
     given = {
         "dag": dag,
         "run_id": "run",
-        "params": {"as_of": None},
+        "params": {"as_of": None, "promote_in_backfill": None} | more.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": events(),
-        "dag_run": SimpleNamespace(logical_date=date, run_id="run"),
+        "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=DagRunType.SCHEDULED),
         "ti": SimpleNamespace(xcom_pull=lambda task: XCOMS[task]),
         **more,
     }
@@ -147,6 +161,20 @@ def test_run_without_any_day_renders_to_what_the_step_refuses(bag, task_id):
 
 
 @pytest.mark.parametrize(
+    ("given", "days"),
+    [
+        ({"partition": "2013-02"}, ("2013-02-01", "2013-02-28")),
+        ({"logical": "2013-12-17"}, ("2013-12-01", "2013-12-31")),
+        ({}, ("-01", "")),
+    ],
+)
+def test_days_of_a_month(bag, given, days):
+    dag = bag.dags["weather_ingest"]
+    task = rendered(dag, "publish", {**context(dag, **given), "month_end": dag.user_defined_macros["month_end"]})
+    assert (task.spec()["first"], task.spec()["last"]) == days
+
+
+@pytest.mark.parametrize(
     ("more", "expected"),
     [
         ({"logical": "2013-03-01"}, "2013-03-01"),
@@ -171,6 +199,9 @@ def test_moment_of_training_param_then_event_then_logical_date(bag, more, expect
         "refresh": ["snapshot"],
         "params": {"snapshot": {"as_of": expected, "missing": "fail"}},
         "workspace": "flights_train.run",
+        "commit": "",
+        "push": True,
+        "wait": False,
     }
 
 
@@ -196,13 +227,41 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
         "billable_s": "12",
         "instance_type": "ml.m5.large",
         "dag_run": "flights_train/run",
+        "training_s": "40",
+        "cost_usd": "0.0004",
+        "price_usd_h": "0.115",
+        "saving": "0.7",
+        "interruptions": "1",
+        "lost_s": "0.5",
+        "capacity_s": "2.0",
     }
     assert rendered(dag, "gate", given).spec()["version"] == "3"
     assert rendered(dag, "promote", given).spec() == {
         "model_name": "flights",
         "version": "3",
         "verdict": "/srv/workspaces/one/data/verdict.json",
+        "backfill": "False",
     }
+
+
+@pytest.mark.parametrize("kind", list(DagRunType))
+def test_gate_and_promotion_know_a_backfill(bag, kind):
+    """By the run's type, as the task runner gives it; all other types are none."""
+    dag = bag.dags["flights_train"]
+    run = SimpleNamespace(logical_date=None, run_id="run", run_type=kind)
+    for task_id in ("gate", "promote"):
+        told = rendered(dag, task_id, context(dag, dag_run=run)).spec()
+        assert told["backfill"] == str(kind is DagRunType.BACKFILL)
+        spec_of(task_id).parse(told, task_id)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, {}), (True, {"in_backfill": "True"}), (False, {"in_backfill": "False"})]
+)
+def test_promotion_in_a_backfill_is_the_params_or_left_to_params_yaml(bag, given, expected):
+    dag = bag.dags["flights_train"]
+    told = rendered(dag, "promote", context(dag, params={"promote_in_backfill": given})).spec()
+    assert {name: value for name, value in told.items() if name == "in_backfill"} == expected
 
 
 # What a DAG file may be.

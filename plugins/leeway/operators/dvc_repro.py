@@ -14,21 +14,26 @@ class DvcReproOperator(StepOperator):
     """Brings stages of dvc.yaml up to date in a workspace of the run's own, over the shared cache. Idempotent.
 
     Concurrent runs never meet DVC's lock, and the same window is computed once: the second run takes it from the run
-    cache.
+    cache. Where LEEWAY_DVC_REMOTE is set, data come from there and go there.
 
     Args:
         targets: stages to bring up to date, with those that they depend on (templated).
         refresh: stages to run afresh first: their inputs lie outside DVC's sight (templated).
         overrides: of params.yaml, section to key to value (templated).
         workspace: name of the workspace (templated); of the DAG and the run where it is not given.
+        commit: of the code that runs (templated); LEEWAY_GIT_COMMIT or the project's HEAD where it is not given. With a
+            GitDagBundle: "{{ ti.bundle_instance.version or '' }}".
+        push: whether the data go to LEEWAY_DVC_REMOTE, where one is set (templated).
+        wait: whether to wait for a workspace that another task of the run is in (templated).
 
     Returns:
-        `ReproResult`: workspace, lock, lock_digest, outs (path to hash), ran.
+        `ReproResult`: workspace, lock, lock_digest, git_commit, stages (stage to output to digest, size_bytes, files),
+        ran.
     """
 
     step = "repro"
     # Not `params`: that is the DAG's params in every operator.
-    fields = ("targets", "refresh", "overrides", "workspace")
+    fields = ("targets", "refresh", "overrides", "workspace", "commit", "push", "wait")
 
     def __init__(
         self,
@@ -37,10 +42,14 @@ class DvcReproOperator(StepOperator):
         refresh: Sequence[str] = (),
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
         workspace: str = WORKSPACE,
+        commit: str = "",
+        push: bool = True,
+        wait: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.targets, self.refresh, self.overrides, self.workspace = targets, refresh, overrides, workspace
+        self.commit, self.push, self.wait = commit, push, wait
 
     def spec(self) -> dict[str, Any]:
         """The step's spec."""
@@ -49,4 +58,7 @@ class DvcReproOperator(StepOperator):
             "refresh": list(self.refresh),
             "params": self.overrides or {},
             "workspace": self.workspace,
+            "commit": self.commit,
+            "push": self.push,
+            "wait": self.wait,
         }

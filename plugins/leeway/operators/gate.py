@@ -7,31 +7,42 @@ from typing import Any
 from airflow.providers.standard.utils.skipmixin import SkipMixin
 from airflow.sdk.definitions.context import Context
 
-from leeway.operators.step import StepOperator
+from leeway.operators.step import IN_BACKFILL, StepOperator
 
 
 class GateOperator(StepOperator, SkipMixin):
     """Judges a candidate by the policy in params.yaml, and against the champion on the same holdout.
 
-    A "no" is a result: the task succeeds, what follows it is skipped, and the log says why. Idempotent.
+    A "no" is a result: the task succeeds, what follows it is skipped, and the log says why. In a backfill the champion
+    is the one of the candidate's moment, not today's. Idempotent.
 
     Args:
         dataset: dataset of the model (templated).
         workspace: folder of the run's DVC workspace (templated).
         model_name: registered model (templated).
         version: the candidate's version (templated).
+        backfill: whether a backfill asks (templated); told by the run where it is not given.
 
     Returns:
         `GateResult`: passed, reason, checks, champion, model_name, version, verdict.
     """
 
     step = "gate"
-    fields = ("dataset", "workspace", "model_name", "version")
+    fields = ("dataset", "workspace", "model_name", "version", "backfill")
 
-    def __init__(self, *, dataset: str, workspace: str, model_name: str, version: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        dataset: str,
+        workspace: str,
+        model_name: str,
+        version: str,
+        backfill: bool | str = IN_BACKFILL,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.workspace = dataset, workspace
-        self.model_name, self.version = model_name, version
+        self.model_name, self.version, self.backfill = model_name, version, backfill
 
     def spec(self) -> dict[str, Any]:
         """The step's spec: the workspace's files under the names that dvc.yaml gives them."""

@@ -17,14 +17,24 @@ class IngestOperator(StepOperator):
         dataset: package under pipelines/ that holds the source (templated).
         partition: day to stage, YYYY-MM-DD (templated); the run's partition where it is not given.
         folder: folder of the source's files (templated); the source's own place where it is not given.
+        source_conn_id: Airflow connection whose credentials the step gets in its environment; see docs/ingestion.md.
 
     Returns:
-        `IngestResult`: table, partition, rows, snapshot_id, changed.
+        `IngestResult`: table, partition, rows, snapshot_id, changed, new, changes, columns.
     """
 
     step = "ingest"
     fields = ("dataset", "partition", "folder")
 
-    def __init__(self, *, dataset: str, partition: str = PARTITION, folder: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        dataset: str,
+        partition: str = PARTITION,
+        folder: str | None = None,
+        source_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.partition, self.folder = dataset, partition, folder
+        self.source_conn_id = source_conn_id

@@ -8,7 +8,11 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 
+from leeway.hooks.sources import variables
 from leeway.hooks.step import StepHook
+
+IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
+"""Renders to True in a run that a backfill started, or ran again."""
 
 
 class StepOperator(BaseOperator):
@@ -24,6 +28,8 @@ class StepOperator(BaseOperator):
     step: ClassVar[str]
     fields: ClassVar[Sequence[str]] = ()
     """Attributes that go into the spec as they are, under their own names."""
+    source_conn_id: str | None = None
+    """Connection of the source, in operators over steps that read one: its credentials show nowhere."""
     template_fields: Sequence[str] = ("python", "env")
     ui_color = "#dcebf7"
 
@@ -49,7 +55,8 @@ class StepOperator(BaseOperator):
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The Result of any step, run as this operator's own."""
-        self._hook = StepHook(self.log, self.python, self.env)
+        secrets = variables(self.source_conn_id) if self.source_conn_id else {}
+        self._hook = StepHook(self.log, self.python, {**(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 
     def on_kill(self) -> None:

@@ -54,6 +54,11 @@ class Drydock:
             self.clients[service, region] = session.client(service, endpoint_url=self.url, config=config)
         return self.clients[service, region]
 
+    def unchecked(self, service: str) -> Any:
+        """A client that sends what boto3 would refuse."""
+        session = boto3.session.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
+        return session.client(service, endpoint_url=self.url, config=Config(parameter_validation=False, proxies={}))
+
     def put(self, key: str, body: bytes) -> str:
         self.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body)
         return f"s3://{BUCKET}/{key}"
@@ -124,14 +129,27 @@ class Drydock:
                 return [event["message"] for event in answer["events"]]
         return []
 
+    def whole_log(self, name: str, group: str = "/aws/sagemaker/TrainingJobs") -> list[str]:
+        """Return the lines of all hosts and runs of a job, stream after stream."""
+        logs, lines = self.client("logs"), []
+        with contextlib.suppress(ClientError):
+            for stream in logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]:
+                asked = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
+                lines += [event["message"] for event in logs.get_log_events(**asked)["events"]]
+        return lines
+
     def said(self, name: str, start: str) -> str:
         """Return the first line of the job's log that begins with start, once it is there."""
         return str(
             until(f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)])[0]
         )
 
-    def tree(self, name: str) -> Path:
-        return self.data / "jobs" / "123456789012" / "us-east-1" / name
+    def tree(self, name: str, host: str = "algo-1") -> Path:
+        return self.data / "jobs" / "123456789012" / "us-east-1" / name / host
+
+    def base(self, name: str, host: str = "algo-1") -> str:
+        """Return what a job sees as its tree."""
+        return "/opt/ml" if self.health()["opt_ml"] else str(self.tree(name, host))
 
     def until(self, what: str, probe: Callable[[], Any]) -> Any:
         return until(what, probe)
@@ -150,8 +168,29 @@ class Drydock:
             "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri}},
         }
 
+    def spot(self, name: str, **more: Any) -> dict[str, Any]:
+        """What makes a request one for spot instances, with a checkpoint folder of the job's own."""
+        return {
+            "EnableManagedSpotTraining": True,
+            "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
+            "CheckpointConfig": {"S3Uri": f"s3://{BUCKET}/checkpoints/{name}"},
+            **more,
+        }
+
     def alive(self, pid: int) -> bool:
         return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+    def pull(self, lever: str, **body: Any) -> dict[str, Any]:
+        """Pull one of drydock's own levers: interrupt, capacity, outage."""
+        request = urllib.request.Request(f"{self.url}/drydock/{lever}", data=json.dumps(body).encode())
+        with urllib.request.urlopen(request) as answer:
+            return dict(json.load(answer))
+
+    def refused(self, lever: str, **body: Any) -> tuple[int, str]:
+        """Pull a lever that does not move; return the status and the reason."""
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            self.pull(lever, **body)
+        return caught.value.code, str(json.load(caught.value)["error"])
 
     def health(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/drydock/health") as answer:
@@ -213,7 +252,18 @@ def start() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
 def dock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
     """One server for a module, with short graces."""
     folder = tmp_path_factory.mktemp("dock")
-    options = ("--slots", "4", "--stop-grace", "1", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
+    options = (
+        "--cores",
+        "8",
+        "--memory-gib",
+        "100",
+        "--stop-grace",
+        "1",
+        "--checkpoint-interval",
+        "0.2",
+        "--shutdown-grace",
+        "1",
+    )
     secret = {"SERVER_SECRET": "not for jobs", "MLFLOW_TRACKING_URI": "http://mlflow.invalid"}
     with started(folder, *options, environment=secret) as server:
         yield server

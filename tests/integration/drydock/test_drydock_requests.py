@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 SPOT = {"EnableManagedSpotTraining": True}
 IMAGE = {"TrainingImage": "image", "TrainingInputMode": "File"}
+GROUP = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "InstanceGroupName": "g"}
 S3 = {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}
 
 
@@ -28,17 +29,15 @@ REFUSED = [
     ({"RoleArn": None}, "Value null at 'roleArn' failed to satisfy constraint: Member must not be null"),
     ({"OutputDataConfig": {}}, "Value null at 'outputDataConfig.s3OutputPath'"),
     ({"OutputDataConfig": {"S3OutputPath": "https://bucket/x"}}, "not an s3:// URI"),
-    (
-        {"OutputDataConfig": {"S3OutputPath": "s3://bucket/x", "CompressionType": "NONE"}},
-        "CompressionType NONE",
-    ),
+    ({"OutputDataConfig": {"S3OutputPath": "s3://bucket/x", "CompressionType": "ZIP"}}, "enum value set: [GZIP, NONE]"),
     ({"ResourceConfig": None}, "Value null at 'resourceConfig'"),
     ({"ResourceConfig": {"InstanceType": "ml.x", "InstanceCount": 1}}, "'resourceConfig.instanceType'"),
-    ({"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 2}}, "runs one instance"),
+    ({"ResourceConfig": {"InstanceType": "ml.m5.large"}}, "ResourceConfig must specify InstanceCount"),
+    ({"ResourceConfig": {"InstanceGroups": [GROUP], "VolumeSizeInGB": 1}}, "InstanceGroups is not supported"),
     ({"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": "1"}}, "InstanceCount, value: 1"),
     ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "greater than or equal to 1"),
     ({"HyperParameters": {"a": 1}}, "Invalid type for parameter HyperParameters.a"),
-    ({"HyperParameters": {}}, "runs no image"),
+    ({"StoppingCondition": {"MaxRuntimeInSeconds": 28 * 86_400 + 1}}, "28 days"),
     ({"Unknown": 1}, 'Unknown parameter in input: "Unknown"'),
     ({"AlgorithmSpecification": None}, "Value null at 'algorithmSpecification'"),
     ({"AlgorithmSpecification": {"TrainingInputMode": "File"}}, "algorithm name or a training image"),
@@ -49,7 +48,8 @@ REFUSED = [
     ({"AlgorithmSpecification": {**IMAGE, "TrainingInputMode": "Pipe"}}, "Pipe is not supported"),
     ({"AlgorithmSpecification": {**IMAGE, "MetricDefinitions": [{"Name": "a", "Regex": "("}]}}, "Regex of a"),
     ({"InputDataConfig": [channel(), channel()]}, "duplicate channel names"),
-    ({"InputDataConfig": [channel(S3DataType="ManifestFile")]}, "S3Prefix only"),
+    ({"InputDataConfig": [channel(S3DataType="AugmentedManifestFile")]}, "Augmented"),
+    ({"InputDataConfig": [channel(S3Uri="https://bucket/x")]}, "s3://"),
     ({"InputDataConfig": []}, "'inputDataConfig'"),
     (
         {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/opt/ml/../../etc"}},

@@ -1,5 +1,6 @@
 """The server as a process: starting, ending, queueing, two of them."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -45,7 +46,7 @@ def test_help_names_the_options(tmp_path: Path) -> None:
     assert "--port-file" in answer.stdout and "--data" in answer.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--port", "99999"], ["--slots", "0"], ["--no-such-option"]])
+@pytest.mark.parametrize("arguments", [["--port", "99999"], ["--cores", "0"], ["--no-such-option"]])
 def test_wrong_options_are_the_requests_fault(tmp_path: Path, arguments: list[str]) -> None:
     answer = drydock(*arguments, cwd=tmp_path)
     assert answer.returncode == 2 and "Traceback" not in answer.stderr
@@ -84,6 +85,14 @@ def test_the_servers_end_is_its_jobs_end(tmp_path: Path, start: Any, number: sig
         assert not any(server.alive(pid) for pid in pids)
 
 
+def test_end_is_heard_whichever_thread_the_kernel_tells(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path) as server:
+        pid = server.process.pid
+        other = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
+        assert ctypes.CDLL(None).tgkill(pid, other, int(signal.SIGTERM)) == 0
+        assert server.process.wait(30) == 0
+
+
 def test_what_a_killed_server_left_running_is_killed_by_the_next(tmp_path: Path, start: Any) -> None:
     with start(tmp_path) as server:
         server.create("orphan", SLEEPER)
@@ -94,19 +103,19 @@ def test_what_a_killed_server_left_running_is_killed_by_the_next(tmp_path: Path,
     (tmp_path / "port").unlink()
     with start(tmp_path) as server:
         assert not any(server.alive(pid) for pid in pids)
-        # Records are in memory in this version: the name is free, and its tree is made anew.
-        assert server.run("orphan", "print('anew')")["TrainingJobStatus"] == "Completed"
+        lost = server.describe("orphan")
+        assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs go on" in lost["FailureReason"]
 
 
-def test_jobs_wait_for_a_slot_in_their_order(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path, "--slots", "1") as server:
+def test_jobs_wait_for_the_machine_in_their_order(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path, "--cores", "2") as server:
         names = ["job-1", "job-2", "job-3", "job-4"]
         for name in names:
             server.create(name, WAITER)
         server.said("job-1", "on")
         waiting = server.describe("job-2")
         assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Starting")
-        assert "Waiting for one of 1 slots" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
+        assert "Waiting for cores" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
         assert server.health()["waiting"] == 3 and server.health()["running"] == 1
 
         server.stop("job-2")

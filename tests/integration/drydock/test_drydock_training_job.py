@@ -78,7 +78,7 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
     assert dock.members("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
     assert json.loads(dock.said("full", "data")[5:]) == ["a.csv", "b/c.csv"]
     assert_environment(dock, json.loads(dock.said("full", "env")[4:]))
-    assert dock.said("full", "cwd") == f"cwd {tree / 'code'}"
+    assert dock.said("full", "cwd") == f"cwd {dock.base('full')}/code"
 
 
 def assert_contiguous(description: dict[str, Any]) -> None:
@@ -92,8 +92,7 @@ def assert_contiguous(description: dict[str, Any]) -> None:
 
 
 def assert_environment(dock: Any, env: dict[str, str]) -> None:
-    tree = dock.tree("full")
-    assert env["SM_MODEL_DIR"] == str(tree / "model")
+    assert env["SM_MODEL_DIR"] == f"{dock.base('full')}/model"
     assert env["SM_HP_DEPTH"] == "3" and json.loads(env["SM_HPS"])["depth"] == 3
     assert json.loads(env["SM_HOSTS"]) == ["algo-1"] and env["SM_CURRENT_HOST"] == "algo-1"
     assert json.loads(env["SM_CHANNELS"]) == ["train"]
@@ -298,11 +297,28 @@ def test_an_ended_job_cannot_be_stopped(dock: Any) -> None:
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-@pytest.mark.parametrize("operation", ["describe_training_job", "stop_training_job"])
-def test_an_unknown_job(dock: Any, operation: str) -> None:
+def test_log_events_are_found_by_the_prefix_of_their_stream(dock: Any) -> None:
+    dock.run("prefix-one", "print('word one')")
+    dock.run("prefix-two", "print('word two')")
+    logs = dock.client("logs")
+
+    def found(prefix: str) -> list[str]:
+        asked = {"logStreamNamePrefix": prefix, "filterPattern": "word"}
+        answer = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", **asked)
+        return sorted(event["message"] for event in answer["events"])
+
+    assert found("prefix-") == ["word one", "word two"]
+    assert found("prefix-one/") == ["word one"] and found("prefix-none") == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("describe_training_job", "ValidationException"), ("stop_training_job", "ResourceNotFound")],
+)
+def test_an_unknown_job(dock: Any, operation: str, code: str) -> None:
     with pytest.raises(ClientError, match="Requested resource not found") as caught:
         getattr(dock.client("sagemaker"), operation)(TrainingJobName="unknown")
-    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert caught.value.response["Error"]["Code"] == code
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 

@@ -32,6 +32,8 @@ parser = argparse.ArgumentParser()
 for name in ("mode", "gate", "seed"):
     parser.add_argument(f"--{name}", default="")
 given = parser.parse_args()
+if given.mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 checkpoints = pathlib.Path(os.environ.get("SM_CHECKPOINT_DIR", os.environ["SAGEMAKER_BASE_DIR"] + "/checkpoints"))
 rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows").read_text()
 before = sorted(path.name for path in checkpoints.glob("*"))
@@ -40,8 +42,6 @@ checkpoints.mkdir(parents=True, exist_ok=True)
 (checkpoints / f"step-{len(before)}").write_text("x")
 if given.mode == "crash":
     raise SystemExit("the hull is leaking")
-if given.mode == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 ends = time.monotonic() + 60
 while given.mode in ("wait", "stubborn") and not pathlib.Path(given.gate).exists() and time.monotonic() < ends:
     time.sleep(0.05)
@@ -66,6 +66,14 @@ class Dock:
 
     def describe(self, name: str) -> dict[str, Any]:
         return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))
+
+    def lines(self, name: str) -> list[str]:
+        """What a job has written so far."""
+        logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
+        with contextlib.suppress(logs.exceptions.ResourceNotFoundException):
+            answer = logs.filter_log_events(logGroupName=group, logStreamNamePrefix=f"{name}/")
+            return [event["message"] for event in answer["events"]]
+        return []
 
     def stop(self, name: str) -> None:
         self.client("sagemaker").stop_training_job(TrainingJobName=name)
@@ -94,7 +102,7 @@ def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
     """A drydock in `folder`, gone at the end with all that it runs."""
     port = folder / "port"
     command = [sys.executable, "-m", "drydock", "--port", "0", "--port-file", str(port), "--data", str(folder / "data")]
-    command += ["--slots", "4", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
+    command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
@@ -126,10 +134,11 @@ def dock(start_dock: Callable[[], Any]) -> Iterator[Dock]:
 
 
 @pytest.fixture
-def point_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Points Airflow's connection at an endpoint."""
+def point_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Points Airflow's connection at an endpoint; the ledger is the test's own."""
 
     def point(url: str) -> None:
+        monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", connection(url))
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
@@ -225,10 +234,25 @@ def start() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def finish(context: dict[str, Any]) -> Callable[..., Any]:
+def wake(context: dict[str, Any]) -> Callable[..., Any]:
     """Waits for a deferred task's job in its trigger and hands the event to a new object of the task."""
 
+    def run(task: Any, deferred: Any, event: dict[str, Any] | None = None) -> Any:
+        return getattr(task, deferred.method_name)(context, event=event or event_of(deferred), **deferred.kwargs)
+
+    return run
+
+
+@pytest.fixture
+def finish(wake: Callable[..., Any]) -> Callable[..., Any]:
+    """Wakes a deferred task until it has its result, however often it defers again."""
+    from airflow.sdk.exceptions import TaskDeferred
+
     def run(task: Any, deferred: Any) -> Any:
-        return getattr(task, deferred.method_name)(context, event=event_of(deferred))
+        while True:
+            try:
+                return wake(task, deferred)
+            except TaskDeferred as again:
+                deferred = again
 
     return run

@@ -77,7 +77,7 @@ finally:
 @pytest.mark.parametrize("without", ["", "pipelines/flights/model.py"])
 def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, start, tmp_path, without):
     deferred = start(spot(**{**flights, "image_uri": "image"}), context)
-    uri = at_dock.describe(deferred.trigger.job_name)["HyperParameters"]["sagemaker_submit_directory"]
+    uri = at_dock.describe(deferred.trigger.watch.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = at_dock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(tmp_path / "alone", filter="data")
@@ -85,5 +85,5 @@ def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, st
         (tmp_path / "alone" / without).unlink()
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    at_dock.stop(deferred.trigger.job_name)
+    at_dock.stop(deferred.trigger.watch.job_name)
     assert (answer.returncode == 0) is not bool(without), answer.stderr[-2_000:]

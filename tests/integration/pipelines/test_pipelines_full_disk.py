@@ -71,6 +71,21 @@ def test_ingest_into_a_full_home(disk: Path, ballast: Callable[[int], None], com
     assert json.loads(after.out)["rows"] == 943
 
 
+@pytest.mark.parametrize("left_kib", [0, 8, 40])
+def test_publishing_into_a_full_home(disk: Path, ballast: Callable[[int], None], commands: Any, left_kib: int) -> None:
+    env = {"LEEWAY_HOME": str(disk / "home")}
+    filled = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
+    assert filled.code == 0, filled.err
+    assert commands.step("ingest", "--partition", "2013-01-02", env=env).code == 0
+    ballast(left_kib)
+    refused(commands.step("validate", "--partition", "2013-01-02", env=env))
+    (disk / "ballast").unlink()
+    same = commands.step("validate", "--partition", "2013-01-01", env=env)
+    assert json.loads(same.out)["changed"] is False, "what was published is as it was"
+    after = commands.step("validate", "--partition", "2013-01-02", env=env)
+    assert (json.loads(after.out)["changed"], json.loads(after.out)["rows"]) == (True, 943)
+
+
 def test_a_new_home_on_a_full_disk(disk: Path, ballast: Callable[[int], None], commands: Any) -> None:
     ballast(0)
     env = {"LEEWAY_HOME": str(disk / "home")}

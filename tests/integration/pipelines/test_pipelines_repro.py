@@ -40,28 +40,35 @@ def run(workspace: str, *targets: str, **fields: Any) -> Any:
 def test_a_second_run_does_nothing_and_another_workspace_takes_it_from_the_cache(shared: Path) -> None:
     first = run("one", refresh=["snapshot"])
     assert first.ran == ["snapshot", "preprocess"]
-    assert set(first.outs) == {"data/snapshot.json", "data/features"}
+    assert {name: set(made) for name, made in first.stages.items()} == {
+        "snapshot": {"data/snapshot.json"},
+        "preprocess": {"data/features"},
+    }
+    features = first.stages["preprocess"]["data/features"]
+    files = [path for path in (first.workspace / "data/features").rglob("*") if path.is_file()]
+    assert (features.files, features.size_bytes) == (3, sum(path.stat().st_size for path in files))
+    assert features.digest.endswith(".dir")
     assert (first.workspace / "data/features/holdout/data.parquet").exists()
     second = run("one")
-    assert (second.ran, second.outs, second.lock_digest) == ([], first.outs, first.lock_digest)
+    assert (second.ran, second.stages, second.lock_digest) == ([], first.stages, first.lock_digest)
 
     other = run("two", refresh=["snapshot"])
     assert other.ran == ["snapshot"], "the features came out of the run cache"
-    assert other.outs == first.outs
-    features = Path("data/features/holdout/data.parquet")
-    assert (other.workspace / features).read_bytes() == (first.workspace / features).read_bytes()
+    assert other.stages == first.stages
+    holdout = Path("data/features/holdout/data.parquet")
+    assert (other.workspace / holdout).read_bytes() == (first.workspace / holdout).read_bytes()
 
     changed = run("three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL, "train_days": 7}})
     assert changed.ran == ["snapshot", "preprocess"]
-    assert changed.outs != first.outs
+    assert changed.stages != first.stages
 
 
 def test_a_workspace_that_is_held_is_a_conflict(shared: Path) -> None:
     import fcntl
 
-    folder = shared / "workspaces/held"
+    folder = shared / "workspaces/.locks"
     folder.mkdir(parents=True)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / "held").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(ConflictError, match="held") as caught:
             run("held")
@@ -108,7 +115,7 @@ def test_a_stage_that_fails_tells_why_with_its_code(shared: Path) -> None:
     ],
 )
 def test_how_dvc_ended_says_whether_a_retry_can_help(lines: list[str], code: int, expected: int) -> None:
-    from pipelines.workspaces import _failed
+    from pipelines.dvc_calls import _failed
 
     assert _failed(lines, code).exit_code == expected
 
@@ -125,7 +132,12 @@ def test_a_workspace_is_one_folder_below_its_home(name: str) -> None:
 def test_cancelled_it_leaves_nothing_running(shared: Path, commands: Any, until: Callable[..., Any]) -> None:
     run("stop", refresh=["snapshot"])
     params = json.dumps(
-        {**PARAMS, "train": {"hyperparameters": {"num_round": 3000, "early_stopping_rounds": 3000, "eta": 0.001}}}
+        {
+            **PARAMS,
+            "train": {
+                "hyperparameters": {"num_round": 3000, "early_stopping_rounds": 3000, "eta": 0.001, "checkpoint_s": 1}
+            },
+        }
     )
     child = commands.start(
         *(

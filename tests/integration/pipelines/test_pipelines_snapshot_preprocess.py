@@ -3,6 +3,7 @@
 import datetime as dt
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,11 @@ def test_a_refused_day_counts_as_missing_where_days_are_ingested(
     from pipelines.flights import source as module
 
     class Hurt:
-        def span(self) -> Any:
-            return source.span()
+        partitions = source.partitions
 
-        def read(self, wanted: dt.date) -> pa.Table:
-            rows = source.read(wanted)
-            return rows.slice(0, 5) if wanted == day(7) else rows
+        def read(self, wanted: dt.date) -> pa.RecordBatchReader:
+            rows = source.read(wanted).read_all()
+            return (rows.slice(0, 5) if wanted == day(7) else rows).to_reader()
 
     monkeypatch.setattr(module, "open_source", lambda folder=None: Hurt())
     with pytest.raises(DataError, match=r"lacks 1 of the 9 days|2013-01-07"):
@@ -234,10 +234,12 @@ def test_the_same_check_catches_a_leak(fill: Callable[..., None], monkeypatch: p
     from pipelines.flights import features as module
 
     def leaking(rows: Any) -> Any:
-        leak = rows.mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
-        return module.features(leak)
+        return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
     monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
+    # Else the column is not there to leak.
+    blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    monkeypatch.setattr("pipelines.flights.DATASET", blind)
     fill(*range(5, 14))
     pin()
     preprocess(PreprocessSpec(validation_days=1, features="one"))

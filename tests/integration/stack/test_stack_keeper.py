@@ -29,7 +29,7 @@ class Kept:
             id="one",
             project=home,
             started_at=datetime.now(UTC),
-            ports=Ports(airflow=1, mlflow=2, drydock=3),
+            ports=Ports(airflow=1, mlflow=2, drydock=3, docs=4),
         )
         marks = {"LEEWAY_STACK_ID": "one", "LEEWAY_HOME": str(home)}
         plan = Plan(home=home, project=home, stack=stack, services=list(services), environment=marks)

@@ -156,6 +156,8 @@ def test_demo_again_runs_only_what_failed_or_is_missing(project):
     assert "2 champion" in answer.stdout
     assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
+    # By this type gate and promote know a backfill; the demo's may promote.
+    assert set(lines(project, "kinds")) == {"True True"}
 
 
 def test_demo_a_third_time_runs_nothing(project):

@@ -1,11 +1,14 @@
 """What the unit tests share: a request, and its job."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drydock.job import TrainingJob
+from drydock.record import SCHEMA
+from drydock.store import Store
+from drydock.training_job import TrainingJob
 
 
 @pytest.fixture
@@ -31,6 +34,24 @@ def make_request() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def job(make_request: Callable[..., dict[str, Any]]) -> TrainingJob:
+def store(tmp_path: Path) -> Store:
+    """A store with the table of jobs."""
+    store = Store(tmp_path / "drydock.sqlite")
+    store.ensure(SCHEMA)
+    return store
+
+
+@pytest.fixture
+def make_job(make_request: Callable[..., dict[str, Any]], store: Store) -> Callable[..., TrainingJob]:
+    """Return a job that has just been made, with the given members of its request changed."""
+
+    def make(**more: Any) -> TrainingJob:
+        return TrainingJob.create(store, make_request(**more), "123456789012", "us-east-1", "arn:job", 0.3)
+
+    return make
+
+
+@pytest.fixture
+def job(make_job: Callable[..., TrainingJob]) -> TrainingJob:
     """A job that has just been made."""
-    return TrainingJob(make_request(), "123456789012", "us-east-1", "arn:job")
+    return make_job()

@@ -1,98 +1,70 @@
-"""The script-mode contract: command and environment."""
+"""The environment of a job's host."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from drydock.environment import Place, common, configuration, training
+from drydock.training_job import TrainingJob
 
-from drydock.environment import command, environment, user_arguments
-from drydock.errors import JobFailed
-from drydock.tree import JobTree
-
-Make = Callable[..., dict[str, Any]]
+Make = Callable[..., TrainingJob]
 
 
-@pytest.mark.parametrize(
-    ("given", "argument"),
-    [
-        ("3", "3"),
-        ("0.10", "0.1"),
-        ("true", "True"),
-        ("null", "None"),
-        ('"text"', "text"),
-        ("plain", "plain"),
-        ("2013-03-01", "2013-03-01"),
-        ("007", "007"),
-        ('[1, "a"]', "[1, 'a']"),
-        ('{"b": 1, "a": 2}', "a=2,b=1"),
-        ("", ""),
-    ],
-)
-def test_values_are_decoded_as_the_toolkit_does(make_request: Make, given: str, argument: str) -> None:
-    assert user_arguments(make_request(HyperParameters={"x-y": given})) == ["--x-y", argument]
+def place(*, here: bool = True, **machine: str) -> Place:
+    return Place("/tree", "algo-2", ["algo-1", "algo-2"], 2, machine, here, "http://u")
 
 
-def test_arguments_are_sorted_and_without_the_toolkits_own(make_request: Make) -> None:
-    given = {"b": "1", "alpha": "2", "sagemaker_region": "us-east-1"}
-    assert user_arguments(make_request(HyperParameters=given)) == ["--alpha", "2", "-b", "1"]
+def test_the_servers_environment_stays_with_the_server() -> None:
+    machine = {"PATH": "/bin", "PYTHONPATH": "/p", "LC_ALL": "C", "TOKEN": "secret", "AWS_PROFILE": "prod"}
+    env = common("eu-west-1", place(**machine))
+    assert env["PYTHONPATH"] == "/p" and env["LC_ALL"] == "C"
+    assert not {"TOKEN", "AWS_PROFILE"} & env.keys()
+    # An image has its own: of this machine's nothing that names a place.
+    assert not {"PATH", "PYTHONPATH", "LC_ALL"} & common("eu-west-1", place(here=False, **machine)).keys()
 
 
-def test_the_script_is_run_by_this_python(make_request: Make, tmp_path: Path) -> None:
-    tree = JobTree(tmp_path)
-    tree.create(make_request())
-    (tree.code / "train.py").touch()
-    (tree.code / "train.sh").touch()
-    assert command(make_request(), tree) == [sys.executable, "train.py"]
-    assert command(make_request(HyperParameters={"sagemaker_program": '"train.sh"'}), tree)[0] == "/bin/sh"
-    with pytest.raises(JobFailed, match=r"no file other\.py"):
-        command(make_request(HyperParameters={"sagemaker_program": "other.py"}), tree)
+def test_python_of_a_job_here_is_the_servers() -> None:
+    own = str(Path(sys.executable).parent)
+    assert common("eu-west-1", place(PATH="/a:/b"))["PATH"] == f"{own}:/a:/b"
+    assert common("eu-west-1", place(PATH=f"/a:{own}"))["PATH"] == f"{own}:/a"
+    assert common("eu-west-1", place())["PATH"] == f"{own}:{os.defpath}"
 
 
-def test_an_entrypoint_goes_before_the_script(make_request: Make, tmp_path: Path) -> None:
-    algorithm = {"TrainingInputMode": "File", "ContainerEntrypoint": ["a"], "ContainerArguments": ["b"]}
-    assert command(make_request(AlgorithmSpecification=algorithm), JobTree(tmp_path)) == ["a", "b"]
-
-
-def built(request: dict[str, Any], **server: str) -> dict[str, str]:
-    return environment(request, JobTree(Path("/tree")), arn="arn:x", region="eu-west-1", url="http://u", server=server)
-
-
-def test_the_servers_environment_stays_with_the_server(make_request: Make) -> None:
-    env = built(make_request(), PATH="/bin", PYTHONPATH="/p", LC_ALL="C", TOKEN="secret", AWS_PROFILE="prod")
-    assert env["PATH"] == "/bin" and env["PYTHONPATH"] == "/p" and env["LC_ALL"] == "C"
-    assert "TOKEN" not in env and "AWS_PROFILE" not in env
-
-
-def test_credentials_are_the_servers_or_dummies(make_request: Make) -> None:
-    assert built(make_request())["AWS_ACCESS_KEY_ID"] == "drydock"
-    env = built(make_request(), AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b", AWS_SESSION_TOKEN="c")
-    assert [env[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")] == [
-        "a",
-        "b",
-        "c",
-    ]
+def test_credentials_are_the_servers_or_dummies() -> None:
+    assert common("eu-west-1", place())["AWS_ACCESS_KEY_ID"] == "drydock"
+    given = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
+    assert common("eu-west-1", place(**given)).items() >= given.items()
+    # A token without its key is nobody's.
+    assert "AWS_SESSION_TOKEN" not in common("eu-west-1", place(AWS_SESSION_TOKEN="c"))
+    env = common("eu-west-1", place())
     assert env["AWS_ENDPOINT_URL"] == "http://u" and env["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
-def test_the_requests_environment_wins(make_request: Make) -> None:
-    env = built(make_request(Environment={"MLFLOW_TRACKING_URI": "own"}), MLFLOW_TRACKING_URI="the server's")
-    assert env["MLFLOW_TRACKING_URI"] == "own"
-    assert built(make_request(), MLFLOW_TRACKING_URI="the server's")["MLFLOW_TRACKING_URI"] == "the server's"
+def test_the_requests_environment_wins(make_job: Make) -> None:
+    server = place(MLFLOW_TRACKING_URI="the server's")
+    assert training(make_job(Environment={"MLFLOW_TRACKING_URI": "own"}), server)["MLFLOW_TRACKING_URI"] == "own"
+    assert training(make_job(), server)["MLFLOW_TRACKING_URI"] == "the server's"
 
 
-def test_folders_are_those_of_the_tree(make_request: Make) -> None:
+def test_folders_are_those_of_the_tree(make_job: Make) -> None:
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://b/x"}}
-    env = built(
-        make_request(
-            InputDataConfig=[{"ChannelName": "train-1", "DataSource": source}],
-            CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/kept"},
-            HyperParameters={"depth": "3"},
-        )
+    job = make_job(
+        InputDataConfig=[{"ChannelName": "train-1", "DataSource": source}],
+        CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/kept"},
+        HyperParameters={"depth": "3"},
     )
+    env = training(job, place())
     assert env["SAGEMAKER_BASE_DIR"] == "/tree" and env["SM_MODEL_DIR"] == "/tree/model"
     assert env["SM_CHANNEL_TRAIN-1"] == "/tree/input/data/train-1"
     assert env["SM_CHECKPOINT_DIR"] == "/tree/kept"
     assert json.loads(env["SM_TRAINING_ENV"])["hyperparameters"] == {"depth": 3}
+
+
+def test_a_host_knows_itself_and_the_others(make_job: Make) -> None:
+    env: dict[str, Any] = training(make_job(), place())
+    assert env["SM_CURRENT_HOST"] == "algo-2" and json.loads(env["SM_HOSTS"]) == ["algo-1", "algo-2"]
+    resources = configuration(make_job(), place())["resourceconfig.json"]
+    assert resources["current_host"] == "algo-2" and resources["hosts"] == ["algo-1", "algo-2"]

@@ -1,13 +1,22 @@
-"""The record of a job."""
+"""The record of a job, and what changes it."""
 
+import sqlite3
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from drydock.job import TrainingJob
+from drydock.record import Record
 from drydock.states import Phase, Status
+from drydock.store import Store
+from drydock.training_job import TrainingJob
+
+Make = Callable[..., TrainingJob]
+
+
+def stored(store: Store) -> list[Record]:
+    return [Record.load(text) for (text,) in store.read("SELECT record FROM jobs")]
 
 
 def test_a_new_job_is_starting(job: TrainingJob) -> None:
@@ -17,10 +26,10 @@ def test_a_new_job_is_starting(job: TrainingJob) -> None:
     assert shown["EnableManagedSpotTraining"] is False
 
 
-def test_a_request_without_a_limit_gets_sagemakers(make_request: Callable[..., dict[str, Any]]) -> None:
+def test_a_request_without_a_limit_gets_sagemakers(make_request: Callable[..., dict[str, Any]], store: Store) -> None:
     request = make_request()
     del request["StoppingCondition"]
-    job = TrainingJob(request, "1", "us-east-1", "arn")
+    job = TrainingJob.create(store, request, "1", "us-east-1", "arn", 0.3)
     assert job.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
 
 
@@ -38,13 +47,9 @@ def test_a_job_that_is_being_stopped_goes_no_further(job: TrainingJob) -> None:
     assert not job.advance(Phase.TRAINING)
     assert job.request_stop() is Status.STOPPING
     job.complete()
-    assert [line["Status"] for line in job.describe()["SecondaryStatusTransitions"]] == [
-        "Starting",
-        "Downloading",
-        "Stopping",
-        "Stopped",
-    ]
-    assert job.request_stop() is Status.STOPPED and job.training_job_status is Status.STOPPED
+    lines = [line["Status"] for line in job.describe()["SecondaryStatusTransitions"]]
+    assert lines == ["Starting", "Downloading", "Stopping", "Stopped"]
+    assert job.request_stop() is Status.STOPPED and job.training_job_status == "Stopped"
 
 
 def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
@@ -56,8 +61,67 @@ def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
 @pytest.mark.parametrize(("seconds", "billed"), [(0.2, 1), (59.0, 59), (59.1, 60)])
 def test_seconds_are_whole_and_never_none(job: TrainingJob, seconds: float, billed: int) -> None:
     job.enter(Phase.DOWNLOADING)
+    assert job.seconds() is None
     job.complete()
-    assert job.training_start_time is not None
-    job.training_end_time = job.training_start_time + timedelta(seconds=seconds)
-    shown = job.describe()
-    assert shown["TrainingTimeInSeconds"] == shown["BillableTimeInSeconds"] == billed
+    first = job.record.transitions[1]
+    first.end = first.start + timedelta(seconds=seconds)
+    assert job.seconds() == (billed, billed)
+
+
+def test_a_spot_job_is_billed_for_a_part(make_job: Make) -> None:
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter(Phase.DOWNLOADING)
+    job.complete()
+    first = job.record.transitions[1]
+    first.end = first.start + timedelta(seconds=100)
+    assert job.seconds() == (100, 30)
+
+
+def test_waiting_for_capacity_costs_no_runtime(make_job: Make) -> None:
+    limits = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 900}
+    job = make_job(EnableManagedSpotTraining=True, StoppingCondition=limits)
+    job.enter(Phase.INTERRUPTED, since=job.created - timedelta(seconds=300))
+    job.record.transitions[0].start -= timedelta(seconds=300)
+    assert job.runtime_left_s == 600 and 599 < job.wait_left_s < 600
+    assert make_job().wait_left_s == float("inf")
+
+
+def test_every_change_is_stored_before_it_is_seen(job: TrainingJob, store: Store) -> None:
+    job.save()
+    job.enter(Phase.TRAINING)
+    assert stored(store)[0].transitions == job.record.transitions
+    job.exited("exit", 3)
+    assert stored(store)[0].exited == ("exit", 3)
+
+
+def test_an_end_is_stored_at_once(job: TrainingJob, store: Store) -> None:
+    """A server that is killed in between must not leave a phase that is an end with a status that is none."""
+    writes: list[tuple[Status, Phase]] = []
+    save = job.save
+
+    def watched() -> None:
+        save()
+        writes.extend((one.status, one.transitions[-1].phase) for one in stored(store))
+
+    job.save = watched  # type: ignore[method-assign]
+    job.end(Status.FAILED, Phase.FAILED, "why")
+    assert writes == [(Status.FAILED, Phase.FAILED)]
+
+
+def test_a_job_has_ended_even_where_that_cannot_be_stored(job: TrainingJob, store: Store) -> None:
+    """Else its command would be run again, and again, for as long as the disk is full."""
+    job.save()
+    (pages,) = store.read("PRAGMA page_count")[0]
+    store.read(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        job.end(Status.FAILED, Phase.FAILED, "x" * 100_000)
+    assert job.status is Status.FAILED and stored(store)[0].status is Status.IN_PROGRESS
+    store.read("PRAGMA max_page_count = 100000")
+    job.save()
+    assert stored(store)[0].status is Status.FAILED
+
+
+def test_a_forgotten_job_is_not_stored(job: TrainingJob, store: Store) -> None:
+    job.forget()
+    job.enter(Phase.TRAINING)
+    assert stored(store) == []

@@ -21,9 +21,14 @@ class Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.uploads: list[str] = []
+        self.lists: list[str] = []
 
     def check_for_key(self, key: str, bucket: str) -> bool:
         return key in self.objects
+
+    def get_file_metadata(self, prefix: str, bucket: str) -> list[dict[str, object]]:
+        self.lists.append(prefix)
+        return [{"Key": key, "Size": len(body)} for key, body in self.objects.items() if key.startswith(prefix)]
 
     def load_file(self, path: str, key: str, bucket: str, replace: bool) -> None:
         self.load_bytes(Path(path).read_bytes(), key, bucket, replace)
@@ -52,11 +57,12 @@ def written(folder: Path, **files: str) -> str:
 
 def test_channel_is_uploaded_once_a_content(hook, bucket, tmp_path):
     place = hook.channel(written(tmp_path / "one", **{"a": "1", "deep/b": "2"}))
-    assert place.startswith("s3://b/p/data/")
+    assert place.startswith("s3://b/p/features/")
     assert place.endswith("/")
     assert len(bucket.uploads) == 2
     assert hook.channel(written(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == place
     assert len(bucket.uploads) == 2
+    assert len(bucket.lists) == 2, "one call a channel, however many files"
 
 
 def test_other_content_or_other_names_are_another_channel(hook, bucket, tmp_path):
@@ -75,6 +81,9 @@ def test_upload_that_was_cut_off_is_completed(hook, bucket, tmp_path):
     del bucket.objects[lost]
     hook.channel(folder)
     assert bucket.uploads[2:] == [lost]
+    bucket.objects[lost] = b"cut"
+    hook.channel(folder)
+    assert bucket.uploads[3:] == [lost]
 
 
 def test_channel_that_is_in_s3_stays_there(hook, bucket):

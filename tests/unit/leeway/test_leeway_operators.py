@@ -7,8 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, DownstreamTasksSkipped
+from leeway.operators.backfill import BackfillOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
@@ -16,15 +17,19 @@ from leeway.operators.ingest import IngestOperator
 from leeway.operators.promote import PromoteOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
+from leeway.operators.sync import SyncOperator
 from leeway.operators.validate import ValidateOperator
 from leeway.provider import get_provider_info
 
 from pipelines.errors import SpecError
 from pipelines.steps import result_of, spec_of
 
+ORDERS = Asset(name="orders", uri="leeway://lake/orders")
 GIVEN = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
+    SyncOperator: {"dataset": "orders", "asset": ORDERS},
+    BackfillOperator: {"dataset": "weather", "first": "2013-01-01", "last": "2013-01-31"},
     DvcReproOperator: {
         "targets": ["preprocess"],
         "workspace": "one",
@@ -36,12 +41,18 @@ GIVEN = {
         "model": "s3://b/m.tar.gz",
         "record": "s3://b/o.tar.gz",
     },
-    GateOperator: {"dataset": "flights", "workspace": "/w", "model_name": "flights", "version": "1"},
-    PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json"},
+    GateOperator: {
+        "dataset": "flights",
+        "workspace": "/w",
+        "model_name": "flights",
+        "version": "1",
+        "backfill": "False",
+    },
+    PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
 }
 DOCS = Path(__file__).parents[3] / "docs" / "operators.md"
-FROM_PARAMS = {"gate": {"policy"}}
-"""Fields that params.yaml alone gives."""
+FROM_ELSEWHERE = {"gate": {"policy"}, "sync": {"watermark"}}
+"""Fields that params.yaml alone gives, or the asset's state store."""
 OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator]
 
 
@@ -95,10 +106,10 @@ def test_spec_is_one_that_the_step_takes(operator):
 
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_no_field_of_the_step_is_out_of_reach(operator):
-    optional = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs", *GIVEN[operator]}
+    optional = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs", "asset", *GIVEN[operator]}
     everything = made(operator, **{name: {} if name == "lineage" else "x" for name in optional})
     fields = set(spec_of(operator.step).model_fields)
-    assert set(everything.spec()) == fields - FROM_PARAMS.get(operator.step, set())
+    assert set(everything.spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
 
 
 def test_field_that_is_not_given_is_left_to_params_and_defaults():
@@ -128,6 +139,19 @@ def test_result_of_the_step_is_the_task_s(stub, project):
     task = made(IngestOperator, python=stub("result(asked=spec(), env=os.environ['MORE'])"), env={"MORE": "yes"})
     told = task.execute({})
     assert told == {"schema_version": 1, "asked": task.spec(), "env": "yes"}
+
+
+def test_credentials_of_the_source_reach_the_step_and_show_nowhere(stub, project, monkeypatch):
+    from leeway.operators import step
+
+    monkeypatch.setattr(step, "variables", lambda conn_id: {"FLIGHTS_DB_URL": f"secret of {conn_id}"})
+    python = stub("result(url=os.environ.get('FLIGHTS_DB_URL'))")
+    for operator in (IngestOperator, SyncOperator, BackfillOperator):
+        task = made(operator, python=python, source_conn_id="flights_db", env={"MORE": "yes"})
+        assert task.run_step(task.step, task.spec())["url"] == "secret of flights_db"
+        assert task.env == {"MORE": "yes"}
+        assert "secret" not in str([getattr(task, name) for name in task.template_fields])
+    assert made(IngestOperator, python=python).execute({})["url"] is None
 
 
 def test_wrong_request_fails_the_task_for_good(stub, project):

@@ -1,11 +1,11 @@
-"""Names, inputs and machines of training jobs: pure functions of what the task is."""
+"""Names and inputs of training jobs: pure functions of what the task is."""
 
 import itertools
 import re
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
-from leeway.hooks.training_job import MAX_NAMES, Machine, _same, base_name, digest, inputs
+from leeway.hooks.jobs import MAX_NAMES, base_name, digest
+from leeway.hooks.training_job import inputs, is_same
 
 NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """What SageMaker takes as a TrainingJobName."""
@@ -63,8 +63,8 @@ def test_inputs_are_strings_in_an_order_of_their_own():
 )
 def test_whatever_changes_the_model_changes_the_inputs(more):
     assert digest(asked(**more)) != digest(asked())
-    assert not _same(asked(), asked(**more))
-    assert not _same(asked(**more), asked())
+    assert not is_same(asked(), asked(**more))
+    assert not is_same(asked(**more), asked())
 
 
 def test_defaults_that_sagemaker_adds_are_no_other_inputs():
@@ -72,25 +72,4 @@ def test_defaults_that_sagemaker_adds_are_no_other_inputs():
     for channel in told["InputDataConfig"]:
         channel |= {"CompressionType": "None", "RecordWrapperType": "None"}
     told["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = False
-    assert _same(told, asked())
-
-
-def machine(**more):
-    return Machine(**{
-        "instance_type": "ml.m5.large", "instance_count": 1, "volume_size_gb": 30, "spot": True, "max_run_s": 60,
-        "max_wait_s": 60, **more,
-    })  # fmt: skip
-
-
-def test_spot_says_both_times_and_on_demand_only_one():
-    assert machine().request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}
-    assert machine(max_wait_s=90).longest_s == 90
-    demand = machine(spot=False, max_wait_s=1)
-    assert demand.request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60}
-    assert demand.request()["EnableManagedSpotTraining"] is False
-    assert demand.longest_s == 60
-
-
-def test_wait_shorter_than_the_run_is_refused():
-    with pytest.raises(AirflowFailException, match=r"max_wait_s \(59\) must be at least max_run_s \(60\)"):
-        machine(max_wait_s=59)
+    assert is_same(told, asked())

@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import ibis
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pytest
 
 from pipelines import features
 from pipelines.dataset import Dataset
+from pipelines.errors import DataError
 from pipelines.flights import DATASET
 from pipelines.flights import features as flights_features
 from pipelines.flights.source import COLUMNS
@@ -31,9 +32,14 @@ def permuted(rows: pa.Table, column: str, seed: int = 5) -> pa.Table:
     )
 
 
+def built_of(rows: pa.Table, chosen: Dataset = DATASET) -> pa.Table:
+    """The features of all rows, sorted by key."""
+    return features.build(chosen, ibis.memtable(rows)).order_by(*chosen.key).to_pyarrow()
+
+
 def feature_bytes(rows: pa.Table, path: Path, chosen: Dataset = DATASET) -> bytes:
     """The features of the rows as Parquet, without the label."""
-    pq.write_table(features.build(chosen, rows).drop_columns([chosen.label]), path)
+    pq.write_table(built_of(rows, chosen).drop_columns([chosen.label]), path)
     return path.read_bytes()
 
 
@@ -64,24 +70,38 @@ def test_removing_all_that_is_later_known_changes_no_byte(rows: pa.Table, tmp_pa
     assert feature_bytes(emptied, tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
 
 
+def leaking(rows: ibis.Table) -> ibis.Table:
+    return flights_features.features(rows).mutate(distance=rows.dep_delay)
+
+
 def test_the_same_check_catches_a_feature_that_leaks(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leaking(known: ibis.Table) -> ibis.Table:
-        honest = flights_features.features(known)
-        delays = known.select(*DATASET.key, leak=known.dep_delay.cast("float64"))
-        return honest.drop("distance").join(delays, list(DATASET.key)).rename(distance="leak")
-
     monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
-    assert feature_bytes(permuted(rows, "dep_delay"), tmp_path / "b") != feature_bytes(rows, tmp_path / "a")
-    assert feature_bytes(permuted(rows, "arr_delay"), tmp_path / "b") == feature_bytes(rows, tmp_path / "a")
+    blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    assert feature_bytes(permuted(rows, "dep_delay"), tmp_path / "b", blind) != feature_bytes(
+        rows, tmp_path / "a", blind
+    )
+    assert feature_bytes(permuted(rows, "arr_delay"), tmp_path / "b", blind) == feature_bytes(
+        rows, tmp_path / "a", blind
+    )
 
 
 @pytest.mark.parametrize("column", DATASET.later_known)
-def test_an_expression_over_what_is_later_known_does_not_compile(column: str, rows: pa.Table) -> None:
-    known = ibis.memtable(rows).drop(*DATASET.later_known)
-    with pytest.raises(AttributeError):
-        getattr(known, column)
+def test_an_expression_over_what_is_later_known_does_not_compile(
+    column: str, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def using(known: ibis.Table) -> ibis.Table:
+        return known.mutate(distance=known[column])
+
+    monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: using)
+    with pytest.raises(ibis.common.exceptions.IbisTypeError, match=column):
+        built_of(rows)
+
+
+def test_a_feature_that_is_not_built_is_named(rows: pa.Table) -> None:
+    with pytest.raises(DataError, match=r"features of flights lack harbour\."):
+        built_of(rows, replace(DATASET, features={**DATASET.features, "harbour": "category"}))
 
 
 @pytest.mark.parametrize("column", ["distance", "sched_dep_time", "weather_temp", "plane_year", "dest"])
@@ -96,7 +116,7 @@ def test_the_order_of_the_rows_does_not_matter(rows: pa.Table, tmp_path: Path) -
 
 
 def test_one_row_each_with_the_columns_promised(rows: pa.Table) -> None:
-    built = features.build(DATASET, rows)
+    built = built_of(rows)
     assert built.num_rows == rows.num_rows
     wanted = [*DATASET.key, *(name for name in DATASET.features if name not in DATASET.key), DATASET.label]
     assert built.column_names == wanted
@@ -107,9 +127,7 @@ def test_one_row_each_with_the_columns_promised(rows: pa.Table) -> None:
 def test_values_by_hand(day_rows: Callable[[str], pa.Table]) -> None:
     rows = day_rows("2013-01-01")
     one = next(row for row in rows.to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
-    built = next(
-        row for row in features.build(DATASET, rows).to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545)
-    )
+    built = next(row for row in built_of(rows).to_pylist() if (row["carrier"], row["flight"]) == ("UA", 1545))
     same_hour = [
         row
         for row in rows.to_pylist()
@@ -124,12 +142,39 @@ def test_values_by_hand(day_rows: Callable[[str], pa.Table]) -> None:
     assert built["late"] is False
 
 
-def test_a_split_holds_labelled_rows_only_and_is_the_same_bytes_twice(rows: pa.Table, tmp_path: Path) -> None:
-    labelled = sum(value is not None for value in rows["late"].to_pylist())
-    assert 0 < labelled < rows.num_rows
-    for name in ("a", "b"):
-        assert features.write_split(DATASET, rows, tmp_path / name) == labelled
-    assert (tmp_path / "a/data.parquet").read_bytes() == (tmp_path / "b/data.parquet").read_bytes()
-    told: dict[str, Any] = dict(pq.read_schema(tmp_path / "a/data.parquet").metadata)
-    assert b"later_known" not in told
-    assert b'"label": "late"' in told[b"leeway"]
+def batches_of(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
+    return features.labelled(DATASET, ibis.memtable(rows)).to_pyarrow().to_batches(max_chunksize=size)
+
+
+def test_a_split_holds_labelled_rows_only_and_is_the_same_bytes_in_any_batches(
+    rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "GROUP_ROWS", 1_000)
+    wanted = features.schema(DATASET, rows.schema)
+    known = sum(value is not None for value in rows["late"].to_pylist())
+    assert 1_000 < known < rows.num_rows
+    for size in (7, 1_000, 10_000):
+        assert features.write(batches_of(rows, size), wanted, tmp_path / str(size)) == known
+    assert len({(tmp_path / str(size) / features.FILE).read_bytes() for size in (7, 1_000, 10_000)}) == 1
+    told = pq.ParquetFile(tmp_path / "7" / features.FILE)
+    assert told.metadata.row_group(0).num_rows == 1_000
+    assert b"later_known" not in told.schema_arrow.metadata
+    assert b'"label": "late"' in told.schema_arrow.metadata[b"leeway"]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_key_that_is_there_twice_or_null_is_refused(
+    size: int, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "GROUP_ROWS", 2)
+    wanted, few = features.schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
+    assert features.write(batches_of(few, size), wanted, tmp_path / "good") == 5
+    twice = pa.concat_tables([few, few.slice(2, 1)])
+    with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} is there twice"):
+        features.write(batches_of(twice, size), wanted, tmp_path / "bad")
+    field = few.schema.field("carrier")
+    null = few.set_column(
+        few.schema.get_field_index("carrier"), field, pa.array([None, *few["carrier"][1:]], field.type)
+    )
+    with pytest.raises(DataError, match="the key column carrier is null in 1 rows"):
+        features.write(batches_of(null, size), wanted, tmp_path / "bad")

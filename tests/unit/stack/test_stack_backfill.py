@@ -10,6 +10,7 @@ from stack.backfill import Backfill, latest
 from stack.errors import RequestError, TaskFailedError
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
+EARLIER = BORN - timedelta(minutes=1)
 DAYS = [date(2013, 1, 1), date(2013, 1, 2)]
 
 
@@ -25,6 +26,14 @@ def a_run(key: str, state: str, started: datetime = BORN) -> dict[str, Any]:
     }
 
 
+def a_task(state: str, start: datetime | None = None, queued: datetime | None = None) -> dict[str, Any]:
+    return {
+        "state": state,
+        "start_date": start and start.isoformat(),
+        "queued_when": queued and queued.isoformat(),
+    }
+
+
 class FakeAirflow:
     """Runs every run that is not held in one poll."""
 
@@ -33,6 +42,7 @@ class FakeAirflow:
         self.done: list[str] = []
         self.refuse = 0
         self.makes = True
+        self.at_work: list[dict[str, Any]] = []
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         shown = [dict(run) for run in self.found]
@@ -40,7 +50,7 @@ class FakeAirflow:
             run["state"] = "success" if run["state"] in ("queued", "running") else run["state"]
         return shown
 
-    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int) -> bool:
+    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
         if self.refuse:
             self.refuse -= 1
             return False
@@ -58,6 +68,8 @@ class FakeAirflow:
         next(run for run in self.found if run["dag_run_id"] == run_id)["state"] = "queued"
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        if self.at_work:
+            return self.at_work
         later = {"task_id": "other", "state": "upstream_failed", "end_date": None}
         first = {"task_id": "ingest", "state": "failed", "end_date": "2026", "try_number": 2}
         return [{"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, **one} for one in (later, first)]
@@ -99,11 +111,21 @@ def test_failed_run_of_an_earlier_demo_is_cleared():
     assert api.done == ["clear run_2013-01-02_failed"]
 
 
-def test_run_cut_off_in_an_earlier_life_is_given_up_and_cleared():
-    cut_off = a_run("2013-01-02", "running", BORN - timedelta(minutes=1))
+@pytest.mark.parametrize(("state", "when"), [("running", {"start": EARLIER}), ("queued", {"queued": EARLIER})])
+def test_run_cut_off_in_an_earlier_life_is_given_up_and_cleared(state, when):
+    cut_off = a_run("2013-01-02", "running", EARLIER)
     api = FakeAirflow(a_run("2013-01-01", "success"), cut_off)
+    api.at_work = [a_task("success", EARLIER, EARLIER), a_task(state, **when)]
     complete(api)
     assert api.done == ["give up run_2013-01-02_running", "clear run_2013-01-02_running"]
+
+
+@pytest.mark.parametrize(("state", "start", "queued"), [("running", BORN, EARLIER), ("scheduled", None, None)])
+def test_run_that_the_scheduler_took_up_again_is_waited_for(state, start, queued):
+    api = FakeAirflow(a_run("2013-01-01", "success"), a_run("2013-01-02", "running", EARLIER))
+    api.at_work = [a_task("success", EARLIER, EARLIER), a_task(state, start, queued)]
+    complete(api)
+    assert api.done == []
 
 
 def test_run_that_is_really_running_is_waited_for():

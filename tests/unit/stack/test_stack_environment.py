@@ -23,7 +23,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def stack(layout: Layout) -> Stack:
-    ports = Ports(airflow=11, mlflow=12, drydock=13)
+    ports = Ports(airflow=11, mlflow=12, drydock=13, docs=14)
     return Stack(id="one", project=layout.project, started_at=datetime.now(UTC), ports=ports)
 
 
@@ -46,6 +46,7 @@ def test_every_address_is_loopback(layout, stack):
     assert found["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:12"
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:13"
     assert json.loads(found["AIRFLOW_CONN_AWS_DEFAULT"])["extra"]["endpoint_url"] == "http://127.0.0.1:13"
+    assert found["LEEWAY_DOCS_URL"] == "http://127.0.0.1:14"
     assert found["AIRFLOW__API__HOST"] == "127.0.0.1"
     assert found["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:11/execution/"
 

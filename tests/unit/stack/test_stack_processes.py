@@ -46,7 +46,7 @@ def test_unmarked_descendant_is_ended(spawn, tmp_path):
 
 
 def test_orphaned_training_job_is_ended(spawn, tmp_path):
-    child = spawn("", SAGEMAKER_BASE_DIR=str(tmp_path / "drydock" / "jobs" / "one"))
+    child = spawn("", DRYDOCK_TREE=str(tmp_path / "drydock" / "jobs" / "one"))
     assert processes.stop(tmp_path) == 1
     assert child.wait() == -signal.SIGTERM
 

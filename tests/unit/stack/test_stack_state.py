@@ -20,7 +20,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def a_stack(layout: Layout, keeper: Process | None = None) -> Stack:
-    ports = Ports(airflow=1, mlflow=2, drydock=3)
+    ports = Ports(airflow=1, mlflow=2, drydock=3, docs=4)
     return Stack(id="one", project=layout.project, started_at=datetime.now(UTC), ports=ports, keeper=keeper)
 
 
@@ -79,7 +79,7 @@ def test_lock_of_a_killed_holder_is_free(spawn, tmp_path):
 
 def test_wanted_ports_are_taken_where_free():
     free = choose(ANY)
-    assert len(set(free.model_dump().values())) == 3
+    assert len(set(free.model_dump().values())) == 4
     assert choose(free) == free
 
 
@@ -88,4 +88,4 @@ def test_taken_port_is_replaced():
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         taken = busy.getsockname()[1]
-        assert choose(Ports(airflow=taken, mlflow=0, drydock=0)).airflow != taken
+        assert choose(Ports(airflow=taken, mlflow=0, drydock=0, docs=0)).airflow != taken

@@ -33,13 +33,16 @@ flights_ingest()
         assets=Asset("drift", uri="file:///drift"),
     ),
     max_active_runs=1,
+    params={"promote_in_backfill": None},
     **YEAR,
 )
 def flights_train():
     @task
-    def train(dag_run=None):
+    def train(dag_run=None, params=None):
         with (PROJECT / "trained").open("a") as file:
             file.write(f"{dag_run.logical_date:%Y-%m-%d}\n")
+        with (PROJECT / "kinds").open("a") as file:
+            file.write(f"{dag_run.run_type == 'backfill'} {params['promote_in_backfill']}\n")
         if (PROJECT / "train.broken").exists():
             print("the yard is closed")  # noqa: T201
             raise RuntimeError("step train ended with exit code 75")

@@ -1,0 +1,157 @@
+"""Features of a window, streamed by the step `preprocess`, beside pandas doing the same.
+
+The window is the flights' real year, again and again under later dates, in a packed folder: a file a year, sorted by
+day and key as the lake's are. Each run is a whole process: start, imports, reading, features, sorting, writing. A
+result that differs from pandas' in a value ends the benchmark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PROJECT = Path(__file__).parents[1]
+YEAR_ROWS = 336_776
+YEARS = {"1 M rows": 3, "10 M rows": 30}
+RUNS = 3
+VALIDATION_DAYS, HOLDOUT_DAYS = 7, 28
+PEER = """
+import json, sys
+from pathlib import Path
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+window, target, cuts = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+table = pa.concat_tables([pq.read_table(path) for path in sorted((window / "rows").glob("*.parquet"))])
+rows = table.to_pandas(self_destruct=True)
+del table
+rows["date"] = pd.to_datetime(rows["date"])
+key = ["date", "carrier", "flight", "origin"]
+for name, (first, last) in cuts.items():
+    part = rows[rows["date"].between(first, last)]
+    hour = part["sched_dep_time"] // 100
+    by_hour = pd.DataFrame({"date": part["date"], "origin": part["origin"], "hour": hour})
+    made = part[key].copy()
+    made["weekday"] = part["date"].dt.day_of_week.astype("float64")
+    made["departs_minute"] = (hour * 60 + part["sched_dep_time"] % 100).astype("float64")
+    made["arrives_minute"] = (part["sched_arr_time"] // 100 * 60 + part["sched_arr_time"] % 100).astype("float64")
+    made["distance"] = part["distance"].astype("float64")
+    sizes = by_hour.groupby(["date", "origin", "hour"], sort=False, dropna=False)["hour"].transform("size")
+    made["departures_hour"] = sizes.astype("float64")
+    for column in part.columns:
+        if column.startswith("weather_"):
+            made[column] = part[column].astype("float64")
+    made["plane_age"] = (part["date"].dt.year - part["plane_year"]).astype("float64")
+    made["plane_seats"] = part["plane_seats"].astype("float64")
+    for column in ("dest", "plane_manufacturer", "late"):
+        made[column] = part[column]
+    made = made[made["late"].notna()].sort_values(key)
+    made["late"] = made["late"].astype("bool")
+    (target / name).mkdir(parents=True)
+    made.to_parquet(target / name / "data.parquet", compression="zstd", index=False)
+"""
+
+
+def run() -> dict[str, object]:
+    """Seconds of both at each size, with rows a second and peak memory beside them."""
+    seconds: dict[str, list[float]] = {}
+    facts: dict[str, str] = {}
+    for size, years in YEARS.items():
+        with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
+            cuts = _window(Path(folder) / "window", years)
+            _measured(Path(folder), size, years * YEAR_ROWS, cuts, seconds, facts)
+    return {"seconds": seconds, "facts": facts}
+
+
+def _measured(
+    folder: Path,
+    size: str,
+    rows: int,
+    cuts: dict[str, tuple[str, str]],
+    seconds: dict[str, list[float]],
+    facts: dict[str, str],
+) -> None:
+    commands = {
+        f"preprocess on DuckDB, {size}": [
+            *(sys.executable, "-m", "pipelines", "preprocess", "--window", str(folder / "window")),
+            *("--validation-days", str(VALIDATION_DAYS), "--features", str(folder / "ours"), "--out", "result.json"),
+        ],
+        f"pandas, {size} (peer)": [
+            *(sys.executable, "-c", PEER, str(folder / "window"), str(folder / "peer"), json.dumps(cuts)),
+        ],
+    }
+    peaks: dict[str, int] = {}
+    for _ in range(RUNS):
+        for row, command in commands.items():
+            subprocess.run(["rm", "-rf", str(folder / "peer")], check=True)
+            taken_s, peak = _process(command, folder)
+            seconds.setdefault(row, []).append(taken_s)
+            peaks[row] = max(peaks.get(row, 0), peak)
+    _demand_equal(folder / "ours", folder / "peer")
+    for row, peak in peaks.items():
+        best_s = sorted(seconds[row])[RUNS // 2]
+        facts[row] = f"{rows / best_s:,.0f} rows/s, peak {peak / 1024:,.0f} MiB"
+
+
+def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
+    """A packed window of so many years; gives the days of its splits."""
+    from pipelines.flights.source import open_source
+    from pipelines.pinned import Pinned, pack
+    from pipelines.steps.snapshot import SnapshotResult
+
+    source, year = open_source(), folder.parent / "year.parquet"
+    first = dt.date(2013, 1, 1)
+    every = [source.read(first + dt.timedelta(n)).read_all() for n in range(365)]
+    pq.write_table(pa.concat_tables(every), year, compression="zstd")
+    paths = [str(folder.parent / f"{n:02d}.parquet") for n in range(years)]
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for n, path in enumerate(paths):
+            later = f"CAST(date + INTERVAL {n} YEAR AS DATE) AS date, scheduled_at + INTERVAL {n} YEAR AS scheduled_at"
+            connection.execute(f"COPY (SELECT * REPLACE ({later}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
+    last, day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
+    holdout = last - (HOLDOUT_DAYS - 1) * day
+    told = SnapshotResult(
+        dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * day, train_first=first,
+        train_last=holdout - 2 * day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS, missing_days=0,
+    )  # fmt: skip
+    pack(Pinned(told, paths, pq.read_schema(year)), folder)
+    cut = told.train_last - VALIDATION_DAYS * day
+    splits = {"train": (first, cut), "validation": (cut + day, told.train_last), "holdout": (holdout, last)}
+    return {name: (str(one), str(two)) for name, (one, two) in splits.items()}
+
+
+def _process(command: list[str], folder: Path) -> tuple[float, int]:
+    """Seconds and peak KiB of a process, its start included."""
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(folder / "home"), "LEEWAY_PROJECT": str(folder)}
+    began = time.perf_counter()
+    child = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{command[:4]} ended with {child.returncode}")
+    return time.perf_counter() - began, usage.ru_maxrss
+
+
+def _demand_equal(ours: Path, peer: Path) -> None:
+    """Every value of every split is the same."""
+    names = pq.read_schema(ours / "train/data.parquet").names
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)
+        for name in ("train", "validation", "holdout"):
+            one, two = (f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (ours, peer))
+            differ = f"SELECT count(*) FROM (({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one}))"
+            found = connection.execute(differ).fetchone()
+            if found is None or found[0]:
+                raise SystemExit(f"{name}: {found} rows differ from pandas'")

@@ -1,0 +1,50 @@
+"""weather_ingest: a month of weather, staged, judged and published."""
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from leeway.macros import month_end
+from leeway.operators.backfill import BackfillOperator
+
+DOC = """
+### A month of weather, day by day, in one task
+
+A day of weather is 72 rows: a task for each would mostly start processes. `publish` ingests, judges (by
+`expectations/weather.json`) and publishes every day of the run's month that the source has. A refused day fails the
+task in the end; the others are published.
+
+* **Backfill**: any range of 2013. * **Late data**: a run again reads every day again, and publishes those that differ;
+only then has the asset `weather` an event.
+* **A run by hand** is of the month of its logical date.
+"""
+MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
+
+with DAG(
+    dag_id="weather_ingest",
+    doc_md=DOC,
+    description="Ingests, validates and publishes a month of weather.",
+    schedule=CronPartitionTimetable("0 0 1 * *", timezone="UTC", key_format="%Y-%m"),
+    start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
+    end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
+    catchup=False,
+    max_active_runs=4,
+    tags=["leeway", "flights", "weather", "data"],
+    user_defined_macros={"month_end": month_end},
+    default_args={
+        "owner": "data",
+        "retries": 3,
+        "retry_delay": dt.timedelta(seconds=10),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": dt.timedelta(minutes=10),
+        "execution_timeout": dt.timedelta(minutes=30),
+    },
+):
+    BackfillOperator(
+        task_id="publish",
+        dataset="weather",
+        first=f"{MONTH}-01",
+        last="{{ month_end(partition_key or (ds | default(''))) }}",
+        again=True,
+        absent="skip",
+        asset=Asset(name="weather", uri="leeway://lake/weather"),
+    )

@@ -1,0 +1,55 @@
+"""The server's configuration file: TOML with the names of the command line's options, and a table [spot].
+
+```toml
+port = 5005
+stop_grace = 20.0
+
+[spot]
+seed = 13
+capacity_back_after_s = 10.0
+without_capacity = ["ml.p3.*"]
+
+[[spot.interrupt]]
+job = "flights-*"
+after_s = [5.0, 20.0]
+```
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+KEY = "drydock.spot"
+
+
+def load(context: typer.Context, path: Path | None) -> Path | None:
+    """The file's values are the defaults of the command line's options.
+
+    Raises:
+        BadParameter: The file cannot be read, or has what no option is called.
+    """
+    if path is None:
+        return None
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"cannot read {path}: {error}") from None
+    spot = content.pop("spot", {})
+    known = {str(option.name) for option in context.command.params} - {"config", "help"}
+    if unknown := content.keys() - known:
+        options = ", ".join(sorted(known))
+        raise typer.BadParameter(f"{path}: no option is called {', '.join(sorted(unknown))}; there are {options}")
+    if not isinstance(spot, Mapping):
+        raise typer.BadParameter(f"{path}: spot must be a table")
+    context.default_map = {**(context.default_map or {}), **content}
+    context.meta[KEY] = spot
+    return path
+
+
+def spot(context: typer.Context) -> Mapping[str, Any]:
+    """Return the file's [spot] table."""
+    found: Mapping[str, Any] = context.meta.get(KEY, {})
+    return found

@@ -1,0 +1,12 @@
+"""The lake: Apache Iceberg tables, written a partition (a day) at a time.
+
+Every write of a partition is one commit: readers see the old partition or the new one, never a mixture, and a
+writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unless pyiceberg's own configuration
+(`PYICEBERG_CATALOG__LEEWAY__URI` and friends, or ~/.pyiceberg.yaml) names another one: Glue, REST, PostgreSQL.
+"""
+
+from pipelines.lake.commits import DIGEST, NAMESPACE, PARTITION, TOUCHED, Changes, Commit, patiently
+from pipelines.lake.duck import connected
+from pipelines.lake.lake import Lake
+
+__all__ = ["DIGEST", "NAMESPACE", "PARTITION", "TOUCHED", "Changes", "Commit", "Lake", "connected", "patiently"]

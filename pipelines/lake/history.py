@@ -1,0 +1,50 @@
+"""A table's snapshots, as the partitions that they wrote."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from pipelines.lake.commits import DIGEST, TOUCHED
+
+
+def pinned(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
+    """The oldest snapshot since which no partition in `first`..`last` was written; None where there is none at all."""
+    chosen = None
+    for chosen in _newest_first(table):
+        if _touches(chosen, first, last):
+            break
+    return chosen
+
+
+def written(table: Table, day: dt.date) -> Snapshot | None:
+    """The newest snapshot that may have written the partition."""
+    return next((one for one in _newest_first(table) if _touches(one, day, day)), None)
+
+
+def digest(table: Table, day: dt.date) -> str | None:
+    """The digest of the files that the partition was last written with; None where that is not known."""
+    last = written(table, day)
+    return _mark(last, DIGEST) if last else None
+
+
+def _newest_first(table: Table) -> Iterator[Snapshot]:
+    """The current snapshot and those before it."""
+    known = {one.snapshot_id: one for one in table.snapshots()}
+    one = table.current_snapshot()
+    while one is not None:
+        yield one
+        one = known.get(one.parent_snapshot_id) if one.parent_snapshot_id else None
+
+
+def _touches(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:
+    """Whether a commit wrote into the window. One without our mark is somebody else's: it may have."""
+    mark = _mark(snapshot, TOUCHED)
+    return mark is None or first <= dt.date.fromisoformat(mark) <= last
+
+
+def _mark(snapshot: Snapshot, name: str) -> str | None:
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None

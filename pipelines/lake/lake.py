@@ -1,0 +1,285 @@
+"""The tables of one catalog."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.table import DataScan, Table
+from pyiceberg.utils.config import Config
+
+from pipelines.errors import DataError
+from pipelines.lake import differences, evolution, history, views
+from pipelines.lake.commits import (
+    DIGEST,
+    NAMESPACE,
+    PARTITION,
+    RETRIES,
+    TABLE_PROPERTIES,
+    TOUCHED,
+    Changes,
+    Commit,
+    patiently,
+)
+from pipelines.lake.spool import Spool, spooled
+from pipelines.lake.transaction import QuickTransaction
+from pipelines.settings import settings
+
+_EPOCH = dt.date(1970, 1, 1)
+
+
+class Lake:
+    """The tables of one catalog. Cheap to make; not to be shared by threads."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    @classmethod
+    def open(cls) -> Lake:
+        """The configured lake; made where there is none.
+
+        Raises:
+            ConflictError: the SQLite catalog stayed locked. A retry can help.
+        """
+        for attempt in patiently():
+            with attempt:
+                catalog = load_catalog(NAMESPACE, **_embedded())
+                catalog.create_namespace_if_not_exists(NAMESPACE)
+                return cls(catalog)
+        raise AssertionError("tenacity returns or raises")
+
+    def write(self, name: str, day: dt.date, rows: pa.Table | pa.RecordBatchReader, key: Sequence[str] = ()) -> Commit:
+        """The partition `day` of table `name` holds exactly `rows`. Idempotent: equal rows commit nothing.
+
+        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks, or has
+        narrower, are taken into it.
+
+        Args:
+            name: the table; made with the rows' schema where there is none.
+            day: the partition.
+            rows: all of them with `date` = `day`, in the order that they are to be read.
+            key: columns that name a row, to tell a changed row from one removed and one added.
+
+        Raises:
+            DataError: no rows, rows of another day, or columns that are gone, narrower or of another type. A retry
+                cannot help.
+            ConflictError: other writers kept winning for `RETRY_S`. A retry can help.
+        """
+        batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
+        first = _first(day, rows.schema, batches)
+        table = self._found(name)
+        if table is None:
+            self._ensure(name, evolution.plain(rows.schema))
+            table = self._table(name)
+        schema = evolution.plain(rows.schema, table.schema().as_arrow())
+        evolution.planned(table, schema, day)
+        with spooled(table, day, schema, _chained(first, batches)) as spool:
+            for attempt in patiently():
+                with attempt:
+                    return self._commit(name, day, spool, key)
+        raise AssertionError("tenacity returns or raises")
+
+    def clear(self, name: str, day: dt.date) -> bool:
+        """The partition `day` of table `name` holds no row. Idempotent. Returns whether it had any."""
+        for attempt in patiently():
+            with attempt:
+                table = self._found(name)
+                if table is None or not views.files(_scan(table, day, day)):
+                    return False
+                table.delete(_only(day), snapshot_properties={TOUCHED: day.isoformat()})
+                return True
+        raise AssertionError("tenacity returns or raises")
+
+    def read(self, name: str, day: dt.date) -> pa.Table:
+        """The rows of one partition, in memory; no rows where it was never written.
+
+        Raises:
+            DataError: there is no such table.
+        """
+        table = self._table(name)
+        return table.scan(row_filter=_only(day)).to_arrow().cast(table.schema().as_arrow())
+
+    def window(self, name: str, first: dt.date, last: dt.date, snapshot_id: int) -> pa.Table:
+        """The rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
+
+        Raises:
+            DataError: there is no such table or snapshot.
+        """
+        return self._at(name, first, last, snapshot_id).to_arrow()
+
+    @contextmanager
+    def view(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        view: str,
+        name: str,
+        first: dt.date,
+        last: dt.date,
+        snapshot_id: int | None = None,
+    ) -> Iterator[None]:
+        """DuckDB's `view` has the rows of the partitions `first`..`last`, for as long as the block lasts.
+
+        Read from the files themselves, so memory does not grow with the partitions.
+
+        Raises:
+            DataError: there is no such table or snapshot.
+        """
+        with views.view(connection, view, self._at(name, first, last, snapshot_id)):
+            yield
+
+    @contextmanager
+    def files(
+        self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None = None
+    ) -> Iterator[tuple[list[str], pa.Schema]]:
+        """Parquet files on this machine with the rows of `first`..`last`, and their columns as of the snapshot.
+
+        There for as long as the block lasts. A file may lack a column (it is null), or have it narrower.
+
+        Raises:
+            DataError: there is no such table or snapshot.
+        """
+        scan = self._at(name, first, last, snapshot_id)
+        with views.on_disk(scan) as paths:
+            yield paths, views.columns_of(scan)
+
+    def schema(self, name: str) -> pa.Schema:
+        """The table's columns.
+
+        Raises:
+            DataError: there is no such table.
+        """
+        return evolution.plain(self._table(name).schema().as_arrow())
+
+    def partitions(self, name: str) -> dict[dt.date, int]:
+        """Row count of every partition that has rows; empty where there is no such table."""
+        table = self._found(name)
+        if table is None or table.current_snapshot() is None:
+            return {}
+        found = table.inspect.partitions().select(["partition", "record_count"]).to_pylist()
+        return {row["partition"][PARTITION]: row["record_count"] for row in found if row["record_count"]}
+
+    def sizes(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
+        """Row count of those partitions of `days` that have rows, from the metadata of these alone."""
+        if not days or not self.catalog.table_exists((NAMESPACE, name)):
+            return {}
+        counts: dict[dt.date, int] = {}
+        for task in self._table(name).scan(row_filter=In(PARTITION, [day.isoformat() for day in days])).plan_files():
+            day = _EPOCH + dt.timedelta(task.file.partition[0])
+            counts[day] = counts.get(day, 0) + task.file.record_count
+        return counts
+
+    def pin(self, name: str, first: dt.date, last: dt.date) -> int:
+        """The oldest snapshot id since which no partition in `first`..`last` was written.
+
+        So a window keeps its id while other days arrive, and what is derived from it is computed once.
+
+        Raises:
+            DataError: the table does not exist or is empty.
+        """
+        chosen = history.pinned(self._table(name), first, last)
+        if chosen is None:
+            raise DataError(f"table {name} is empty.", "Ingest and validate first.")
+        return int(chosen.snapshot_id)
+
+    def _at(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
+        table = self._table(name)
+        if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
+            raise DataError(f"table {name} has no snapshot {snapshot_id}: it was expired, or belongs to another lake.")
+        return _scan(table, first, last, snapshot_id)
+
+    def _found(self, name: str) -> Table | None:
+        try:
+            return self.catalog.load_table((NAMESPACE, name))
+        except NoSuchTableError:
+            return None
+
+    def _table(self, name: str) -> Table:
+        table = self._found(name)
+        if table is None:
+            raise DataError(f"the lake has no table {name}.", "Ingest and validate first.")
+        return table
+
+    def _ensure(self, name: str, schema: pa.Schema) -> None:
+        """Makes the table with its partition column, unless it is there."""
+        identifier = (NAMESPACE, name)
+        if self.catalog.table_exists(identifier):
+            return
+        try:
+            making = self.catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
+            with making, making.update_spec() as spec:
+                spec.add_identity(PARTITION)
+        except (TableAlreadyExistsError, CommitFailedException):
+            return  # another process was first
+
+    def _commit(self, name: str, day: dt.date, spool: Spool, key: Sequence[str]) -> Commit:
+        """One try: the partition is the spool's files, unless they say the same as it does already."""
+        table = self._table(name)
+        evolving, old = evolution.planned(table, spool.schema, day), _scan(table, day, day)
+        had = bool(views.files(old))
+        if had and not evolving.lines() and history.digest(table, day) == spool.digest:
+            return _unchanged(table, day, spool)
+        changes = differences.between(old, spool, key) if had else Changes(added=spool.rows)
+        if not changes and not evolving.lines():
+            return _unchanged(table, day, spool)
+        mark = {TOUCHED: day.isoformat(), DIGEST: spool.digest}
+        with QuickTransaction(table) as transaction:
+            if table.properties.get(RETRIES) != "0":
+                transaction.set_properties({RETRIES: "0"})
+            evolving.apply(transaction)
+            if had:
+                transaction.delete(_only(day), snapshot_properties=mark)
+            transaction.add_files(spool.paths, snapshot_properties=mark, check_duplicate_files=False)
+        spool.kept = True
+        written = table.current_snapshot()
+        assert written is not None
+        return Commit(written.snapshot_id, True, spool.rows, changes, evolving.lines())
+
+
+def _first(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    """The first rows, looked at before a table is made for them."""
+    if PARTITION not in schema.names or not pa.types.is_date32(schema.field(PARTITION).type):
+        raise DataError(f"partition {day} has no column {PARTITION} of days: columns {', '.join(schema.names[:40])}.")
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        raise DataError(f"partition {day} must hold rows of that day, but holds none.")
+    others = [str(one) for one in pc.unique(first[PARTITION]).to_pylist() if one != day]
+    if others:
+        raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(others[:5])}.")
+    return first
+
+
+def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _only(day: dt.date) -> EqualTo:
+    return EqualTo(PARTITION, day.isoformat())
+
+
+def _scan(table: Table, first: dt.date, last: dt.date, snapshot_id: int | None = None) -> DataScan:
+    between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
+    return table.scan(row_filter=between, snapshot_id=snapshot_id)
+
+
+def _unchanged(table: Table, day: dt.date, spool: Spool) -> Commit:
+    """The snapshot is the one that wrote the partition, as far as it is known: other days do not change it."""
+    written = history.written(table, day) or table.current_snapshot()
+    assert written is not None
+    return Commit(written.snapshot_id, False, spool.rows)
+
+
+def _embedded() -> dict[str, str]:
+    """Properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg's configuration names a catalog."""
+    if Config().get_catalog_config(NAMESPACE):
+        return {}
+    folder = settings().home / "lake"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder.as_uri()}

@@ -1,0 +1,106 @@
+"""The lake's rows in DuckDB, read from the data files themselves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import DataScan, FileScanTask
+
+from pipelines.lake.duck import quoted, spill_folder, text
+from pipelines.lake.evolution import plain
+
+
+@contextmanager
+def view(
+    connection: duckdb.DuckDBPyConnection, name: str, scan: DataScan, schema: pa.Schema | None = None
+) -> Iterator[None]:
+    """DuckDB's view `name` has the scan's rows for as long as the block lasts.
+
+    Args:
+        connection: to DuckDB.
+        name: of the view.
+        scan: whose filter is one of whole partitions.
+        schema: the view's columns; the scan's where it is not given. Those that the rows lack are null.
+    """
+    with on_disk(scan) as paths, view_of(connection, name, paths, schema or columns_of(scan)):
+        yield
+
+
+@contextmanager
+def on_disk(scan: DataScan) -> Iterator[list[str]]:
+    """Paths on this machine of Parquet files that have the scan's rows, for as long as the block lasts."""
+    tasks = files(scan)
+    with spill_folder() as folder:
+        if any(task.delete_files for task in tasks):  # another engine's way to delete rows; DuckDB would read them
+            yield [_decoded(scan, folder)]
+        else:
+            yield at_hand(scan.io, [task.file.file_path for task in tasks], folder)
+
+
+@contextmanager
+def view_of(
+    connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
+) -> Iterator[None]:
+    """DuckDB's view `name` has the rows of Parquet files in the columns of `schema`, whichever of them a file has."""
+    columns, empty = ", ".join(quoted(one) for one in schema.names), f"{name} columns"
+    connection.register(empty, schema.empty_table())
+    rows = f"SELECT * FROM {quoted(empty)}"  # noqa: S608
+    if paths:
+        listed = ", ".join(text(one) for one in paths)
+        read = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+        rows = f"SELECT * FROM {read} UNION ALL BY NAME {rows}"  # noqa: S608
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM ({rows})")  # noqa: S608
+    try:
+        yield
+    finally:
+        connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+        connection.unregister(empty)
+
+
+def at_hand(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
+    """Paths on this machine of data files; those that are elsewhere are copied to `folder`."""
+    return [_local(one) or _copied(io, one, folder / f"{number}.parquet") for number, one in enumerate(locations)]
+
+
+def files(scan: DataScan) -> list[FileScanTask]:
+    """The scan's data files, in an order that does not change."""
+    return sorted(scan.plan_files(), key=lambda task: _order(task.file.file_path))
+
+
+def columns_of(scan: DataScan) -> pa.Schema:
+    """The scan's columns."""
+    return plain(scan.projection().as_arrow())
+
+
+def _local(location: str) -> str:
+    """The path of a data file on this machine; empty where it is on another, or DuckDB would take it for a pattern."""
+    scheme, _, path = PyArrowFileIO.parse_location(location)
+    return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)
+
+
+def _order(location: str) -> tuple[str, str]:
+    """Of a partition's files by their number, which ends the name: rows come in the order they were written in."""
+    folder, _, name = location.rpartition("/")
+    return folder, name.rpartition("-")[2]
+
+
+def _copied(io: FileIO, location: str, path: Path) -> str:
+    with io.new_input(location).open() as source, path.open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    return str(path)
+
+
+def _decoded(scan: DataScan, folder: Path) -> str:
+    path, schema = folder / "rows.parquet", columns_of(scan)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in scan.to_arrow_batch_reader():
+            writer.write_batch(batch.cast(schema))
+    return str(path)

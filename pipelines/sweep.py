@@ -1,0 +1,86 @@
+"""Charging the jobs that no task charged: those of a task that was marked, or never ran again after its job ended."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pipelines import training_jobs
+from pipelines.costs import ENDED, Charge, Job
+from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.ledger import Ledger
+from pipelines.log import log
+from pipelines.steps import charge
+
+MARK = "leeway:dag"
+"""Tag of every job that a SpotTrainingOperator started."""
+
+
+def sweep(since: dt.datetime) -> list[Charge]:
+    """Every job of Leeway's that was created since a moment, and has ended, is in the ledger. Idempotent.
+
+    Args:
+        since: moment, with its zone.
+
+    Returns:
+        The charges of the jobs that were not there.
+
+    Raises:
+        SpecError: no AWS region is configured.
+        DataError: some jobs have no known price; the others are charged.
+        ServiceError: SageMaker does not answer. A retry can help.
+    """
+    if not boto3.Session().region_name:  # "" of an .env file too, of which botocore makes half an address
+        raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
+    try:
+        sagemaker, logs = boto3.client("sagemaker"), boto3.client("logs")
+        known = {row["arn"] for row in Ledger.at_hand().rows() if row["created"] >= since}
+        jobs = [job for job in _ended(sagemaker, since) if job["TrainingJobArn"] not in known]
+        told = [(job, tags) for job in jobs if MARK in (tags := _tags(sagemaker, job["TrainingJobArn"]))]
+        specs = [_spec(sagemaker, logs, job["TrainingJobName"], tags) for job, tags in told]
+    except (ClientError, BotoCoreError) as error:
+        raise ServiceError(f"SageMaker does not answer: {error}.", "Is AWS_ENDPOINT_URL right?") from None
+    return _charged(specs)
+
+
+def _charged(specs: list[charge.ChargeSpec]) -> list[Charge]:
+    charged, refused = [], []
+    for spec in specs:
+        try:
+            charged += charge.run(spec).jobs
+        except DataError as error:
+            refused.append(f"{spec.jobs[0].name}: {error.message}")
+            log.error("%s", error)
+    if refused:
+        raise DataError(f"{len(refused)} of {len(specs)} jobs were not charged: {refused[0]}", "The others are.")
+    return charged
+
+
+def _ended(sagemaker: Any, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
+    pages = sagemaker.get_paginator("list_training_jobs")
+    for status in ENDED:
+        for page in pages.paginate(CreationTimeAfter=since, StatusEquals=status):
+            yield from page["TrainingJobSummaries"]
+
+
+def _tags(sagemaker: Any, arn: str) -> dict[str, str]:
+    pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+    return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+
+
+def _spec(sagemaker: Any, logs: Any, name: str, tags: Mapping[str, str]) -> charge.ChargeSpec:
+    job = sagemaker.describe_training_job(TrainingJobName=name)
+    whose: dict[str, Any] = {
+        "project": tags.get("leeway:project", ""),
+        "model": tags.get("leeway:model", ""),
+        "dag_id": tags[MARK],
+        "run_id": tags.get("leeway:run", ""),
+        "task_id": tags.get("leeway:task", ""),
+        "map_index": int(tags.get("leeway:map-index", "-1")),
+    }
+    record = Job(**training_jobs.record(job, training_jobs.restored(logs, name)))
+    return charge.ChargeSpec(jobs=[record], region=sagemaker.meta.region_name, **whose)

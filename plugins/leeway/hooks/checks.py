@@ -1,0 +1,140 @@
+"""What a training task asks for, checked before the first call: each refusal is one line that says what to give."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from botocore.model import Shape
+from botocore.validate import ParamValidator
+
+INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
+LONGEST_RUN_S = 28 * 24 * 3_600
+"""SageMaker's limit of MaxRuntimeInSeconds."""
+LARGEST_VOLUME_GB = 16_384
+"""SageMaker's limit of VolumeSizeInGB."""
+OWN = ("TrainingJobName", "ProcessingJobName", "Tags")
+"""Parts of the request that `config` may not have: by them a task finds its jobs, and the bill its task."""
+
+
+def whole(what: str, value: Any, most: int | None = None) -> int:
+    """`value` as a whole number from 1 to `most`: templates give strings, and botocore takes none."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise AirflowFailException(f"{what} is no whole number: {value!r}.") from None
+    if number < 1 or (most is not None and number > most) or number != float(value):
+        bounds = f"from 1 to {most}" if most else "of 1 or more"
+        raise AirflowFailException(f"{what} must be a whole number {bounds}: it is {value!r}.")
+    return number
+
+
+def dollars(what: str, value: Any) -> float | None:
+    """`value` as an amount; None where none is given, also by a template that came out empty or as None."""
+    if value is None or str(value).strip() in {"", "None"}:
+        return None
+    try:
+        amount = float(value)
+    except (TypeError, ValueError):
+        amount = math.nan
+    if not (math.isfinite(amount) and amount > 0):
+        raise AirflowFailException(f"{what} must be an amount of US dollars above 0: it is {value!r}.")
+    return amount
+
+
+def instance_types(
+    task: str, one: str, several: Sequence[str] | None, policies: Sequence[str], policy: str
+) -> list[str]:
+    """The types to try in turn."""
+    if policy not in policies:
+        raise AirflowFailException(f"on_no_capacity of {task} is {policy!r}: give one of {', '.join(policies)}.")
+    types = list(several or [one])
+    wrong = [str(name) for name in types if not INSTANCE_TYPE.fullmatch(str(name))]
+    if wrong:
+        raise AirflowFailException(f"no instance types of SageMaker: {', '.join(wrong)}; they look like ml.m5.large.")
+    if policy == "fail" and len(types) > 1:
+        raise AirflowFailException(
+            f"{task} names {len(types)} instance types, and on_no_capacity='fail' would use the first alone: "
+            "give on_no_capacity='next_instance_type'."
+        )
+    return types
+
+
+def merged(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with `config` over it: mappings are merged, all else is replaced."""
+    own = [name for name in OWN if name in config]
+    if own:
+        raise AirflowFailException(f"config must not have {', '.join(own)}: the task gives them itself.")
+    return _over(request, config)
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        name: _over(below[name], value)
+        for name, value in above.items()
+        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+    }
+    return {**below, **above, **both}
+
+
+def checkpoints(request: Mapping[str, Any], bucket: str) -> None:
+    """The checkpoints have a folder to themselves, in the task's bucket."""
+    given = str(request["CheckpointConfig"].get("S3Uri", ""))
+    folder = given.rstrip("/") + "/"
+    if not folder.startswith(f"s3://{bucket}/") or folder == f"s3://{bucket}/":
+        raise AirflowFailException(f"the checkpoints must be in a folder of s3://{bucket}, not in {given or 'none'}.")
+    for what, place in _places(request):
+        other = place.rstrip("/") + "/"
+        if folder.startswith(other) or other.startswith(folder):
+            raise AirflowFailException(f"the checkpoints' folder {given} and {what} {place} are one inside the other.")
+
+
+def _places(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "the models' folder", str(request["OutputDataConfig"].get("S3OutputPath", ""))
+    for channel in request["InputDataConfig"]:
+        uri = channel.get("DataSource", {}).get("S3DataSource", {}).get("S3Uri")
+        if uri:
+            yield f"the channel {channel.get('ChannelName')}", str(uri)
+
+
+def shape(request: Mapping[str, Any], model: Shape) -> None:
+    """The request has the types, patterns and limits of the service's own model; botocore checks types alone."""
+    report = ParamValidator().validate(request, model)
+    complaints = report.generate_report().splitlines() if report.has_errors() else list(_complaints(request, model, ""))
+    if complaints:
+        more = f"; and {len(complaints) - 5} more" if len(complaints) > 5 else ""
+        raise AirflowFailException(f"SageMaker would refuse the request: {'; '.join(complaints[:5])}{more}.")
+
+
+def _complaints(value: Any, model: Any, path: str) -> Iterator[str]:
+    """What is wrong in one value, and in those that it holds."""
+    if model.type_name == "structure":
+        for name, one in value.items():
+            yield from _complaints(one, model.members[name], f"{path}.{name}".lstrip("."))
+    elif model.type_name == "list":
+        yield from _size(len(value), "entries", model, path)
+        for at, one in enumerate(value):
+            yield from _complaints(one, model.member, f"{path}[{at}]")
+    elif model.type_name == "map":
+        yield from _size(len(value), "entries", model, path)
+        for name, one in value.items():
+            yield from _complaints(name, model.key, f"a name in {path}")
+            yield from _complaints(one, model.value, f"{path}.{name}")
+    elif model.type_name == "string":
+        yield from _text(value, model, path)
+
+
+def _text(value: str, model: Any, path: str) -> Iterator[str]:
+    yield from _size(len(value), "characters", model, path)
+    pattern = model.metadata.get("pattern", "")
+    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value, re.DOTALL):  # Python's re knows no \p{}
+        yield f"{path} {value[:80]!r} is not of the form {pattern}"
+
+
+def _size(size: int, unit: str, model: Any, path: str) -> Iterator[str]:
+    least, most = model.metadata.get("min", 0), model.metadata.get("max")
+    if size < least or (most is not None and size > most):
+        yield f"{path} has {size} {unit}, and may have {least} to {most if most is not None else 'any number'}"

@@ -1,0 +1,1 @@
+"""Links that Airflow's UI shows on tasks."""

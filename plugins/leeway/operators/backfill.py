@@ -1,0 +1,60 @@
+"""BackfillOperator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset
+from airflow.sdk.definitions.context import Context
+
+from leeway.hooks.announcing import announce, may_announce
+from leeway.operators.step import StepOperator
+
+
+class BackfillOperator(StepOperator):
+    """Ingests, judges and publishes many days in one task: for days so small that a task each would be waste.
+
+    A refused day fails the task in the end, without retries; the others are published. Idempotent.
+
+    Args:
+        dataset: dataset of the days (templated).
+        first: first day, YYYY-MM-DD (templated).
+        last: last day, included (templated).
+        again: also days that are published already (templated).
+        absent: `fail` or `skip`: what to do about days that the source has not (templated).
+        source_conn_id: Airflow connection whose credentials the step gets in its environment; see docs/ingestion.md.
+        asset: gets an event where what is published changed, with the days as FIRST..LAST in its extra's partition;
+            none where it did not.
+
+    Returns:
+        `BackfillResult`: published, changed, skipped, absent, snapshot_id.
+    """
+
+    step = "backfill"
+    fields = ("dataset", "first", "last", "again", "absent")
+
+    def __init__(
+        self,
+        *,
+        dataset: str,
+        first: str,
+        last: str,
+        again: bool | str = False,
+        absent: str = "fail",
+        source_conn_id: str | None = None,
+        asset: Asset | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.dataset, self.first, self.last = dataset, first, last
+        self.again, self.absent, self.asset = again, absent, asset
+        self.source_conn_id = source_conn_id
+        if asset:
+            may_announce(self, asset)
+
+    def execute(self, context: Context) -> Any:
+        """The step's Result."""
+        result = super().execute(context)
+        if self.asset:
+            announce(context, self.asset, f"{self.first}..{self.last}", result)
+        return result

@@ -1,0 +1,93 @@
+"""Jobs of several instances: their hosts reach each other, share channels and fail as one."""
+
+from typing import Any
+
+# Every host sends its name to algo-1, by name, over a plain socket; algo-1 says who has come.
+MEET = """
+import json, os, pathlib, socket, sys, time
+hosts, own = json.loads(os.environ["SM_HOSTS"]), os.environ["SM_CURRENT_HOST"]
+config = json.loads(pathlib.Path(os.environ["SM_INPUT_CONFIG_DIR"], "resourceconfig.json").read_text())
+assert config["hosts"] == hosts and config["current_host"] == own
+if own == "algo-1":
+    server = socket.create_server(("algo-1", 7777))
+    met = {own}
+    while met != set(hosts):
+        with server.accept()[0] as peer:
+            met.add(peer.recv(100).decode())
+    print("met", *sorted(met), flush=True)
+else:
+    for _ in range(600):
+        try:
+            with socket.create_connection(("algo-1", 7777), timeout=5) as peer:
+                peer.sendall(own.encode())
+            break
+        except OSError:
+            time.sleep(0.05)
+model = pathlib.Path(os.environ["SM_MODEL_DIR"])
+(model / f"{own}.txt").write_text(own)
+(model / "shared.txt").write_text(own)
+data = pathlib.Path(os.environ["SM_CHANNEL_TRAIN"])
+print("data", own, *sorted(path.name for path in data.iterdir()), flush=True)
+"""
+
+
+def resources(count: int) -> dict[str, Any]:
+    return {"InstanceType": "ml.m5.large", "InstanceCount": count, "VolumeSizeInGB": 1}
+
+
+def test_three_hosts_meet_and_share_the_data(dock: Any) -> None:
+    for number in range(7):
+        dock.put(f"shards/{number}.csv", b"1")
+    channel = dock.channel("train", "s3://bucket/shards/")
+    channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] = "ShardedByS3Key"
+    done = dock.run("three", MEET, ResourceConfig=resources(3), InputDataConfig=[channel])
+    assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
+    lines = dock.whole_log("three")
+    assert "met algo-1 algo-2 algo-3" in lines
+    shares = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("data")}
+    assert sorted(name for share in shares.values() for name in share) == [f"{number}.csv" for number in range(7)]
+    assert sorted(len(share) for share in shares.values()) == [2, 2, 3]
+    model = dock.members(done["ModelArtifacts"]["S3ModelArtifacts"])
+    assert {name: text.decode() for name, text in model.items()} == {
+        "algo-1.txt": "algo-1",
+        "algo-2.txt": "algo-2",
+        "algo-3.txt": "algo-3",
+        "shared.txt": "algo-1",
+    }
+    streams = dock.client("logs").describe_log_streams(
+        logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix="three/"
+    )
+    hosts = {stream["logStreamName"].split("/")[1].rsplit("-", 1)[0] for stream in streams["logStreams"]}
+    assert hosts == {"algo-1", "algo-2", "algo-3"}
+
+
+def test_one_host_that_fails_ends_the_others(dock: Any) -> None:
+    script = """
+import os, sys, time
+if os.environ["SM_CURRENT_HOST"] == "algo-2":
+    sys.exit(3)
+time.sleep(600)
+"""
+    done = dock.run("fails", script, ResourceConfig=resources(2))
+    assert done["TrainingJobStatus"] == "Failed" and "ExitCode 3" in done["FailureReason"]
+
+
+def test_an_interruption_takes_all_hosts(dock: Any) -> None:
+    script = """
+import os, pathlib, time
+folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
+own = os.environ["SM_CURRENT_HOST"]
+print("found", *sorted(path.name for path in folder.iterdir()), flush=True)
+if (folder / own).exists():
+    raise SystemExit(0)
+(folder / own).write_text(own)
+time.sleep(600)
+"""
+    dock.create("all", script, ResourceConfig=resources(2), **dock.spot("all"))
+    dock.until("both checkpoints", lambda: len(dock.keys("checkpoints/all/")) == 2)
+    dock.pull("interrupt", job="all", capacity_back_after_s=0.1)
+    done = dock.ended("all")
+    assert done["TrainingJobStatus"] == "Completed"
+    found = [line for line in dock.whole_log("all") if line.startswith("found")]
+    assert sorted(found) == ["found", "found", "found algo-1 algo-2", "found algo-1 algo-2"]
+    assert dock.keys("checkpoints/all/") == ["checkpoints/all/algo-1", "checkpoints/all/algo-2"]

@@ -1,0 +1,137 @@
+"""Processing jobs: CreateProcessingJob and its kin, really run."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+ROLE = "arn:aws:iam::123456789012:role/drydock"
+GROUP = "/aws/sagemaker/ProcessingJobs"
+
+
+def s3_input(name: str, uri: str, path: str, **more: Any) -> dict[str, Any]:
+    source = {"S3Uri": uri, "LocalPath": path, "S3DataType": "S3Prefix", "S3InputMode": "File", **more}
+    return {"InputName": name, "S3Input": source}
+
+
+def s3_output(name: str, uri: str, path: str, mode: str = "EndOfJob") -> dict[str, Any]:
+    return {"OutputName": name, "S3Output": {"S3Uri": uri, "LocalPath": path, "S3UploadMode": mode}}
+
+
+def request(dock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
+    dock.put(f"processing/{name}/code/main.py", script.encode())
+    code = s3_input("code", f"s3://bucket/processing/{name}/code/", "/opt/ml/processing/input/code")
+    outputs = [s3_output("out", f"s3://bucket/processing/{name}/out", "/opt/ml/processing/output/out")]
+    return {
+        "ProcessingJobName": name,
+        "RoleArn": ROLE,
+        "AppSpecification": {
+            "ImageUri": "image",
+            "ContainerEntrypoint": ["python3", "/opt/ml/processing/input/code/main.py"],
+            "ContainerArguments": ["--depth", "3"],
+        },
+        "ProcessingResources": {
+            "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
+        },
+        "ProcessingInputs": [code, *more.pop("inputs", [])],
+        "ProcessingOutputConfig": {"Outputs": more.pop("outputs", outputs)},
+        **more,
+    }
+
+
+def ended(dock: Any, name: str) -> dict[str, Any]:
+    def probe() -> dict[str, Any] | None:
+        found = dock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
+        return dict(found) if found["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped") else None
+
+    return dict(dock.until(f"the end of {name}", probe))
+
+
+COPY = """
+import json, pathlib, sys
+base = pathlib.Path(__file__).parents[2]
+print("args", *sys.argv[1:])
+config = json.loads((base.parent / "config" / "processingjobconfig.json").read_text())
+assert config["ProcessingJobName"] == "copy"
+text = (base / "input" / "data" / "a.csv").read_text()
+(base / "output" / "out" / "sub").mkdir()
+(base / "output" / "out" / "sub" / "b.csv").write_text(text.upper())
+(base.parent / "output" / "message").write_text("all well")
+"""
+
+
+def test_inputs_come_and_outputs_go(dock: Any) -> None:
+    dock.put("processing/data/a.csv", b"abc")
+    data = s3_input("data", "s3://bucket/processing/data/", "/opt/ml/processing/input/data")
+    asked = request(dock, "copy", COPY, inputs=[data], Environment={"OWN": "1"}, Tags=[{"Key": "k", "Value": "v"}])
+    arn = dock.client("sagemaker").create_processing_job(**asked)["ProcessingJobArn"]
+    assert arn == "arn:aws:sagemaker:us-east-1:123456789012:processing-job/copy"
+    done = ended(dock, "copy")
+    assert done["ProcessingJobStatus"] == "Completed" and done["ExitMessage"] == "all well"
+    assert done["ProcessingStartTime"] <= done["ProcessingEndTime"] and done["AppSpecification"]["ImageUri"] == "image"
+    assert dock.get("s3://bucket/processing/copy/out/sub/b.csv") == b"ABC"
+    assert dock.whole_log("copy", GROUP) == ["args --depth 3"]
+    listed = dock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
+    assert [one["ProcessingJobStatus"] for one in listed] == ["Completed"]
+    assert dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
+    with pytest.raises(ClientError, match="already exists"):
+        dock.client("sagemaker").create_processing_job(**asked)
+
+
+def test_a_command_that_fails(dock: Any) -> None:
+    script = """
+import pathlib, sys
+(pathlib.Path(__file__).parents[3] / "output" / "message").write_text("no such column")
+sys.exit(5)
+"""
+    dock.client("sagemaker").create_processing_job(**request(dock, "wrong", script))
+    done = ended(dock, "wrong")
+    assert done["ProcessingJobStatus"] == "Failed" and done["ExitMessage"] == "no such column"
+    assert "ExitCode 5" in done["FailureReason"]
+    assert dock.keys("processing/wrong/out") == []
+
+
+def test_an_input_that_is_not_there(dock: Any) -> None:
+    data = s3_input("data", "s3://bucket/not-there/", "/opt/ml/processing/input/data")
+    dock.client("sagemaker").create_processing_job(**request(dock, "nowhere", "print(1)", inputs=[data]))
+    assert "No S3 objects found" in ended(dock, "nowhere")["FailureReason"]
+
+
+def test_a_stop_and_a_continuous_output(dock: Any) -> None:
+    script = """
+import pathlib, time
+(pathlib.Path(__file__).parents[2] / "output" / "live" / "part").write_text("1")
+time.sleep(600)
+"""
+    live = s3_output("live", "s3://bucket/processing/live/out", "/opt/ml/processing/output/live", "Continuous")
+    dock.client("sagemaker").create_processing_job(**request(dock, "live", script, outputs=[live]))
+    dock.until("the live output", lambda: dock.keys("processing/live/out/"))
+    dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
+    assert ended(dock, "live")["ProcessingJobStatus"] == "Stopped"
+    with pytest.raises(ClientError, match="is in status Stopped"):
+        dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"inputs": [s3_input("x", "s3://b/x", "/etc")]}, "LocalPath must be a folder under /opt/ml/processing"),
+        ({"inputs": [s3_input("x", "s3://b/x", "/opt/ml/p", S3CompressionType="Gzip")]}, "only for Pipe mode"),
+        ({"inputs": [s3_input("code", "s3://b/x", "/opt/ml/p")]}, "InputNames must be unique"),
+        ({"AppSpecification": {}}, "appSpecification.imageUri"),
+        ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "greater than or equal to 1"),
+    ],
+)
+def test_what_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(dock.client("sagemaker").exceptions.ClientError) as caught:
+        # A raw client: boto3 itself would refuse some of these.
+        dock.unchecked("sagemaker").create_processing_job(**request(dock, "refused", "print(1)", **change))
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert said in caught.value.response["Error"]["Message"]
+
+
+@pytest.mark.parametrize("operation", ["describe_processing_job", "stop_processing_job"])
+def test_an_unknown_job(dock: Any, operation: str) -> None:
+    with pytest.raises(ClientError, match="Could not find processing job") as caught:
+        getattr(dock.client("sagemaker"), operation)(ProcessingJobName="unknown")
+    assert caught.value.response["Error"]["Code"] == "ValidationException"

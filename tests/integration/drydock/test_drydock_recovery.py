@@ -1,0 +1,157 @@
+"""What a server that was killed with -9 leaves, and what the next one makes of it."""
+
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+OPTIONS = ("--cores", "8", "--memory-gib", "100")
+OPTIONS += ("--stop-grace", "1", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
+STEADY = """
+import os, pathlib, time
+folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
+found = sorted(folder.iterdir())
+count = int(found[-1].name) if found else 0
+print("from", count, flush=True)
+while count < int(os.environ["GOAL"]):
+    count += 1
+    (folder.parent / "new").write_text("x")
+    (folder.parent / "new").rename(folder / f"{count:05d}")
+    time.sleep(0.05)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
+"""
+# Says so in its own S3 object, whose name is the job's: who ran twice wrote twice.
+ONCE = """
+import os, pathlib, time
+with open(os.environ["LEDGER"], "a") as ledger:
+    ledger.write(os.environ["TRAINING_JOB_NAME"] + "\\n")
+time.sleep(0.2)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "name").write_text(os.environ["TRAINING_JOB_NAME"])
+"""
+
+
+def kill(server: Any, folder: Path) -> None:
+    server.process.kill()
+    server.process.wait(60)
+    (folder / "port").unlink()
+
+
+def test_a_spot_job_goes_on_and_any_other_has_failed(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path, *OPTIONS) as server:
+        server.create("spot", STEADY, Environment={"GOAL": "200"}, **server.spot("spot"))
+        server.create("plain", STEADY, Environment={"GOAL": "1000000"})
+        server.create("done", "print('done')")
+        before = server.ended("done")
+        server.said("plain", "from")
+        server.until("a checkpoint", lambda: server.keys("checkpoints/spot/"))
+        kill(server, tmp_path)
+    with start(tmp_path, *OPTIONS) as server:
+        assert server.describe("done") | {"ResponseMetadata": 0} == before | {"ResponseMetadata": 0}
+        plain, spot = server.ended("plain"), server.ended("spot")
+        assert plain["TrainingJobStatus"] == "Failed"
+        assert plain["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
+        assert spot["TrainingJobStatus"] == "Completed"
+        assert [line["Status"] for line in spot["SecondaryStatusTransitions"]].count("Interrupted") == 1
+        starts = [line for line in server.whole_log("spot") if line.startswith("from")]
+        assert len(starts) == 2 and int(starts[1].split()[1]) > 0
+        assert server.members(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"200"}
+        assert "done" in server.whole_log("done")
+        with pytest.raises(ClientError, match="already exists"):
+            server.create("done", "print('again')")
+
+
+def test_waiting_and_stopping_jobs_survive_too(tmp_path: Path, start: Any) -> None:
+    stubborn = """
+import os, pathlib, signal, time
+pathlib.Path(os.environ["SM_MODEL_DIR"], "half").write_text("half")
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("on", flush=True)
+time.sleep(600)
+"""
+    with start(tmp_path, "--cores", "2", "--stop-grace", "600") as server:
+        server.create("stopping", stubborn)
+        server.said("stopping", "on")
+        server.create("waiting", "print('ran')", Tags=[{"Key": "a", "Value": "1"}])
+        arn = server.describe("waiting")["TrainingJobArn"]
+        server.client("sagemaker").add_tags(ResourceArn=arn, Tags=[{"Key": "b", "Value": "2"}])
+        server.stop("stopping")
+        kill(server, tmp_path)
+    with start(tmp_path, "--cores", "2") as server:
+        stopped, ran = server.ended("stopping"), server.ended("waiting")
+        assert stopped["TrainingJobStatus"] == "Stopped"
+        assert server.members(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"half": b"half"}
+        assert ran["TrainingJobStatus"] == "Completed" and server.whole_log("waiting") == ["ran", NO_MODEL]
+        tags = server.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
+        assert {tag["Key"] for tag in tags} == {"a", "b"}
+
+
+NO_MODEL = "No model artifact is saved under path /opt/ml/model."
+
+
+def test_a_server_that_is_ended_leaves_a_spot_job_to_the_next(tmp_path: Path, start: Any) -> None:
+    with start(tmp_path, *OPTIONS) as server:
+        server.create("spot", STEADY, Environment={"GOAL": "60"}, **server.spot("spot"))
+        server.create("plain", STEADY, Environment={"GOAL": "1000000"})
+        server.said("plain", "from")
+        server.said("spot", "from")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    (tmp_path / "port").unlink()
+    with start(tmp_path, *OPTIONS) as server:
+        assert server.ended("spot")["TrainingJobStatus"] == "Completed"
+        assert "shut down" in server.describe("plain")["FailureReason"]
+
+
+def test_many_jobs_at_once_run_once_each(tmp_path: Path, start: Any) -> None:
+    ledger = tmp_path / "ledger"
+    names = [f"job-{number:03d}" for number in range(60)]
+    with start(tmp_path, "--cores", "16", "--memory-gib", "1000") as server:
+        source = server.source("once", ONCE)
+        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": source}
+        for name in names:
+            request = server.request(name, HyperParameters=given, Environment={"LEDGER": str(ledger)})
+            server.client("sagemaker").create_training_job(**request)
+        ended = {name: server.ended(name) for name in names}
+        assert {one["TrainingJobStatus"] for one in ended.values()} == {"Completed"}
+        for name in names:
+            assert server.members(ended[name]["ModelArtifacts"]["S3ModelArtifacts"]) == {"name": name.encode()}
+    assert sorted(ledger.read_text().split()) == names
+
+
+def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(tmp_path: Path, start: Any) -> None:
+    """The same with 20 kills is `python -m benchmarks drydock_kills`."""
+    chance, stored, names = random.Random(13), {}, []  # type: ignore[var-annotated]
+    for kills in range(6):
+        with start(tmp_path, *OPTIONS) as server:
+            until = time.monotonic() + chance.uniform(0.3, 2.0)
+            while time.monotonic() < until:
+                number = len(names)
+                spot = server.spot(f"job-{number}") if number % 3 else {}
+                try:
+                    body = chance.randbytes(chance.choice([10, 100_000]))
+                    stored[server.put(f"objects/{number}", body)] = body
+                    server.create(f"job-{number}", STEADY, Environment={"GOAL": str(chance.choice([1, 20]))}, **spot)
+                    names.append(f"job-{number}")
+                except (ClientError, BotoCoreError):
+                    break
+                time.sleep(0.1)
+            kill(server, tmp_path)
+        assert kills < 6
+    with start(tmp_path, *OPTIONS) as server:
+        ended = {name: server.ended(name) for name in names}
+        for name, one in ended.items():
+            plain = int(name.split("-")[1]) % 3 == 0
+            allowed = ("Completed", "Failed") if plain else ("Completed",)
+            assert one["TrainingJobStatus"] in allowed, (name, one.get("FailureReason"))
+            if one["TrainingJobStatus"] == "Completed":
+                goal = one["Environment"]["GOAL"].encode()
+                assert server.members(one["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": goal}
+        assert len(names) > 6
+        for uri, body in stored.items():
+            assert server.get(uri) == body
+        listed = server.client("sagemaker").get_paginator("list_training_jobs").paginate()
+        assert {one["TrainingJobName"] for page in listed for one in page["TrainingJobSummaries"]} >= set(names)

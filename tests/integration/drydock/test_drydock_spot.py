@@ -1,0 +1,262 @@
+"""Managed spot: interruptions, capacity, limits; the checkpoints and the seconds that go with them."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+# Counts in its checkpoint folder, a number each 50 ms, and ends at GOAL; on SIGTERM it leaves.
+COUNTER = """
+import os, pathlib, signal, sys, time
+folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+found = sorted(folder.glob("*.txt"))
+count = int(found[-1].stem) if found else 0
+print("from", count, flush=True)
+while count < int(os.environ["GOAL"]):
+    count += 1
+    (folder.parent / "new").write_text("x")
+    (folder.parent / "new").rename(folder / f"{count:05d}.txt")
+    for old in sorted(folder.glob("*.txt"))[:-3]:
+        old.unlink()
+    time.sleep(0.05)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
+"""
+FOREVER = "1000000"
+
+
+def phases(description: dict[str, Any]) -> list[str]:
+    return [line["Status"] for line in description["SecondaryStatusTransitions"]]
+
+
+def test_an_interrupted_job_goes_on_from_its_checkpoints(dock: Any) -> None:
+    dock.create("goes-on", COUNTER, Environment={"GOAL": "60"}, **dock.spot("goes-on"))
+    dock.said("goes-on", "from 0")
+    dock.until("a checkpoint", lambda: dock.keys("checkpoints/goes-on/"))
+    answer = dock.pull("interrupt", job="goes-on", capacity_back_after_s=0.5)
+    assert answer["job"] == "goes-on"
+    done = dock.ended("goes-on")
+
+    assert done["TrainingJobStatus"] == "Completed"
+    again = ["Starting", "Downloading", "Training"]
+    assert phases(done) == [*again, "Interrupted", *again, "Uploading", "Completed"]
+    lines = {line["Status"]: line for line in done["SecondaryStatusTransitions"]}
+    assert "spot instances were interrupted" in lines["Interrupted"]["StatusMessage"]
+    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
+    starts = [line for line in dock.whole_log("goes-on") if line.startswith("from")]
+    assert len(starts) == 2 and starts[0] == "from 0" and int(starts[1].split()[1]) > 0
+    assert done["BillableTimeInSeconds"] < done["TrainingTimeInSeconds"]
+    waited = lines["Interrupted"]["EndTime"] - lines["Interrupted"]["StartTime"]
+    whole = done["TrainingEndTime"] - done["TrainingStartTime"]
+    assert waited.total_seconds() >= 0.4
+    assert done["TrainingTimeInSeconds"] <= (whole - waited).total_seconds() + 1
+
+
+def test_without_a_notice_nothing_more_is_copied(dock: Any) -> None:
+    script = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("noticed", flush=True))
+print("runs", sorted(p.name for p in pathlib.Path(os.environ["SM_CHECKPOINT_DIR"]).iterdir()), flush=True)
+pathlib.Path(os.environ["SM_CHECKPOINT_DIR"], "one").write_text("1")
+time.sleep(1.0)
+print("go", flush=True)
+time.sleep(600)
+"""
+    dock.create("sudden", script, **dock.spot("sudden"))
+    dock.said("sudden", "go")
+    dock.pull("interrupt", job="sudden", notice_s=0, capacity_back_after_s=0)
+    dock.until("the second run", lambda: [x for x in dock.whole_log("sudden") if x.startswith("runs ['one']")])
+    assert "noticed" not in dock.whole_log("sudden")
+    dock.stop("sudden")
+    assert dock.ended("sudden")["TrainingJobStatus"] == "Stopped"
+
+
+def test_after_s_counts_the_seconds_of_a_run_that_has_not_begun(dock: Any) -> None:
+    dock.pull("capacity", instance_type="ml.c5.*", available=False)
+    resources = {"InstanceType": "ml.c5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    dock.create("later", COUNTER, Environment={"GOAL": FOREVER}, ResourceConfig=resources, **dock.spot("later"))
+    dock.until(
+        "the wait for capacity",
+        lambda: "capacity" in dock.describe("later")["SecondaryStatusTransitions"][-1]["StatusMessage"],
+    )
+    waiting = dock.describe("later")
+    assert waiting["SecondaryStatus"] == "Starting" and "TrainingStartTime" not in waiting
+    dock.pull("interrupt", job="later", after_s=0.3, capacity_back_after_s=600)
+    dock.pull("capacity", instance_type="ml.c5.*", available=True)
+    dock.until("the interruption", lambda: dock.describe("later")["SecondaryStatus"] == "Interrupted")
+    dock.stop("later")
+    stopped = dock.describe("later")
+    assert stopped["TrainingJobStatus"] == "Stopped" and stopped["TrainingTimeInSeconds"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"job": "unknown"}, 404, "no job of that name"),
+        ({"job": "on-demand"}, 409, "job on-demand is no spot job"),
+        ({}, 400, "job must be a text"),
+        ({"job": "on-demand", "after_s": -1}, 409, "job on-demand is no spot job"),
+        ({"job": 7}, 400, "job must be a text"),
+    ],
+)
+def test_what_cannot_be_interrupted(dock: Any, body: dict[str, Any], status: int, said: str) -> None:
+    with contextlib.suppress(ClientError):  # there already, from the case before
+        dock.create("on-demand", "import time; time.sleep(60)")
+    assert dock.refused("interrupt", **body) == (status, said)
+
+
+def test_max_wait_ends_a_job_that_never_got_capacity(dock: Any) -> None:
+    dock.pull("capacity", instance_type="ml.r5.*", available=False)
+    limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 1}}
+    resources = {"InstanceType": "ml.r5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    done = dock.run("never", COUNTER, ResourceConfig=resources, **dock.spot("never", **limits))
+    assert (done["TrainingJobStatus"], done["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
+    assert not {"TrainingStartTime", "TrainingTimeInSeconds", "FailureReason"} & done.keys()
+    # On demand there is capacity.
+    assert dock.run("on-demand-r5", "print(1)", ResourceConfig=resources)["TrainingJobStatus"] == "Completed"
+
+
+def test_max_wait_counts_the_waiting_and_max_runtime_does_not(dock: Any) -> None:
+    limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 3, "MaxWaitTimeInSeconds": 600}}
+    dock.create("runtime", COUNTER, Environment={"GOAL": FOREVER}, **dock.spot("runtime", **limits))
+    dock.said("runtime", "from")
+    dock.pull("interrupt", job="runtime", capacity_back_after_s=3)
+    done = dock.ended("runtime")
+    assert (done["TrainingJobStatus"], done["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
+    assert "Interrupted" in phases(done) and 3 <= done["TrainingTimeInSeconds"] <= 6
+
+    limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 2, "MaxWaitTimeInSeconds": 2}}
+    dock.create("wait", COUNTER, Environment={"GOAL": FOREVER}, **dock.spot("wait", **limits))
+    dock.said("wait", "from")
+    dock.pull("interrupt", job="wait", capacity_back_after_s=600)
+    done = dock.ended("wait")
+    assert (done["TrainingJobStatus"], done["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
+    assert phases(done)[-2] == "Interrupted"
+
+
+def test_a_schedule_and_a_seed_interrupt_by_themselves(tmp_path: Path, start: Any) -> None:
+    config = tmp_path / "drydock.toml"
+    config.write_text("""
+cores = 8
+checkpoint_interval = 0.2
+
+[spot]
+seed = 13
+billable_fraction = 0.5
+capacity_back_after_s = 0.1
+
+[[spot.interrupt]]
+job = "twice-*"
+after_s = [0.4, 0.4]
+""")
+    with start(tmp_path, "--config", str(config)) as server:
+        server.create("twice-1", COUNTER, Environment={"GOAL": "40"}, **server.spot("twice-1"))
+        server.create("other", COUNTER, Environment={"GOAL": "40"}, **server.spot("other"))
+        twice, other = server.ended("twice-1"), server.ended("other")
+    assert phases(twice).count("Interrupted") == 2 and phases(other).count("Interrupted") == 0
+    assert twice["TrainingJobStatus"] == other["TrainingJobStatus"] == "Completed"
+    assert twice["BillableTimeInSeconds"] == -(-twice["TrainingTimeInSeconds"] // 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot = 1", "no option is called prot"),
+        ("port = ", "cannot read"),
+        ("[spot]\nseeed = 1", "[spot] is wrong"),
+        ("[spot]\ninterruption_probability = 2", "interruption_probability must be in [0, 1)"),
+        ("[[spot.interrupt]]\njob = 'x'", "[spot] is wrong"),
+    ],
+)
+def test_a_configuration_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "drydock.toml").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "drydock",
+        "--port",
+        "0",
+        "--config",
+        "drydock.toml",
+        "--data",
+        str(tmp_path / "d"),
+    ]
+    answer = subprocess.run(command, cwd=tmp_path, env=repository_env(), capture_output=True, text=True, check=False)
+    assert answer.returncode in (2, 75)
+    assert said in " ".join(answer.stderr.replace("│", " ").split()) and "Traceback" not in answer.stderr
+
+
+def repository_env() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "200"}
+
+
+def test_the_levers_are_commands_too(dock: Any) -> None:
+    def lever(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "drydock", *arguments, "--url", dock.url]
+        return subprocess.run(command, env=repository_env(), capture_output=True, text=True, check=False)
+
+    dock.create("by-command", COUNTER, Environment={"GOAL": FOREVER}, **dock.spot("by-command"))
+    dock.said("by-command", "from")
+    answer = lever("interrupt", "by-command", "--back-after", "600")
+    assert answer.returncode == 0 and json.loads(answer.stdout)["capacity_back_after_s"] == 600
+    dock.until("the interruption", lambda: dock.describe("by-command")["SecondaryStatus"] == "Interrupted")
+    dock.stop("by-command")
+    answer = lever("interrupt", "by-command")
+    assert answer.returncode == 2 and answer.stderr == "drydock: job by-command has ended as Stopped\n"
+    assert json.loads(lever("capacity", "ml.g5.*", "--gone", "--for", "0.1").stdout)["available"] is False
+    assert lever("outage", "s3", "--for", "0").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "code", "status"),
+    [
+        ("sagemaker", "ListTrainingJobs", "ThrottlingException", 400),
+        ("s3", "", "SlowDown", 503),
+    ],
+)
+def test_an_outage_is_over_when_it_is_over(dock: Any, service: str, operation: str, code: str, status: int) -> None:
+    client = dock.client(service)
+
+    def call() -> Any:
+        return client.list_training_jobs() if operation else client.list_buckets()
+
+    dock.pull("outage", service=service, operation=operation, code=code, status=status, for_s=0.5)
+    began = time.monotonic()
+    with pytest.raises(client.exceptions.ClientError) as caught:
+        call()
+    assert caught.value.response["Error"]["Code"] == code
+    dock.client("logs").describe_log_groups()  # no other service is hit
+
+    def works() -> bool:
+        try:
+            return bool(call())
+        except client.exceptions.ClientError:
+            return False
+
+    dock.until("the outage's end", works)
+    assert time.monotonic() - began >= 0.4
+
+
+def test_a_job_survives_an_outage_of_s3(dock: Any) -> None:
+    script = """
+import pathlib, os, time
+print("on", flush=True)
+time.sleep(1)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
+"""
+    dock.put("outage/train/a.csv", b"1")
+    request = dock.request("outage", script, InputDataConfig=[dock.channel("train", "s3://bucket/outage/train/")])
+    dock.pull("outage", service="s3", for_s=2)
+    dock.client("sagemaker").create_training_job(**request)
+    dock.said("outage", "on")
+    dock.pull("outage", service="s3", for_s=4)
+    done = dock.ended("outage")
+    assert done["TrainingJobStatus"] == "Completed"
+    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}

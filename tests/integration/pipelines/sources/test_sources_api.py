@@ -1,0 +1,220 @@
+"""Rows of an HTTP JSON API."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
+from pipelines.sources import CursorToken, HttpChanges, HttpSource, LinkHeader, Offset, PageNumber
+from pipelines.sources.convert import UTC
+from pipelines.window import Days
+
+DAY = dt.date(2013, 1, 2)
+COLUMNS = {"id": pa.int64()}
+TEXT = '"7"'
+PAGES = [[{"id": 1}, {"id": 2}], [{"id": 3}, {"id": 4}], [{"id": 5}]]
+
+
+@pytest.fixture
+def source(home: Path, site: Any) -> Any:
+    def made(**options: Any) -> HttpSource:
+        return HttpSource(f"{site.url}/sales", **{"params": {"on": "{date}"}, "columns": COLUMNS, **options})
+
+    return made
+
+
+def ids(source: HttpSource) -> list[int]:
+    found: list[int] = source.read(DAY).read_all()["id"].to_pylist()
+    return found
+
+
+def told(says: Any, body: Any, **options: Any) -> Any:
+    return says(json.dumps(body), **options)
+
+
+def test_a_page_that_is_all(source: Any, site: Any, says: Any) -> None:
+    site.does(told(says, {"data": {"items": PAGES[0]}}))
+    assert source(rows="data.items").read(DAY).read_all().to_pylist() == [{"id": n, "date": DAY} for n in (1, 2)]
+    assert site.asked[0][:2] == ("/sales", {"on": "2013-01-02"})
+    site.does(told(says, PAGES[0]))
+    made = HttpSource(f"{site.url}/{{date:%Y/%m/%d}}/sales", columns=COLUMNS)
+    assert ids(made) == [1, 2] and site.asked[0][:2] == ("/2013/01/02/sales", {})
+    assert made.partitions(Days(DAY, DAY)) == [DAY]
+
+
+def test_pages_by_number_end_with_one_without_rows(source: Any, site: Any, says: Any) -> None:
+    site.does(*(told(says, page) for page in [*PAGES, []]))
+    assert ids(source(pages=PageNumber(param="p", start=0, size_param="n", size=2))) == [1, 2, 3, 4, 5]
+    assert [query for _, query, _ in site.asked] == [{"on": "2013-01-02", "p": str(n), "n": "2"} for n in range(4)]
+
+
+def test_pages_by_offset_skip_what_came(source: Any, site: Any, says: Any) -> None:
+    site.does(*(told(says, page) for page in [*PAGES, []]))
+    assert ids(source(pages=Offset(limit=100))) == [1, 2, 3, 4, 5]
+    assert [query["offset"] for _, query, _ in site.asked] == ["0", "2", "4", "5"]
+
+
+def test_pages_by_token_end_with_one_without_a_token(source: Any, site: Any, says: Any) -> None:
+    bodies = [{"rows": page, "meta": {"next": f"t{n + 1}"}} for n, page in enumerate(PAGES)]
+    bodies[-1]["meta"] = {"next": None}
+    site.does(*(told(says, body) for body in bodies))
+    assert ids(source(rows="rows", pages=CursorToken("after", "meta.next"))) == [1, 2, 3, 4, 5]
+    assert [query.get("after") for _, query, _ in site.asked] == [None, "t1", "t2"]
+
+
+def test_pages_by_link(source: Any, site: Any, says: Any) -> None:
+    site.does(told(says, PAGES[0], Link='</sales?c=2>; rel="next"'), told(says, PAGES[1], Link='</x>; rel="prev"'))
+    assert ids(source(pages=LinkHeader())) == [1, 2, 3, 4]
+    assert site.asked[1][:2] == ("/sales", {"c": "2"})
+    site.does(told(says, {"rows": PAGES[0], "next": f"{site.url}/2"}), told(says, {"rows": PAGES[1], "next": None}))
+    assert ids(source(rows="rows", pages=LinkHeader("next"))) == [1, 2, 3, 4]
+
+
+def test_no_header_goes_to_another_host(source: Any, site: Any, says: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "Bearer hunter2")
+    made = source(pages=LinkHeader(), headers_env={"Authorization": "SHOP_TOKEN"})
+    port = site.url.rpartition(":")[2]
+    for other in (
+        "https://evil.example/",
+        f"http://localhost:{port}/",
+        f"http://127.0.0.1:{int(port) ^ 1}/",
+        "http://127.0.0.1:99999/",
+        "//evil.example/",
+    ):
+        site.does(told(says, PAGES[0], Link=f'<{other}>; rel="next"'))
+        with pytest.raises(DataError, match="another host"):
+            ids(made)
+        assert len(site.asked) == 1 and site.asked[0][2]["Authorization"] == "Bearer hunter2"
+        site.does(says(code=302, Location=other))
+        with pytest.raises(DataError, match=r"redirects \(302\)|no HTTP"):
+            ids(made)
+        assert len(site.asked) == 1
+
+
+def test_a_secret_is_only_in_the_environment(
+    source: Any, site: Any, says: Any, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = source(headers_env={"X-Key": "SHOP_TOKEN"}, params={"on": "{date}", "key": "hunter2"})
+    monkeypatch.delenv("SHOP_TOKEN", raising=False)
+    with pytest.raises(SpecError, match="SHOP_TOKEN is not set"):
+        ids(made)
+    site.does(says(code=500))
+    for value in ("hunter2", "hunter2\nX-Other: 1"):
+        monkeypatch.setenv("SHOP_TOKEN", value)
+        with pytest.raises(LeewayError) as caught:
+            ids(made)
+        assert "hunter2" not in f"{caught.value}{made!r}{made.describe()}"
+
+
+def test_a_page_that_fails_is_asked_for_again(source: Any, site: Any, says: Any, waits: list[float]) -> None:
+    whole = told(says, PAGES[1])
+    site.does(
+        told(says, PAGES[0]),
+        says(code=500),
+        says(code=429, Retry_After="3"),
+        told(says, PAGES[1], half=True),
+        whole,
+        told(says, []),
+    )
+    assert ids(source(pages=PageNumber())) == [1, 2, 3, 4]
+    assert 3.0 in waits and len(site.asked) == 6
+    site.does(told(says, PAGES[0]), says(code=500))
+    reader = source(pages=PageNumber()).read(DAY)
+    with pytest.raises(ServiceError, match="500, 5 times"):
+        reader.read_all()
+
+
+def test_requests_are_spread_over_time(source: Any, site: Any, says: Any, waits: list[float]) -> None:
+    site.does(*(told(says, page) for page in [*PAGES, []]))
+    assert ids(source(pages=PageNumber(), rate_per_s=0.01)) == [1, 2, 3, 4, 5]
+    assert len(waits) == 3 and all(90 < wait <= 300 for wait in waits)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "options", "why"),
+    [
+        (["<html>"], {}, "page 1 of .* is no JSON"),
+        ([{"items": []}], {"rows": "data"}, r"no list of objects at rows='data'. It has: 'items'"),
+        ([[1, 2]], {}, "no list of objects"),
+        ([PAGES[0], PAGES[0]], {"pages": PageNumber()}, "page 2 of .* has been there before"),
+        ([{"r": [], "next": "a"}, {"r": [], "next": "a"}], {"rows": "r", "pages": CursorToken(path="next")}, "before"),
+        ([[{"id": 1}, {"id": "x"}]], {}, "row 2, column id: 'x' is no int64"),
+        ([[{"id": 1.5}]], {}, "row 1, column id: '1.5' is no int64"),
+        ([[{"id": 1}], [{"id": True}], []], {"pages": PageNumber()}, "row 2, column id: 'True'"),
+        ([[{"x": 1}]], {}, r"lacks the column\(s\) id. It has: 'x'"),
+        ([[{"id": 1}], [{"id": 2, "new": 1}]], {"pages": PageNumber()}, "from row 2 on there is a column new"),
+        ([[{"id": 1, "x": 1}], [{"id": 2, "x": "a"}]], {"pages": PageNumber()}, "row 2, column x: 'a' is no int64"),
+        ([[{"id": 1, "x": 1}, {"id": 2, "x": "a"}]], {}, "row 2, column x: 'a' is of another type"),
+        ([[{"id": "1"}, {"id": 2}, {"id": [3]}]], {}, "row 3, column id: .* is no int64"),
+        ([[{"id": n} for n in range(1_000)]], {"max_bytes": 1_000}, "longer than 1000 bytes"),
+        ([[{"id": 1, "at": "2013-01-02T05:00"}]], {"columns": {**COLUMNS, "at": UTC}}, "has no time zone"),
+        ([[{"id": 1, "at": 5}]], {"columns": {**COLUMNS, "at": UTC}}, "'5' is no timestamp"),
+        ([[{"id": 1, "date": "2013-01-02"}, {"id": 1, "date": None}]], {}, "row 2, column date: an empty value"),
+        ([[{"id": 2**70}]], {}, "row 1, column id"),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_promised_is_refused(
+    source: Any, site: Any, says: Any, bodies: list[Any], options: dict[str, Any], why: str
+) -> None:
+    site.does(*(says(body) if isinstance(body, str) else told(says, body) for body in bodies))
+    with pytest.raises(DataError, match=why):
+        source(**options).read(DAY).read_all()
+
+
+def test_values_have_their_types(source: Any, site: Any, says: Any) -> None:
+    row = '{"id": 7, "price": 0.10, "at": "2013-01-02T05:00:00-05:00", "tree": {"a": [1]}, "whole": 1, "part": 2.5}'
+    site.does(says(f"[{row}, {row.replace('7', TEXT)}]"))
+    columns = {**COLUMNS, "price": pa.decimal128(10, 2), "at": UTC}
+    assert source(columns=columns).read(DAY).read_all().to_pylist() == 2 * [
+        {
+            **{"id": 7, "price": Decimal("0.10"), "at": dt.datetime(2013, 1, 2, 10, tzinfo=dt.UTC)},
+            **{"tree": '{"a": [1]}', "whole": 1, "part": 2.5, "date": DAY},
+        }
+    ]
+    assert source(columns=columns, extra="ignore").read(DAY).schema.names == [*columns, "date"]
+
+
+def test_a_day_without_rows_is_empty(source: Any, site: Any, says: Any) -> None:
+    site.does(told(says, []))
+    reader = source(pages=PageNumber()).read(DAY)
+    assert reader.schema.names == ["id", "date"] and list(reader) == []
+
+
+@pytest.fixture
+def changes(home: Path, site: Any) -> HttpChanges:
+    columns = {"id": pa.int64(), "seen": UTC}
+    return HttpChanges(f"{site.url}/sales", columns=columns, day="seen", cursor="seen", pages=Offset())
+
+
+def test_changes_are_those_beyond_the_watermark(changes: HttpChanges, site: Any, says: Any) -> None:
+    page = [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"} for n in (1, 2, 3)]
+    site.does(told(says, page), told(says, []))
+    table = changes.changes(None).read_all()
+    assert table["id"].to_pylist() == [1, 2, 3] and table["date"].to_pylist()[1] == DAY
+    assert "since" not in site.asked[0][1]
+    since = table["seen"][1].as_py().isoformat()
+    site.does(told(says, page[1:]), told(says, []))
+    assert changes.changes(since).read_all()["id"].to_pylist() == [3]
+    assert site.asked[0][1]["since"] == since
+    with pytest.raises(SpecError, match="the watermark 'noon' is no"):
+        changes.changes("noon")
+
+
+def test_changes_in_another_order_are_refused(changes: HttpChanges, site: Any, says: Any) -> None:
+    for days in ((2, 1), (1, 3, 2)):
+        site.does(*(told(says, [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"}]) for n in days), told(says, []))
+        with pytest.raises(DataError, match="not come in the order of seen"):
+            changes.changes(None).read_all()
+
+
+def test_what_could_never_be_read_is_refused_when_it_is_made() -> None:
+    for url, options in (("ftp://x/{date}", {}), ("https://x/", {}), ("https://x/{date}", {"timezone": "Mars"})):
+        with pytest.raises(SpecError):
+            HttpSource(url, **options)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="cursor"):
+        HttpChanges("https://x/", columns=COLUMNS, cursor="seen")

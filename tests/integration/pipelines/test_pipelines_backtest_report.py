@@ -1,0 +1,104 @@
+"""The report of a backtest, from real models in a real MLflow over real days."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from pipelines import backtest
+from pipelines.dataset import dataset
+from pipelines.errors import DataError
+from pipelines.features import build
+from pipelines.files import write_json
+from pipelines.lake import Lake
+from pipelines.steps import evaluate, gate
+
+EASY = {"min_rows": 100, "min_auc": 0.3, "max_auc": 1.0, "max_ece": 1.0, "max_auc_loss": 1.0}
+
+
+@pytest.fixture
+def model(in_quarter: Path, trained: SimpleNamespace, mlflow_uri: str, monkeypatch: Any, fresh_settings: Any) -> str:
+    """Versions 1 and 2, as of February and March; the lake has January to March."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+    fresh_settings()
+    shutil.copytree(trained.data, "data")
+    return "report"
+
+
+def version(model: str, as_of: str, passes: bool = True) -> str:
+    path = Path("data/snapshot.json")
+    write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
+    number = evaluate.run(evaluate.EvaluateSpec(register_as=model)).version
+    policy = EASY if passes else {**EASY, "min_auc": 0.99}
+    gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
+    return number
+
+
+def test_the_report_is_right_and_sees_no_model_of_the_future(model: str, commands: Any, mlflow_uri: str) -> None:
+    env = {"MLFLOW_TRACKING_URI": mlflow_uri}
+    none = commands.step("backtest", "report", "--model", "nobody", "--dataset", "flights", env=env)
+    assert (none.code, none.out) == (2, "")
+    assert "no version of nobody that passed the gate. Backfill flights_train first" in none.err
+
+    first, second, third = (version(model, f"2013-0{n}-01") for n in (2, 3, 4))
+    refused = version(model, "2013-02-15", passes=False)
+    told = backtest.study(model, dataset("flights"), None, None, 1, 0.02)
+    assert [(one.version, one.passed) for one in told.models] == [
+        (first, True), (refused, False), (second, True), (third, True),
+    ]  # fmt: skip
+    # April has no day, so its model scores nothing; the March model does not score February.
+    assert [(str(one.days), set(one.auc)) for one in told.months] == [
+        ("2013-02-01..2013-02-28", {first}),
+        ("2013-03-01..2013-03-31", {first, refused, second}),
+    ]
+    monthly, never, _ = told.courses
+    assert [one.version for one in monthly.served] == [first, second]
+    assert [one.version for one in never.served] == [first, first]
+    assert told.months[0].auc[first] == pytest.approx(by_hand(model, first, "2013-02-01", "2013-02-28"), abs=1e-9)
+
+    done = commands.step("backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env)
+    assert done.code == 0, done.err
+    assert f"mean AUC {np.mean(monthly.auc(told.months)):.4f}, 3 trainings, cost unknown" in done.out
+    page = (commands.cwd / "report" / "backtest.html").read_text()
+    assert f"{told.months[1].auc[second]:.4f}" in page
+    assert (commands.cwd / "report" / "backtest.png").read_bytes().startswith(b"\x89PNG")
+
+
+def by_hand(model: str, version: str, first: str, last: str) -> float:
+    """The AUC of a month, another way: all rows at once from the lake, the booster from its files."""
+    lake = Lake.open()
+    days = pd.date_range(first, last)
+    rows = pa.concat_tables([lake.read("flights", day.date()) for day in days])
+    frame = build(dataset("flights"), ibis.memtable(rows)).to_pandas()
+    frame = frame[frame["late"].notna()]
+    score = dataset("flights").load_model(Path("data/model")).score(frame)
+    return float(roc_auc_score(frame["late"].astype(bool), score))
+
+
+def test_days_without_a_month_to_score_are_refused(model: str) -> None:
+    version(f"{model}-late", "2013-03-02")
+    with pytest.raises(DataError, match=r"no day in a month that begins at 2013-03-02 or later"):
+        backtest.study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
+    version(f"{model}-no", "2013-02-01", passes=False)
+    with pytest.raises(DataError, match="that passed the gate"):
+        backtest.study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
+
+
+def test_days_that_are_none_are_said(model: str, commands: Any) -> None:
+    for given, said in (
+        (("--from", "March"), "--from 'March': a day is wanted"),
+        (("--from", "2013-03-01", "--to", "2013-02-01"), "is after --to"),
+        (("--drop", "2"), "--drop"),
+    ):
+        done = commands.step("backtest", "report", *given)
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+        assert "Traceback" not in done.err

@@ -1,0 +1,242 @@
+# ruff: noqa: E501 (the tables of cases)
+"""Our checks beside Great Expectations' pandas engine: the same verdicts, counts and observed values."""
+
+import datetime as dt
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines import suites
+from pipelines.lake import Lake
+from pipelines.suites import by_gx, judging
+from pipelines.suites.known import KNOWN, OWN
+from pipelines.suites.rows import Rows
+
+DAY = dt.date(2013, 1, 1)
+MOMENT = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)
+NAN, INF = float("nan"), float("inf")
+N = 12
+DATA = pa.table(
+    {
+        "date": [DAY] * N,
+        "i": pa.array([1, 2, 2, None, 5, -7, 0, 9, 9, 9, 2, None], pa.int32()),
+        "j": pa.array([1, 3, 1, None, 5, -8, 2**40, 9, 8, 9, None, 4], pa.int64()),
+        "k": pa.array(range(N), pa.int64()),
+        "f": pa.array([0.1, 2.5, NAN, None, 1e300, -0.0, 0.0, 2.5, 3.25, 7.0, 7.0, 100.0]),
+        "g": pa.array([0.1, 2.4, NAN, 1.0, 1e300, 0.0, None, 2.5, 3.5, 7.0, None, 99.0]),
+        "inf": pa.array([INF, 1.0, 2.0, 3.0] * 3),
+        "s": ["a", "ab", "", None, "é", "a\nb", "zz\n", "2013-01-01", "2013-02-30", "x1", "ab", "日本語"],
+        "t": ["a", "aa", "", None, "é", "b", "c", "2013-01-01", "x", "x1", None, "y"],
+        "b": [True, False, None, True] * 3,
+        "day": pa.array([DAY, None, dt.date(2013, 5, 5), dt.date(2012, 12, 31)] * 3, pa.date32()),
+        "at": pa.array([MOMENT, None, MOMENT + dt.timedelta(1), MOMENT] * 3, pa.timestamp("us", tz="UTC")),
+        "no": pa.array([None] * N, pa.int32()),
+        "nof": pa.array([None, NAN] * 6, pa.float64()),
+        "nos": pa.array([None] * N, pa.string()),
+    }
+)
+NUMBERS, TEXTS = ("i", "j", "k", "f", "g", "no", "nof"), ("s", "t", "nos")
+SEVERAL = (("i", "j"), ("s", "t"), ("i", "s"), ("f", "g"), ("no", "nof"), ("day", "at", "b"))
+
+
+def column(short: str, columns: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
+    given = more or ({},)
+    return [{"type": f"expect_column_{short}", "kwargs": {"column": name, **one}} for name in columns for one in given]
+
+
+def ranges(*bounds: Any) -> list[dict[str, Any]]:
+    """Every pair of bounds, in all ways of strictness."""
+    pairs = [
+        (low, high) for low in (None, *bounds) for high in (None, *bounds) if low is None or high is None or low <= high
+    ]
+    return [
+        {name: one for name, one in zip(("min_value", "max_value"), pair, strict=True) if one is not None} | strict
+        for pair in pairs
+        for strict in ({}, {"strict_min": True}, {"strict_max": True}, {"strict_min": True, "strict_max": True})
+    ]
+
+
+def some(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in given if "min_value" in one or "max_value" in one]
+
+
+MOSTLY = ({}, {"mostly": 0.5}, {"mostly": 0.8}, {"mostly": 0.0})
+ALL = ("i", "j", "k", "f", "g", "inf", "s", "t", "b", "day", "at", "no", "nof", "nos")
+REGEXES = (
+    "a", "^a$", "^.$", ".", "", r"\d", r"^\w+$", r"\bb", r"(?s)^.*$", r"(?i)AB", r"a\Z", "a(?=b)", r"(.)\1", r"\s",
+    "[[:alpha:]]", "^[a-z]{1,2}$", "a{,2}b", "[^a]", r"\d{4}-\d{2}-\d{2}$", "é|日", "(?m)^b$", "(?P<x>z)+", "[日-本]",
+)  # fmt: skip
+SUITES: dict[str, list[dict[str, Any]]] = {
+    "null": [
+        {"type": f"expect_column_values_to_{short}_null", "kwargs": {"column": name, **one}}
+        for name in ALL
+        for short in ("be", "not_be")
+        for one in MOSTLY
+    ],
+    "between": column("values_to_be_between", NUMBERS, *some(ranges(0, 2, 7)), *some(ranges(0.1, 2.5))),
+    "between mostly": column("values_to_be_between", NUMBERS, *({"min_value": 2, **one} for one in MOSTLY)),
+    "between days": column(
+        "values_to_be_between", ("day",), {"min_value": "2013-01-01"}, {"max_value": "2013-01-01", "strict_max": True}, {"max_value": "2013-05-05"}
+    ),
+    "between moments": column(
+        "values_to_be_between",
+        ("at",),
+        {"min_value": "2013-01-01T06:00:00+00:00"},
+        {"max_value": "2013-01-01T06:00:00+02:00"},
+        {"min_value": "2013-01-01T05:00:00+00:00", "strict_min": True},
+        {"min_value": "2013-01-01T05:00:00+00:00", "max_value": "2013-01-03T05:00:00Z"},
+    ),
+    "in set": [
+        *column("values_to_be_in_set", ("i", "j", "k", "no"), {"value_set": [2, 9]}, {"value_set": [2, 9], "mostly": 0.4}),
+        *column("values_to_not_be_in_set", ("i", "j", "no"), {"value_set": [2, 9]}, {"value_set": [2], "mostly": 0.7}),
+        *column("values_to_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}, {"value_set": [0.1]}),
+        *column("values_to_not_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}),
+        *column("values_to_be_in_set", TEXTS, {"value_set": ["a", "ab", "é", "it's"]}, {"value_set": [""]}),
+        *column("values_to_not_be_in_set", TEXTS, {"value_set": ["a", "日本語"]}),
+    ],
+    "lengths": [
+        *column("value_lengths_to_be_between", TEXTS, *some(ranges(1, 2)), {"min_value": 1, "mostly": 0.5}),
+        *column("value_lengths_to_equal", TEXTS, {"value": 2}, {"value": 2, "mostly": 0.2}),
+    ],
+    "regex": [
+        *column("values_to_match_regex", TEXTS, *({"regex": one} for one in REGEXES), {"regex": "a", "mostly": 0.3}),
+        *column("values_to_not_match_regex", TEXTS, *({"regex": one} for one in REGEXES)),
+    ],
+    "unique": [
+        *column("values_to_be_unique", ALL, {}, {"mostly": 0.5}),
+        *(
+            {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": list(columns), **more}}
+            for columns in SEVERAL
+            for more in (
+                {},
+                {"ignore_row_if": "any_value_is_missing"},
+                {"ignore_row_if": "never"},
+                {"mostly": 0.5},
+            )
+        ),
+    ],
+    "within record": [
+        {
+            "type": "expect_select_column_values_to_be_unique_within_record",
+            "kwargs": {"column_list": list(columns), **more},
+        }
+        for columns in (("s", "t"), ("f", "g"), ("s", "t", "nos"))
+        for more in ({}, {"ignore_row_if": "any_value_is_missing"}, {"ignore_row_if": "never"}, {"mostly": 0.5})
+    ],
+    "pairs": [
+        {"type": f"expect_column_pair_values_{short}", "kwargs": {"column_A": a, "column_B": b, **more, **ignore}}
+        for a, b in (("f", "g"), ("g", "f"), ("s", "t"), ("i", "no"), ("k", "j"))
+        for short, more in (("to_be_equal", {}), ("a_to_be_greater_than_b", {}), ("a_to_be_greater_than_b", {"or_equal": True}))
+        for ignore in ({"ignore_row_if": "either_value_is_missing"}, {"mostly": 0.4, "ignore_row_if": "either_value_is_missing"})
+    ] + [
+        {"type": f"expect_column_pair_values_{short}", "kwargs": {"column_A": a, "column_B": b, "ignore_row_if": ignore}}
+        for a, b in (("f", "g"), ("g", "f"))
+        for short in ("to_be_equal", "a_to_be_greater_than_b")
+        for ignore in ("both_values_are_missing", "neither")
+    ],
+    "aggregates": [
+        one
+        for short in ("min", "max", "mean", "median", "stdev", "sum", "unique_value_count")
+        for one in (
+            *column(f"{short}_to_be_between", NUMBERS, {"min_value": 1}, {"max_value": 7}, {}),
+            *column(f"{short}_to_be_between", ("i",), *ranges(2, 9)),
+        )
+    ]
+    + column("unique_value_count_to_be_between", ("s", "b", "day", "at", "nos"), *ranges(1, 3))
+    + column("proportion_of_unique_values_to_be_between", ALL, {"min_value": 0.5}, {"max_value": 0.9})
+    + [one for short in ("min", "max", "mean", "sum", "stdev") for one in column(f"{short}_to_be_between", ("inf",), {"min_value": 0})],
+    "distinct sets": [
+        one
+        for short in ("be_in", "contain", "equal")
+        for one in (
+            *column(f"distinct_values_to_{short}_set", ("i", "k", "no"), {"value_set": [2, 9, 1]}, {"value_set": [-7, 0, 1, 2, 5, 9]}),
+            *column(f"distinct_values_to_{short}_set", TEXTS, {"value_set": ["a", "ab"]}, {"value_set": ["a", "q"]}),
+            *column(f"distinct_values_to_{short}_set", ("f",), {"value_set": [2.5, 7, 8.5]}),
+        )
+    ],
+    "table": [
+        {"type": f"expect_table_{short}", "kwargs": kwargs}
+        for short, kwargs in (
+            *(("row_count_to_be_between", one) for one in ranges(11, 12, 13)),
+            *(("column_count_to_be_between", one) for one in ranges(14, 15, 16) if not any("strict" in name for name in one)),
+            ("row_count_to_equal", {"value": 12}),
+            ("row_count_to_equal", {"value": 13}),
+            ("column_count_to_equal", {"value": 15}),
+            ("column_count_to_equal", {"value": 1}),
+            *(("columns_to_match_set", {"column_set": names, "exact_match": exact})
+              for names in (DATA.column_names, [*DATA.column_names, "z"], ["i", "j"]) for exact in (True, False, None)),
+            *(("columns_to_match_ordered_list", {"column_list": names})
+              for names in (DATA.column_names, DATA.column_names[::-1], ["i"], [*DATA.column_names, "z"])),
+        )
+    ]
+    + column("to_exist", ("i", "z"), {}, {"column_index": 0}, {"column_index": 1}, {"column_index": 99}, {"column_index": -1}),
+}  # fmt: skip
+NO_ROWS = DATA.slice(0, 0)
+
+
+def put(rows: pa.Table) -> Lake:
+    lake = Lake.open()
+    lake.write("some", DAY, rows)
+    return lake
+
+
+@pytest.fixture
+def lake(home: Path) -> Lake:
+    return put(DATA)
+
+
+@pytest.fixture
+def rows(lake: Lake) -> Iterator[Rows]:
+    with suites.rows_of(lake, "some", DAY, "some") as opened:
+        yield opened
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Equal, but for the last digits of a sum, and for how what is no number is written."""
+    if theirs == "NaT":
+        return ours is None
+    if isinstance(theirs, float) and math.isinf(theirs):
+        return ours == str(float(theirs))
+    return _same(ours, theirs)
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, float) and isinstance(theirs, (int, float)):
+        return math.isclose(ours, theirs, rel_tol=1e-9)
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    return bool(ours == theirs)
+
+
+def comparable(result: dict[str, Any]) -> dict[str, Any]:
+    """Without what Great Expectations' own order or its index decides, and what it counts of nulls one by one."""
+    left = {"partial_unexpected_index_list", "partial_unexpected_counts"}
+    kept = {name: value for name, value in result.items() if name not in left}
+    return kept | {name: sorted(kept[name], key=str) for name in ("partial_missing_list",) if name in kept}
+
+
+def test_every_known_type_is_compared() -> None:
+    compared = {one["type"] for suite in SUITES.values() for one in suite}
+    assert compared == set(KNOWN) - set(OWN)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_verdicts_are_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = suites.parse(name, {"expectations": SUITES[name]}, name)
+    theirs = by_gx.judge(rows, suite.expectations)
+    monkeypatch.setattr(judging, "_by_gx", lambda rows, left: [pytest.fail(str(one.kwargs)) for one in left])
+    ours = suites.judge(suite, rows)
+    differ = [
+        f"{one.expectation.type} {one.expectation.kwargs}\n ours {one.success} {comparable(one.result)}"
+        f"\n gx   {other.success} {comparable(other.result)} {str(other.exception_info)[-300:]}"
+        for one, other in zip(ours.verdicts, theirs, strict=True)
+        if one.success != other.success or not same(comparable(one.result), comparable(other.result))
+    ]
+    assert not differ, f"{len(differ)} of {len(theirs)}:\n" + "\n".join(differ[:8])
+    assert len({one.success for one in theirs}) == 2, "some hold, some do not"

@@ -1,0 +1,321 @@
+"""Files of this machine: every format, every packing, and what is refused."""
+
+import datetime as dt
+import gzip
+import io
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import DataError, SpecError
+from pipelines.sources import FileSource
+from pipelines.window import Days
+
+DAY = dt.date(2013, 1, 2)
+COLUMNS = {"id": pa.int64(), "name": pa.string(), "price": pa.float64()}
+CSV = "id,name,price\n1,a,1.5\n2,b,\n"
+JSON = '{"id":1,"name":"a","price":1.5}\n{"id":2,"name":"b"}\n'
+ROWS = [{"id": 1, "name": "a", "price": 1.5, "date": DAY}, {"id": 2, "name": "b", "price": None, "date": DAY}]
+
+
+@pytest.fixture
+def put(home: Path, tmp_path: Path) -> Callable[..., str]:
+    """Writes the file of 2013-01-02; gives the pattern of its name."""
+
+    def write(content: str | bytes, suffix: str = "csv") -> str:
+        path = tmp_path / f"2013-01-02.{suffix}"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return f"{tmp_path}/{{date}}.{suffix}"
+
+    return write
+
+
+def rows(url: str, format: Any = "csv", **options: Any) -> list[dict[str, Any]]:
+    return FileSource(url, format, **{"columns": COLUMNS, **options}).read(DAY).read_all().to_pylist()
+
+
+def parquet(table: pa.Table | None = None) -> bytes:
+    buffer = io.BytesIO()
+    whole = pa.table({"id": [1, 2], "name": ["a", "b"], "price": [1.5, None]})
+    pq.write_table(whole if table is None else table, buffer)
+    return buffer.getvalue()
+
+
+def zipped(**files: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": parquet()}
+
+
+@pytest.mark.parametrize("format", CONTENTS)
+def test_the_rows_of_a_day_have_the_declared_types_and_the_day(put: Any, format: str) -> None:
+    reader = FileSource(put(CONTENTS[format], format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+    assert dict(zip(reader.schema.names, reader.schema.types, strict=True)) == {**COLUMNS, "date": pa.date32()}
+    assert reader.read_all().to_pylist() == ROWS
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_packed_files_are_unpacked(put: Any, format: str) -> None:
+    content = CONTENTS[format]
+    for packed, suffix in (
+        (gzip.compress(content), "gz"),
+        (gzip.compress(content[:9]) + gzip.compress(content[9:]), "gz"),
+        (pa.Codec("zstd").compress(content, asbytes=True), "zst"),
+        (zipped(inside=content.decode()), "zip"),
+    ):
+        assert rows(put(packed, f"{format}.{suffix}"), format) == ROWS
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_a_packed_file_that_is_cut_is_refused(put: Any, format: str) -> None:
+    content = CONTENTS[format] * 2000 if format == "json" else (CSV + "3,c,2.5\n" * 9000).encode()
+    for packed, suffix in (
+        (gzip.compress(content), "gz"),
+        (pa.Codec("zstd").compress(content, asbytes=True), "zst"),
+        (zipped(inside=content.decode()), "zip"),
+    ):
+        for cut in (packed[: len(packed) // 2], packed[:-6]):
+            url = put(cut, f"{format}.{suffix}")
+            with pytest.raises(DataError, match=r"2013-01-02.*(half there|damaged)"):
+                rows(url, format)
+        assert rows(put(packed, f"{format}.{suffix}"), format)
+
+
+def test_a_file_under_a_false_name_is_refused(put: Any) -> None:
+    with pytest.raises(DataError, match="damaged"):
+        rows(put(CSV, "csv.gz"))
+    with pytest.raises(DataError, match="damaged"):
+        rows(put(CSV, "csv.zip"))
+    with pytest.raises(DataError, match=r"2 files in it: a, b"):
+        rows(put(zipped(a=CSV, b=CSV), "csv.zip"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("id,name,price\n1,a,1.5\nx2,b,1\n", r"row 3, column id: 'x2' is no int64"),
+        ("id,name,price\n1,a,1.5\n" + "2,b,1\n" * 400_000 + "3,c,lots\n", r"row 400003, column price: 'lots' is no"),
+        ("id;name;price\n1;a;1.5\n", r"lacks .* id, name, price. One column was found: .*Is the delimiter ';'"),
+        ("id\tname\tprice\n1\ta\t1.5\n", r"Is the delimiter '\\t'"),
+        ("id,name\n1,a\n", r"lacks the column\(s\) price. It has: 'id', 'name'"),
+        ("id,name,price,id\n1,a,1,2\n", r"more than one column id"),
+        ("id,name,price\n1,a,1.5\n2,b", r"Row #3: Expected 3 columns, got 2.*half there"),
+        ('id,name,price\n1,a,1.5\n2,"b', r"half there"),
+        ('id,price,name\n1,1.5,a\n2,1.5,"b', r"ends in the middle of a value.*half there"),
+        ("", "is empty: it has not even a header"),
+        ("\n\n", "is empty"),
+        ("id,name,price\n1,é,1\n".encode("latin-1"), r"row 2, column name.*encoding="),
+        ("id,name,price\n1,é,1\n".encode("utf-16"), r"begins as UTF-16"),
+        ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "quote that never closes"),
+    ],
+)  # fmt: skip
+def test_a_csv_that_is_not_as_promised_is_refused(put: Any, content: str | bytes, told: str) -> None:
+    with pytest.raises(DataError, match=told) as caught:
+        rows(put(content))
+    assert "2013-01-02.csv" in caught.value.message and len(str(caught.value)) < 1_500
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert rows(put(CSV)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"id":1,"name":"a","price":1.5}\n{"id":"x","name":"b","price":1}\n', r"line 2: column id: a string"),
+        ('{"id":1,"name":"a","price":1.5}\n' * 100_000 + '{"id":"x"}\n', r"line 100001: column id"),
+        ('{"id":1,"name":"a","price":1.5}\n{"id":2,"name":"b","pr', r"line 2: .*whole"),
+        ('{"id":1,"name":"a"}\n', r"lacks the column\(s\) price"),
+        ('[{"id":1,"name":"a","price":1.5}]', "an object a line"),
+        ('{"id":1,"name":"é","price":1}\n'.encode("latin-1"), r"is not utf-8: byte 0xe9"),
+        ('{"id":1,"name":"a","price":1.5}\n' * 100_000 + '{"id":2,"new":1}\n', r"a column that the first"),
+        ('{"id":1,"name":"a","price":1.5,"x":{"y":1}}\n', r"column x is nested"),
+    ],
+)  # fmt: skip
+def test_json_lines_that_are_not_as_promised_are_refused(put: Any, content: str | bytes, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        rows(put(content, "json"), "json")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", r"is empty \(0 bytes\)"),
+        (parquet()[: len(parquet()) // 2], "2013-01-02.parquet"),
+        (parquet()[:-4] + b"XXXX", "2013-01-02.parquet"),
+        (CSV.encode(), "2013-01-02.parquet"),
+        (parquet(pa.table({"id": [1], "name": ["a"]})), r"lacks the column\(s\) price"),
+        (parquet(pa.table({"id": ["1", "x"], "name": ["a", "b"], "price": [1, 2]})), r"row 2, column id: 'x' is no"),
+        (parquet(pa.table({"id": [1, 1.5], "name": ["a", "b"], "price": [1, 2]})), r"row 2, column id: '1.5' is"),
+        (parquet(pa.table({"id": [1], "name": ["a"], "price": [1.5], "at": [dt.datetime(2013, 1, 2)]})),
+         r"row 1, column at: '2013-01-02 00:00:00' has no time zone"),
+    ],
+)  # fmt: skip
+def test_a_parquet_file_that_is_not_as_promised_is_refused(put: Any, content: bytes, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        rows(put(content, "parquet"), "parquet")
+
+
+def test_a_parquet_file_damaged_in_its_middle_is_refused(put: Any) -> None:
+    whole = parquet(pa.table({"id": list(range(200_000)), "name": ["a"] * 200_000, "price": [1.5] * 200_000}))
+    middle = len(whole) // 3
+    with pytest.raises(DataError, match=r"2013-01-02.parquet"):
+        rows(put(whole[:middle] + bytes(5_000) + whole[middle + 5_000 :], "parquet"), "parquet")
+
+
+def test_other_columns_are_taken_in_found_types_or_ignored(put: Any) -> None:
+    content = "id,whole,part,yes,on,at,word,none\n1,2,2.5,true,2013-01-01,2013-01-01 05:00:00,w,\n"
+    url = put(content)
+    reader = FileSource(url, "csv", columns={"id": pa.int32()}).read(DAY)
+    assert dict(zip(reader.schema.names, map(str, reader.schema.types), strict=True)) == {
+        "id": "int32", "whole": "int64", "part": "double", "yes": "bool", "on": "date32[day]", "at": "string",
+        "word": "string", "none": "string", "date": "date32[day]",
+    }  # fmt: skip
+    assert rows(url, columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
+    url = put('{"id":1,"n":2,"at":"2013-01-01T05:00:00+02:00","s":null}\n', "json")
+    assert rows(url, "json", columns={"id": pa.int32()}) == [
+        {"id": 1, "n": 2, "at": "2013-01-01T05:00:00+02:00", "s": None, "date": DAY}
+    ]
+    assert rows(url, "json", columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
+
+
+def test_an_encoding_a_delimiter_and_words_for_nothing(put: Any) -> None:
+    content = "id;name;price\n1;é;NA\n"
+    for encoding in ("latin-1", "utf-16", "cp1252"):
+        found = rows(put(content.encode(encoding)), encoding=encoding, delimiter=";", nulls=("", "NA"))
+        assert found == [{"id": 1, "name": "é", "price": None, "date": DAY}]
+    with pytest.raises(DataError, match=r"is not ascii: byte 0xc3 near byte 16"):
+        rows(put(content.encode()), encoding="ascii", delimiter=";")
+    with pytest.raises(DataError, match=r"column price: 'NA' is no double"):
+        rows(put(content.encode()), delimiter=";")
+    with pytest.raises(SpecError, match="no encoding 'klingon'"):
+        rows(put(content), encoding="klingon")
+
+
+def test_a_letter_on_the_border_of_two_blocks_stays_whole(put: Any) -> None:
+    content = "id,name,price\n" + "1,ééé,1\n" * 400_000
+    found = FileSource(put(content.encode("utf-16"), "csv"), "csv", columns=COLUMNS, encoding="utf-16").read(DAY)
+    assert found.read_all()["name"].unique().to_pylist() == ["ééé"]
+
+
+TIMES = {"id": pa.int64(), "at": pa.timestamp("us", tz="UTC")}
+
+
+def moments(put: Any, *texts: str, **options: Any) -> list[str]:
+    url = put("id,at\n" + "".join(f"1,{text}\n" for text in texts))
+    found = FileSource(url, "csv", columns=TIMES, **options).read(DAY).read_all()
+    assert found["at"].type == pa.timestamp("us", tz="UTC")
+    return [one and one.strftime("%m-%dT%H:%M") for one in found["at"].to_pylist()]
+
+
+def test_timestamps_become_utc(put: Any) -> None:
+    texts = ("2013-01-02T05:00:00Z", "2013-01-02 05:00:00-05:00", "2013-01-02T05:00+0200", "", "2013-01-02T05:00-02")
+    want = ["01-02T05:00", "01-02T10:00", "01-02T03:00", None, "01-02T07:00"]
+    assert moments(put, *texts) == want
+    local = {"timezone": "America/New_York"}
+    assert moments(put, *texts, "2013-01-02 05:00:00", "2013-07-02", **local) == [*want, "01-02T10:00", "07-02T04:00"]
+
+
+def test_timestamps_that_no_clock_shows_are_refused(put: Any) -> None:
+    local = {"timezone": "America/New_York"}
+    with pytest.raises(DataError, match=r"row 3, column at: '2013-01-02 05:00:00' has no time zone. Say timezone="):
+        moments(put, "2013-01-02 05:00:00Z", "2013-01-02 05:00:00")
+    with pytest.raises(DataError, match=r"row 2, column at: '2013-03-10 02:30:00' is not on the clocks .*DST gap"):
+        moments(put, "2013-03-10 02:30:00", **local)
+    with pytest.raises(DataError, match=r"row 2, column at: '2013-11-03 01:30:00' comes twice .*ambiguous="):
+        moments(put, "2013-11-03 01:30:00", **local)
+    with pytest.raises(DataError, match=r"row 3, column at: 'noon' is no timestamp"):
+        moments(put, "2013-01-02 05:00:00Z", "noon", **local)
+    assert moments(put, "2013-11-03 01:30:00", ambiguous="earliest", **local) == ["11-03T05:30"]
+    assert moments(put, "2013-11-03 01:30:00", ambiguous="latest", **local) == ["11-03T06:30"]
+    assert moments(put, "2013-11-03T01:30:00-05:00", **local) == ["11-03T06:30"]
+    with pytest.raises(SpecError, match="no time zone 'Mars/Base'"):
+        moments(put, "", timezone="Mars/Base")
+
+
+def test_json_and_parquet_times_become_utc(put: Any) -> None:
+    url = put('{"id":1,"at":"2013-01-02T05:00:00","on":"2013-01-02"}\n', "json")
+    want = [{"id": 1, "at": dt.datetime(2013, 1, 2, 10, tzinfo=dt.UTC), "on": DAY, "date": DAY}]
+    columns = {**TIMES, "on": pa.date32()}
+    assert rows(url, "json", columns=columns, timezone="America/New_York") == want
+    table = pa.table({"id": [1], "at": pa.array([dt.datetime(2013, 1, 2, 5)], pa.timestamp("ns")), "on": [DAY]})
+    url = put(parquet(table), "parquet")
+    assert rows(url, "parquet", columns=columns, timezone="America/New_York") == want
+    with pytest.raises(DataError, match="line 1: column on: a number"):
+        rows(put('{"id":1,"at":null,"on":5}\n', "json"), "json", columns=columns)
+
+
+def test_one_file_of_many_days_is_read_by_its_column(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text("id,at\n1,2013-01-02T05:00Z\n2,2013-01-03T23:59Z\n3,2013-01-02T20:00-05:00\n")
+    source = FileSource(str(tmp_path / "all.csv"), "csv", columns=TIMES, day="at")
+    second, third = dt.date(2013, 1, 2), dt.date(2013, 1, 3)
+    assert source.partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))) == [second, third]
+    assert source.partitions(Days(third, dt.date(2013, 12, 31))) == [third]
+    assert [one["id"] for one in source.read(second).read_all().to_pylist()] == [1]
+    found = source.read(third).read_all().to_pylist()
+    assert [one["id"] for one in found] == [2, 3] and {one["date"] for one in found} == {third}
+    assert list(source.read(dt.date(2013, 1, 4))) == []
+    (tmp_path / "all.csv").write_text("id,at\n1,2013-01-02T05:00Z\n2,\n")
+    with pytest.raises(DataError, match=r"row 3, column at: an empty value names no day"):
+        source.read(second).read_all()
+
+
+def test_rows_of_another_day_in_a_days_file_are_refused(put: Any) -> None:
+    with pytest.raises(DataError, match=r"row 3, column at: .* is of the day 2013-01-03.*timezone"):
+        rows(
+            put("id,at\n1,2013-01-02 05:00\n2,2013-01-02 20:00\n"), columns=TIMES, day="at", timezone="America/New_York"
+        )
+    assert rows(put("id,date\n1,2013-01-02\n"), columns={"id": pa.int64()}) == [{"id": 1, "date": DAY}]
+    with pytest.raises(DataError, match=r"row 2, column date: 2013-01-05 is of the day 2013-01-05"):
+        rows(put("id,date\n1,2013-01-05\n"), columns={"id": pa.int64()})
+
+
+def test_days_are_found_by_the_pattern(home: Path, tmp_path: Path) -> None:
+    for name in ("2013/01/02/a.csv", "2013/01/02/b.csv", "2013/01/04/a.csv", "2012/01/02/a.csv", "2013/01/xx/a.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"id,name,price\n1,{path.stem},1\n")
+    source = FileSource(f"file://{tmp_path}/{{date:%Y/%m/%d}}/*.csv", "csv", columns=COLUMNS)
+    days = Days(dt.date(2013, 1, 1), dt.date(2013, 1, 31))
+    assert source.partitions(days) == [DAY, dt.date(2013, 1, 4)]
+    assert source.read(DAY).read_all()["name"].to_pylist() == ["a", "b"]
+    with pytest.raises(DataError, match=r"there is no .*2013/01/03"):
+        source.read(dt.date(2013, 1, 3)).read_all()
+    with pytest.raises(DataError, match=r"there is no .*2013-01-03.csv"):
+        FileSource(f"{tmp_path}/{{date}}.csv", "csv").read(dt.date(2013, 1, 3))
+
+
+def test_files_of_a_day_that_differ_are_refused(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "2013-01-02-a.csv").write_text("id,x\n1,2\n")
+    (tmp_path / "2013-01-02-b.csv").write_text("id\n1\n")
+    with pytest.raises(DataError, match=r"some have the column\(s\) x, others not"):
+        rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()})
+    assert len(rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()}, extra="ignore")) == 2
+
+
+def test_a_day_with_a_header_alone_is_empty(put: Any) -> None:
+    empty = parquet(pa.schema(list(COLUMNS.items())).empty_table())
+    for content, format in ((b"id,name,price\n", "csv"), (b"", "json"), (empty, "parquet")):
+        reader = FileSource(put(content, format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+        assert reader.schema.names == ["id", "name", "price", "date"] and list(reader) == []
+
+
+def test_what_could_never_be_read_is_refused_when_it_is_made() -> None:
+    for options in ({"format": "xml"}, {"url": "/x.csv"}, {"day": "at", "extra": "ignore"}, {"timezone": "Mars"}):
+        with pytest.raises(SpecError):
+            FileSource(**{"url": "/{date}.csv", "format": "csv", **options})  # type: ignore[arg-type]
+
+
+def test_secrets_of_an_address_are_not_told() -> None:
+    source = FileSource("https://me:secret@host:1/{date}.csv?token=secret#secret", "csv")
+    assert source.describe().location == "https://host:1/{date}.csv?..."
+    assert "secret" not in repr(source) + repr(source.describe())

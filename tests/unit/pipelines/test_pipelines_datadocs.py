@@ -1,0 +1,231 @@
+"""Data docs: every page says what the evidence says, whatever that holds and however many write."""
+
+import json
+import multiprocessing
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import datadocs
+from pipelines.datadocs.evidence import read
+from pipelines.datadocs.words import MAX_CHARS, sentence
+from pipelines.errors import DataError
+
+NULLS = "expect_column_values_to_not_be_null"
+
+
+def result(kind: str = NULLS, success: bool = True, severity: str = "warning", **more: Any) -> dict[str, Any]:
+    config = {"type": kind, "kwargs": more.pop("kwargs", {"column": "late"}), "severity": severity, "meta": {}}
+    return {"success": success, "expectation_config": config, "result": more, "exception_info": {}}
+
+
+def keep(home: Path, *results: Any, name: str = "flights", day: str = "2013-01-01", **meta: Any) -> Path:
+    path = home / "validation" / name / f"{day}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"suite_name": name, "results": list(results), "meta": meta}))
+    return path
+
+
+class Page(HTMLParser):
+    """The tags, links and text of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+FAULTY = result(success=False, unexpected_count=393, element_count=684, partial_unexpected_list=[None, "oops"])
+CRITICAL = result("expect_column_values_to_be_in_set", False, "critical", kwargs={"column": "o", "value_set": ["EWR"]})
+
+
+@pytest.mark.parametrize(
+    ("results", "meta", "verdict"),
+    [
+        ([result()], {}, "passed"),
+        ([FAULTY], {}, "warned"),
+        ([result(success=False, severity="info")], {}, "passed"),
+        ([FAULTY], {"bad_rows": 3}, "quarantined"),
+        ([FAULTY, CRITICAL], {"bad_rows": 3}, "blocked"),
+        ([FAULTY], {"verdict": "blocked"}, "blocked"),
+    ],
+)
+def test_verdict(results: list[Any], meta: dict[str, Any], verdict: str, home: Path) -> None:
+    page = datadocs.add(keep(home, *results, **meta))
+    assert verdict in Page(page).text
+    assert json.loads(page.with_suffix(".json").read_text())["verdict"] == verdict
+    assert f'class="{verdict}" href="2013-01-01.html"' in (page.parent / "index.html").read_text()
+
+
+def test_page_tells_what_failed(home: Path) -> None:
+    text = Page(datadocs.add(keep(home, FAULTY, rows=684))).text
+    assert "late has a value" in text
+    assert "393 (57.5 %) of 684 rows" in text
+    assert "oops" in text
+    assert "684" in text
+
+
+def test_page_of_too_many_bad_rows_says_so(home: Path) -> None:
+    text = Page(datadocs.add(keep(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))).text
+    assert "393 of 684 rows are bad; a partition is published with at most 10 % of its rows set aside" in text
+    aside = Page(datadocs.add(keep(home, FAULTY, rows=684, bad_rows=3, allowed=0.1, verdict="quarantined"))).text
+    assert "rows are bad" not in aside
+
+
+def test_every_link_leads_somewhere_and_nothing_needs_a_network(home: Path) -> None:
+    for moment in ("2026-01-01T10:00:00+00:00", "2026-01-02T10:00:00+00:00", "2026-01-03T10:00:00+00:00"):
+        datadocs.add(keep(home, FAULTY, validated_at=moment))
+        datadocs.add(keep(home, result(), name="weather", day="2013-01-02", validated_at=moment))
+    pages = sorted((home / "docs").rglob("*.html"))
+    assert len(pages) == 9
+    for path in pages:
+        page = Page(path)
+        assert "script" not in page.tags
+        base = path.parent / "x"
+        if page.links[0] == "../":
+            base = path.parent.parent / "x"
+        for link in page.links[1:] if page.links[0] == "../" else page.links:
+            assert (base.parent / link).resolve().is_file(), (path, link)
+
+
+def test_earlier_runs_are_kept_newest_first_and_bounded(home: Path) -> None:
+    for day in range(1, 28):
+        page = datadocs.add(keep(home, FAULTY if day == 27 else CRITICAL, validated_at=f"2026-01-{day:02d}T10:00:00Z"))
+    assert "warned" in Page(page).text.split("Failing")[0]
+    links = [link for link in Page(page).links if link.startswith("2013-01-01/")]
+    assert len(links) == 20
+    assert links == sorted(links, reverse=True)
+    assert "20260126" in links[0] and "blocked" in links[0]
+    assert "An earlier run" in Page(page.parent / links[0]).text
+    assert "An earlier run" not in Page(page).text
+
+
+def test_the_same_evidence_again_changes_nothing(home: Path) -> None:
+    evidence = keep(home, FAULTY, validated_at="2026-01-01T10:00:00Z")
+    datadocs.add(evidence)
+    before = {path: path.read_bytes() for path in (home / "docs").rglob("*.*")}
+    datadocs.add(evidence)
+    assert datadocs.build() == 1
+    assert {path: path.read_bytes() for path in (home / "docs").rglob("*.*")} == before
+
+
+HOSTILE = '"><script>alert(1)</script>{{ 7 * 7 }}<!-- newest -->\u202e\x00' + "x" * 10_000
+
+
+def test_data_cannot_become_markup(home: Path) -> None:
+    hurt = result(HOSTILE, False, HOSTILE, kwargs={"column": HOSTILE, "value_set": [HOSTILE]}, observed_value=HOSTILE,
+                  partial_unexpected_list=[HOSTILE, {HOSTILE: HOSTILE}], details={HOSTILE: HOSTILE})  # fmt: skip
+    hurt["exception_info"] = {"m": {"exception_message": HOSTILE, "raised_exception": True}}
+    hurt["expectation_config"]["meta"] = {"why": HOSTILE}
+    page = datadocs.add(keep(home, hurt))
+    for path in (page, page.parent / "index.html", home / "docs/index.html"):
+        assert "script" not in Page(path).tags
+        assert "default-src 'none'" in path.read_text()
+    assert "49" not in Page(page).text
+    assert len(page.read_bytes()) < 20_000
+
+
+ODD = [
+    "not a mapping", None, 7, {}, {"expectation_config": None}, {"result": []}, {"expectation_config": {"kwargs": []}},
+    result(element_count=float("nan"), unexpected_count=float("inf")), result(partial_unexpected_list="abc"),
+    result("expect_column_values_to_be_between", kwargs={}), result(element_count=0, unexpected_count=0),
+    result("expect_luck", kwargs={"column": "a", "how": {"much": [1, None, True, 2.5]}}),
+    result(kwargs={"column": "{0} {late!r}", "mostly": "most"}), result(unexpected_count="3", element_count="4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_odd_evidence_still_gets_a_page(number: int, home: Path) -> None:
+    assert Page(datadocs.add(keep(home, ODD[number], validated_at="soon", rows="many"))).text
+
+
+def test_what_is_no_evidence_is_refused(home: Path) -> None:
+    path = keep(home)
+    path.write_text("{")
+    with pytest.raises(DataError, match="not JSON"):
+        datadocs.add(path)
+    with pytest.raises(DataError, match="is not there"):
+        datadocs.add(path.with_name("2013-01-02.json"))
+
+
+def _write(evidence: list[Path]) -> None:
+    for one in evidence:
+        datadocs.add(one)
+
+
+def test_eight_writers_at_once_lose_no_partition(home: Path) -> None:
+    days = [f"2013-0{month}-{day:02d}" for month in range(1, 9) for day in range(1, 11)]
+    paths = [keep(home, FAULTY, day=day) for day in days]
+    writers = [
+        multiprocessing.get_context("fork").Process(target=_write, args=([*paths[n::8], paths[0]],)) for n in range(8)
+    ]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert [one.exitcode for one in writers] == [0] * 8
+    table = Page(home / "docs/flights/index.html").links
+    assert {f"{day}.html" for day in days} <= set(table)
+    assert not [path for path in (home / "docs").rglob(".*") if path.is_file()], "no temporary file is left"
+
+
+def test_a_broken_summary_does_not_stop_the_others(home: Path) -> None:
+    first = datadocs.add(keep(home, result()))
+    first.with_suffix(".json").write_text("{")
+    page = datadocs.add(keep(home, result(), day="2013-01-02"))
+    assert "2013-01-02.html" in Page(page.parent / "index.html").links
+    datadocs.build()
+    assert "2013-01-01.html" in Page(page.parent / "index.html").links
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "words"),
+    [
+        ("expect_column_values_to_be_between", {"column": "a", "min_value": 0, "max_value": 9}, "a is between 0 and 9"),
+        (
+            "expect_column_values_to_be_between",
+            {"column": "a", "min_value": 0, "strict_min": True},
+            "a is more than 0",
+        ),
+        (NULLS, {"column": "a", "mostly": 0.925}, "a has a value, in at least 92.5 % of the rows"),
+        (NULLS, {}, "column values to not be null"),
+        ("expect_column_to_dance", {"column": "a", "step": "waltz"}, "a: column to dance (step = waltz)"),
+        (
+            "expect_rows_to_have_match_in",
+            {"columns": ["o", "at"], "table": "weather", "other_columns": ["o", "hour"], "days_after": 1},
+            "o, at match o, hour of a row of weather",
+        ),
+        ("expect_table_row_count_to_equal", {"value": 2013}, "The partition has exactly 2013 rows"),
+        (
+            "expect_compound_columns_to_be_unique",
+            {"column_list": ["a", "b"]},
+            "a, b together are unique",
+        ),
+    ],
+)
+def test_words(kind: str, kwargs: dict[str, Any], words: str) -> None:
+    assert sentence(kind, kwargs) == words
+
+
+def test_words_are_bounded() -> None:
+    many = sentence("expect_column_values_to_be_in_set", {"column": "a", "value_set": ["x" * 50] * 500})
+    assert len(many) <= MAX_CHARS
+
+
+def test_summary_names_at_most_ten_failures_the_gravest_first(home: Path) -> None:
+    run = read(keep(home, *[FAULTY] * 30, CRITICAL))
+    assert len(run.summary()["failing"]) == 10
+    assert run.summary()["failing"][0]["severity"] == "critical"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", run.summary()["at"])

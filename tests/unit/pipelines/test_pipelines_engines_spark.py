@@ -1,0 +1,42 @@
+"""A Spark that cannot run is told in a line."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.engines.spark import demand_java
+from pipelines.errors import SpecError
+
+
+def java(folder: Path, body: str) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "java").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "bin" / "java").chmod(0o755)
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "23-ea"])
+def test_java_of_17_or_newer_is_taken(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    demand_java()
+
+
+@pytest.mark.parametrize(
+    "body", ["echo 'java version \"1.8.0_392\"' >&2", "echo 'openjdk version \"11.0.2\"' >&2", "exit 1"]
+)
+def test_an_older_or_broken_one_is_refused(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(tmp_path, body)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SpecError, match="needs Java 17 or newer") as caught:
+        demand_java()
+    assert "openjdk-17" in caught.value.hint
+
+
+def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SpecError, match=f"JAVA_HOME is {tmp_path}, and has no bin/java"):
+        demand_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SpecError, match="java is not on the PATH"):
+        demand_java()
