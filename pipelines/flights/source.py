@@ -9,20 +9,22 @@ flights have no weather (the afternoon of 12-30 and all of 12-31, and some hours
 from __future__ import annotations
 
 import datetime as dt
-import io
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 
 from pipelines.errors import DataError
-from pipelines.sources import Description
+from pipelines.sources import Description, csv_file
+from pipelines.sources.layouts import Layout
 from pipelines.window import Days
 
 LATE_MIN = 15
@@ -153,36 +155,23 @@ def _demand_unique(name: str, table: pa.Table, key: list[str]) -> None:
 
 def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     """The named columns of a CSV, or of its .zip."""
-    content = _bytes(folder, name)
-    first = content.split(b"\n", 1)[0].decode("utf-8-sig", "replace")  # Excel writes a mark before the first name
-    header = first.replace('"', "").strip().split(",")
-    missing = [column for column in columns if column not in header]
-    if missing:
-        raise DataError(f"{name} lacks the column(s) {', '.join(missing)}.", f"It has: {', '.join(header[:40])}.")
-    options = csv.ConvertOptions(
-        column_types=columns, include_columns=list(columns), null_values=["", "NA"], strings_can_be_null=True
-    )
+    layout = Layout(columns, extra="ignore", nulls=("", "NA"))
     try:
-        return csv.read_csv(io.BytesIO(content), convert_options=options)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name}: {error}") from None
-
-
-def _bytes(folder: Path, name: str) -> bytes:
-    plain, zipped = folder / name, folder / f"{name}.zip"
-    try:
-        if plain.exists():
-            return plain.read_bytes()
-        with zipfile.ZipFile(zipped) as archive:
-            return archive.read(name)
+        with _opened(folder, name) as file:
+            return pa.Table.from_batches([batch for _, batch in csv_file.batches(file, name, layout)])
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        KeyError,
-        RuntimeError,
-        OSError,
-    ) as error:  # RuntimeError: encrypted
-        raise DataError(f"{zipped.name} cannot be read: {error}.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:
+        # RuntimeError: encrypted
+        raise DataError(f"{name}.zip cannot be read: {error}.") from None
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    plain = folder / name
+    if plain.exists():
+        with plain.open("rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(folder / f"{name}.zip") as archive, archive.open(name) as file:
+        yield file

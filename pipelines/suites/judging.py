@@ -57,8 +57,12 @@ class Verdict:
 
     @property
     def observed(self) -> str:
-        """What was seen: the value, or the share of unexpected values."""
-        seen = self.result.get("observed_value", self.result.get("unexpected_percent"))
+        """What was seen: the value, or how many rows are unexpected."""
+        if "unexpected_count" in self.result:
+            wrong, rows = self.result["unexpected_count"], self.result.get("element_count") or 0
+            share = f" ({100 * wrong / rows:.3g} %)" if wrong and rows else ""
+            return f"{wrong:,} of {rows:,} rows{share}"
+        seen = self.result.get("observed_value")
         return "" if seen is None else str(seen)
 
     @property

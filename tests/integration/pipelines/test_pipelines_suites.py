@@ -44,6 +44,13 @@ def judge(home: Path) -> Callable[..., suites.Verdict]:
 VOLUME = "expect_partition_volume_to_be_in_line"
 
 
+def test_what_was_seen_of_a_row_check_is_a_number_of_rows(judge: Any) -> None:
+    within = {"column": "date", "min_value": str(DAY), "max_value": str(DAY)}
+    assert judge(rows(3), "expect_column_values_to_be_between", **within).observed == "0 of 3 rows"
+    within["max_value"] = within["min_value"] = str(DAY + WEEK)
+    assert judge(rows(3), "expect_column_values_to_be_between", **within).observed == "3 of 3 rows (100 %)"
+
+
 @pytest.mark.parametrize(("number", "success"), [(100, True), (50, True), (49, False), (201, False)])
 def test_volume_is_held_against_the_same_weekday(number: int, success: bool, judge: Any) -> None:
     for weeks in range(1, 5):

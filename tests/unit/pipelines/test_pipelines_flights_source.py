@@ -148,8 +148,19 @@ def test_a_missing_column_is_named(small: Callable[..., Path], column: str) -> N
         read(small(flight(), header=header))
     with pytest.raises(DataError, match=r"weather\.csv lacks"):
         read(small(flight(), weather__csv=b"a,b\n1,2\n"))
-    with pytest.raises(DataError, match=r"planes\.csv lacks"):
+    with pytest.raises(DataError, match=r"planes\.csv is empty"):
         read(small(flight(), planes__csv=b""))
+
+
+def test_a_word_for_a_number_is_told_with_its_row_and_column(small: Callable[..., Path]) -> None:
+    with pytest.raises(DataError, match=r"flights\.csv: row 3, column distance: 'far' is no int32"):
+        read(small(flight(1), flight(2, distance="far")))
+
+
+def test_a_wrong_delimiter_is_guessed_at(small: Callable[..., Path]) -> None:
+    with pytest.raises(DataError) as raised:
+        read(small(flight().replace(",", ";"), header=FLIGHTS.replace(",", ";")))
+    assert "Is the delimiter ';'?" in raised.value.hint
 
 
 def test_a_header_without_a_line_end_is_read_whole(small: Callable[..., Path]) -> None:
