@@ -207,12 +207,8 @@ def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
     assert Ledger.at_hand().rows() == []
 
 
-@pytest.mark.usefixtures("fresh_settings")
-def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, start, until, monkeypatch):
-    given = {"AWS_ENDPOINT_URL": at_dock.url, "AWS_DEFAULT_REGION": "us-east-1"}
-    given |= {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("aws", "fresh_settings")
+def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, start, until):
     since = dt.datetime.now(dt.UTC)
     left = start(task("wait", project="boat"), context).trigger.watch.job_name
     assert left not in [one.name for one in sweep(since)], "it runs"
