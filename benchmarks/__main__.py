@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import cases, drydock, interruptions, preprocess, sources, validation, year
+from benchmarks import cases, drydock, interruptions, preprocess, repro, sources, validation, year
 
 RESULTS = Path(__file__).parent / "results"
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -27,6 +27,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sources": sources.run,
     "validation": validation.run,
     "preprocess": preprocess.run,
+    "repro": repro.run,
     "year": year.run,
 }
 

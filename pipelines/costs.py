@@ -49,7 +49,7 @@ class Restored(_Record):
 
 
 class Job(_Record):
-    """A training job that ended, as Describe and its log tell it."""
+    """A training or processing job that ended, as Describe and its log tell it."""
 
     name: str
     """Its name."""

@@ -17,7 +17,8 @@ from pipelines.log import log
 from pipelines.steps import charge
 
 MARK = "leeway:dag"
-"""Tag of every job that a SpotTrainingOperator started."""
+"""Tag of every job that one of our operators started."""
+KINDS = ("Training", "Processing")
 
 
 def sweep(since: dt.datetime) -> list[Charge]:
@@ -39,9 +40,10 @@ def sweep(since: dt.datetime) -> list[Charge]:
     try:
         sagemaker, logs = boto3.client("sagemaker"), boto3.client("logs")
         known = {row["arn"] for row in Ledger.at_hand().rows() if row["created"] >= since}
-        jobs = [job for job in _ended(sagemaker, since) if job["TrainingJobArn"] not in known]
-        told = [(job, tags) for job in jobs if MARK in (tags := _tags(sagemaker, job["TrainingJobArn"]))]
-        specs = [_spec(sagemaker, logs, job["TrainingJobName"], tags) for job, tags in told]
+        jobs = [(kind, job) for kind in KINDS for job in _ended(sagemaker, kind, since)]
+        fresh = [(kind, job) for kind, job in jobs if job[f"{kind}JobArn"] not in known]
+        told = [(kind, job, tags) for kind, job in fresh if MARK in (tags := _tags(sagemaker, job[f"{kind}JobArn"]))]
+        specs = [_spec(sagemaker, _record(sagemaker, logs, kind, job), tags) for kind, job, tags in told]
     except (ClientError, BotoCoreError) as error:
         raise ServiceError(f"SageMaker does not answer: {error}.", "Is AWS_ENDPOINT_URL right?") from None
     return _charged(specs)
@@ -60,11 +62,11 @@ def _charged(specs: list[charge.ChargeSpec]) -> list[Charge]:
     return charged
 
 
-def _ended(sagemaker: Any, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
-    pages = sagemaker.get_paginator("list_training_jobs")
+def _ended(sagemaker: Any, kind: str, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
+    pages = sagemaker.get_paginator(f"list_{kind.lower()}_jobs")
     for status in ENDED:
         for page in pages.paginate(CreationTimeAfter=since, StatusEquals=status):
-            yield from page["TrainingJobSummaries"]
+            yield from page[f"{kind}JobSummaries"]
 
 
 def _tags(sagemaker: Any, arn: str) -> dict[str, str]:
@@ -72,8 +74,15 @@ def _tags(sagemaker: Any, arn: str) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
 
-def _spec(sagemaker: Any, logs: Any, name: str, tags: Mapping[str, str]) -> charge.ChargeSpec:
+def _record(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) -> Job:
+    name = summary[f"{kind}JobName"]
+    if kind == "Processing":
+        return Job(**training_jobs.processing_record(sagemaker.describe_processing_job(ProcessingJobName=name)))
     job = sagemaker.describe_training_job(TrainingJobName=name)
+    return Job(**training_jobs.record(job, training_jobs.restored(logs, name)))
+
+
+def _spec(sagemaker: Any, record: Job, tags: Mapping[str, str]) -> charge.ChargeSpec:
     whose: dict[str, Any] = {
         "project": tags.get("leeway:project", ""),
         "model": tags.get("leeway:model", ""),
@@ -82,5 +91,4 @@ def _spec(sagemaker: Any, logs: Any, name: str, tags: Mapping[str, str]) -> char
         "task_id": tags.get("leeway:task", ""),
         "map_index": int(tags.get("leeway:map-index", "-1")),
     }
-    record = Job(**training_jobs.record(job, training_jobs.restored(logs, name)))
     return charge.ChargeSpec(jobs=[record], region=sagemaker.meta.region_name, **whose)

@@ -1,4 +1,4 @@
-"""Training jobs as SageMaker describes them, and their logs, as the step `charge` takes them. Light on purpose."""
+"""Training and processing jobs as SageMaker describes them, as the step `charge` takes them. Light on purpose."""
 
 from __future__ import annotations
 
@@ -38,6 +38,32 @@ def record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dic
             for one in job.get("SecondaryStatusTransitions", [])
         ],
         "restored": list(restored),
+        "failure_reason": job.get("FailureReason", ""),
+    }
+
+
+def processing_record(job: Mapping[str, Any]) -> dict[str, Any]:
+    """One ended processing job as the step `charge` takes it: all of its time is billed, on demand.
+
+    Args:
+        job: the answer of DescribeProcessingJob.
+    """
+    machine, began = job["ProcessingResources"]["ClusterConfig"], job.get("ProcessingStartTime")
+    ended = job.get("ProcessingEndTime") or job["LastModifiedTime"]
+    ran_s = round((ended - began).total_seconds()) if began else 0
+    return {
+        "name": job["ProcessingJobName"],
+        "arn": job["ProcessingJobArn"],
+        "status": job["ProcessingJobStatus"],
+        "instance_type": machine["InstanceType"],
+        "instance_count": machine["InstanceCount"],
+        "spot": False,
+        "created": _moment(job["CreationTime"]),
+        "started": _moment(began),
+        "ended": _moment(ended),
+        "training_s": ran_s,
+        "billable_s": ran_s,
+        "transitions": [{"status": "Training", "start": _moment(began), "end": _moment(ended)}] if began else [],
         "failure_reason": job.get("FailureReason", ""),
     }
 

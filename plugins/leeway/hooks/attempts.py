@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException
 
+from leeway.hooks.costs import Costs
 from leeway.hooks.jobs import Jobs
 from leeway.hooks.running import is_live, name_of, status_of
 from leeway.hooks.step import Logger
@@ -25,12 +26,13 @@ class Attempts(ABC):
 
     Args:
         jobs: the task's jobs.
+        costs: the budgets and the ledger.
         blank: how a job of the task is watched, without its name and bounds.
         log: where decisions are told.
     """
 
-    def __init__(self, jobs: Jobs, blank: Watch, log: Logger) -> None:
-        self.jobs, self.blank, self.log = jobs, blank, log
+    def __init__(self, jobs: Jobs, costs: Costs, blank: Watch, log: Logger) -> None:
+        self.jobs, self.costs, self.blank, self.log = jobs, costs, blank, log
 
     @property
     @abstractmethod
@@ -84,9 +86,32 @@ class Attempts(ABC):
     def _is_ours(self, job: Job) -> bool:
         """Whether a job had the inputs that are asked for now."""
 
-    @abstractmethod
     def _raise_for(self, job: Job, event: Event, attempts: Sequence[Job]) -> None:
-        """Raises what an end without success means; returns where the same try goes on with the next job."""
+        """Charged before that, for it cost too."""
+        error = self._error(job, event)
+        if error is None:
+            return
+        if not is_live(job):
+            self._charge_all_the_same(attempts)
+        raise error
+
+    def _charge_all_the_same(self, attempts: Sequence[Job]) -> None:
+        """What ended is in the ledger; where that fails, the job's own error is not lost for it."""
+        try:
+            self._charged(attempts)
+        except AirflowException as error:
+            self.log.warning("what the jobs cost is not in the ledger: %s", error)
+
+    def _charged(self, attempts: Sequence[Job]) -> dict[str, Any]:
+        return self.costs.charged([self._record(job) for job in attempts if not is_live(job)])
+
+    @abstractmethod
+    def _error(self, job: Job, event: Event) -> AirflowException | None:
+        """What an end without success means; None where the same try goes on with the next job."""
+
+    @abstractmethod
+    def _record(self, job: Job) -> dict[str, Any]:
+        """An ended job as the step `charge` takes it."""
 
     @abstractmethod
     def _where(self, job: Job) -> str:

@@ -1,4 +1,4 @@
-"""What training costs: asked of the step `budget` before a job, and told to the step `charge` after it."""
+"""What jobs cost: asked of the step `budget` before a job, and told to the step `charge` after it."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Costs:
         )
 
     def allow(self, rungs: Sequence[Machine]) -> dict[str, float]:
-        """The prices, US dollars an hour, of a training that the budgets allow.
+        """The prices, US dollars an hour, of a job that the budgets allow.
 
         Raises:
             AirflowFailException: the worst case exceeds what the run or the project's month may cost.
         """
         told = self.asked(rungs)
         if not told["allowed"]:
-            raise AirflowFailException(f"the budget does not allow this training: {told['reason']}")
+            raise AirflowFailException(f"the budget does not allow this job: {told['reason']}")
         return dict(told["prices_usd_h"])
 
     def charged(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.attempts import Attempts, Job
+from leeway.hooks.costs import Costs
 from leeway.hooks.jobs import Jobs
-from leeway.hooks.processing_job import failure_of, is_same, output_of, seconds
+from leeway.hooks.processing_job import failure_of, is_same, on_demand, output_of, seconds
 from leeway.hooks.running import longest_s, name_of
 from leeway.hooks.step import Logger
 from leeway.hooks.watch import Event, Watch
 from pipelines.contract import SCHEMA_VERSION
 from pipelines.files import sha256, whole_folder
+from pipelines.training_jobs import processing_record
 
 WAIT_S = 3_600
 """Longest wait for a machine: SageMaker has none, drydock lets jobs wait for cores."""
@@ -31,6 +33,7 @@ class Processing(Attempts):
 
     Args:
         jobs: the task's jobs.
+        costs: the budgets and the ledger.
         inputs: what decides the features.
         request: to CreateProcessingJob, without a name.
         s3: the provider's hook.
@@ -42,6 +45,7 @@ class Processing(Attempts):
     def __init__(
         self,
         jobs: Jobs,
+        costs: Costs,
         inputs: Mapping[str, Any],
         request: Mapping[str, Any],
         s3: S3Hook,
@@ -49,7 +53,7 @@ class Processing(Attempts):
         blank: Watch,
         log: Logger,
     ) -> None:
-        super().__init__(jobs, blank, log)
+        super().__init__(jobs, costs, blank, log)
         self._inputs, self.request, self.s3, self.folder = inputs, request, s3, folder
 
     @property
@@ -60,9 +64,11 @@ class Processing(Attempts):
     def _is_ours(self, job: Job) -> bool:
         return is_same(job, self.request)
 
-    def _raise_for(self, job: Job, event: Event, attempts: Sequence[Job]) -> None:
-        if error := failure_of(job, event):
-            raise error
+    def _error(self, job: Job, event: Event) -> AirflowException | None:
+        return failure_of(job, event)
+
+    def _record(self, job: Job) -> dict[str, Any]:
+        return processing_record(job)
 
     def _where(self, job: Job) -> str:
         return str(job["ProcessingResources"]["ClusterConfig"]["InstanceType"])
@@ -71,6 +77,7 @@ class Processing(Attempts):
         return self._watch(attempts[-1], attached_at)
 
     def _started(self, attempts: Sequence[Job]) -> Watch | None:
+        self.costs.allow([on_demand(self.request)])
         name = self.jobs.name(len(attempts) + 1)
         if not self.jobs.create(name, self.request):
             return None
@@ -80,7 +87,7 @@ class Processing(Attempts):
         return replace(self.blank, job_name=name_of(job), longest_s=longest_s(job, WAIT_S), attached_at=attached_at)
 
     def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        uri = output_of(job)
+        cost, uri = self._charged(attempts), output_of(job)
         told = self._told(f"{uri}/result.json")
         if self.folder:
             self._bring(f"{uri}/features/", str(told["digest"]))
@@ -93,6 +100,7 @@ class Processing(Attempts):
             "status": job["ProcessingJobStatus"],
             "attempts": len(attempts),
             "processing_s": round(seconds(job), 1),
+            "cost_usd": cost["cost_usd"],
         }
 
     def _told(self, uri: str) -> dict[str, Any]:

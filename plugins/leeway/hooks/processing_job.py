@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.endings import FOR_GOOD, KILL_LATE_S
 from leeway.hooks.jobs import Jobs, holds
+from leeway.hooks.machines import Machine
 from leeway.hooks.running import ended_at, stopped_at
 from leeway.hooks.watch import Event
 
@@ -58,6 +59,19 @@ def output(uri: str) -> dict[str, Any]:
 def output_of(job: Mapping[str, Any]) -> str:
     """The s3:// prefix, without a slash at its end, where a job's output went."""
     return str(job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]).rstrip("/")
+
+
+def on_demand(request: Mapping[str, Any]) -> Machine:
+    """What the budget is asked for: the longest run of the request, whose machines are never spot."""
+    machine, most_s = request["ProcessingResources"]["ClusterConfig"], request["StoppingCondition"]
+    return Machine(
+        instance_type=machine["InstanceType"],
+        instance_count=machine["InstanceCount"],
+        volume_size_gb=machine["VolumeSizeInGB"],
+        spot=False,
+        max_run_s=most_s["MaxRuntimeInSeconds"],
+        max_wait_s=0,
+    )
 
 
 def is_same(there: Mapping[str, Any], request: Mapping[str, Any]) -> bool:

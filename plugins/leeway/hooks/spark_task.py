@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks import checks, processing_job
 from leeway.hooks.channels import ChannelHook
+from leeway.hooks.costs import Account, Costs
 from leeway.hooks.job_task import JobTask
 from leeway.hooks.jobs import digest
 from leeway.hooks.processing import Processing
@@ -41,6 +42,7 @@ class SparkFields:
     instance_type: str
     volume_size_gb: int | str
     max_run_s: int | str
+    project: str
     environment: Mapping[str, str] | None
     config: Mapping[str, Any] | None
     check_interval_s: int | str
@@ -57,7 +59,9 @@ class SparkTask(JobTask):
         bucket = self.given("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._inputs(bucket)
         request, s3 = self._request(bucket, inputs), self.place.hook(S3Hook)
-        return Processing(self.jobs, inputs, request, s3, self.fields.folder, self.blank(), self.log)
+        account = Account(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
+        costs = Costs(self.step, account)
+        return Processing(self.jobs, costs, inputs, request, s3, self.fields.folder, self.blank(), self.log)
 
     def _request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The request to CreateProcessingJob, without a name."""
@@ -74,7 +78,7 @@ class SparkTask(JobTask):
             "ProcessingResources": {"ClusterConfig": machine},
             "StoppingCondition": {"MaxRuntimeInSeconds": self.whole("max_run_s", LONGEST_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
-            "Tags": self.tags(),
+            "Tags": self.tags(project=self.fields.project),
         }
         return checks.merged(request, self.fields.config or {})
 

@@ -17,7 +17,7 @@ from leeway.hooks.endings import failure_of
 from leeway.hooks.jobs import Jobs
 from leeway.hooks.machines import Machine, following, label_of, switches
 from leeway.hooks.outages import line
-from leeway.hooks.running import is_live, longest_s
+from leeway.hooks.running import longest_s
 from leeway.hooks.step import Logger
 from leeway.hooks.training_job import INPUTS, is_same
 from leeway.hooks.watch import Event, Watch
@@ -53,8 +53,8 @@ class Training(Attempts):
     """
 
     def __init__(self, jobs: Jobs, asked: Asked, costs: Costs, logs: AwsLogsHook, blank: Watch, log: Logger) -> None:
-        super().__init__(jobs, blank, log)
-        self.asked, self.costs, self.logs = asked, costs, logs
+        super().__init__(jobs, costs, blank, log)
+        self.asked, self.logs = asked, logs
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -64,21 +64,8 @@ class Training(Attempts):
     def _is_ours(self, job: Job) -> bool:
         return is_same(job, self.asked.on(self.asked.rungs[0]))
 
-    def _raise_for(self, job: Job, event: Event, attempts: Sequence[Job]) -> None:
-        """Charged before that, for it cost too."""
-        error = failure_of(job, event, following(self.asked.rungs, job))
-        if error is None:
-            return
-        if not is_live(job):
-            self._charge_all_the_same(attempts)
-        raise error
-
-    def _charge_all_the_same(self, attempts: Sequence[Job]) -> None:
-        """What ended is in the ledger; where that fails, the training's own error is not lost for it."""
-        try:
-            self._charged(attempts)
-        except AirflowException as error:
-            self.log.warning("what the jobs cost is not in the ledger: %s", error)
+    def _error(self, job: Job, event: Event) -> AirflowException | None:
+        return failure_of(job, event, following(self.asked.rungs, job))
 
     def _where(self, job: Job) -> str:
         return label_of(job)
@@ -118,9 +105,8 @@ class Training(Attempts):
             spent_usd=spent_usd(before, prices) if budget_usd else 0.0,
         )
 
-    def _charged(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        ended = [job for job in attempts if not is_live(job)]
-        return self.costs.charged([record(job, self._restored(job)) for job in ended])
+    def _record(self, job: Job) -> dict[str, Any]:
+        return record(job, self._restored(job))
 
     def _restored(self, job: Job) -> list[dict[str, str]]:
         try:

@@ -22,7 +22,7 @@ class DvcReproOperator(StepOperator):
         overrides: of params.yaml, section to key to value (templated).
         workspace: name of the workspace (templated); of the DAG and the run where it is not given.
         commit: of the code that runs (templated); LEEWAY_GIT_COMMIT or the project's HEAD where it is not given. With a
-            GitDagBundle: "{{ ti.bundle_instance.version or '' }}".
+            GitDagBundle over the project's repository: "{{ ti.bundle_instance.version or '' }}".
         push: whether the data go to LEEWAY_DVC_REMOTE, where one is set (templated).
         wait: whether to wait for a workspace that another task of the run is in (templated).
 

@@ -31,6 +31,7 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
         instance_type: such as ml.m5.xlarge (templated): Spark uses all cores of the one machine.
         volume_size_gb: disk, GB: the window, what Spark spills, the features (templated).
         max_run_s: longest time, seconds (templated).
+        project: who pays (templated); section `budget` of params.yaml where it is not given.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more of a request to CreateProcessingJob, in its shape (templated): mappings are merged over the task's
             own, all else replaces it. Neither ProcessingJobName nor Tags.
@@ -42,15 +43,15 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
     Returns:
         `PreprocessResult`: features (`folder`, or their s3:// address), rows_train, rows_validation, rows_holdout,
         digest; and channels (name to s3:// prefix, for a training), processing_job, processing_job_arn, status,
-        attempts, processing_s.
+        attempts, processing_s, cost_usd.
     """
 
     task_of = SparkTask
     fields_of = SparkFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "snapshot", "folder", "validation_days", "image_uri", "role_arn"),
-        *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "environment", "config"),
-        *("check_interval_s", "python", "env"),
+        *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),
+        *("config", "check_interval_s", "python", "env"),
     )
     ui_color = "#dcebf7"
 
@@ -67,6 +68,7 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
         instance_type: str = "ml.m5.xlarge",
         volume_size_gb: int | str = 30,
         max_run_s: int | str = 3_600,
+        project: str = "",
         environment: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
@@ -79,5 +81,5 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
         self.snapshot, self.folder, self.validation_days = snapshot, folder, validation_days
         self.image_uri, self.role_arn, self.bucket, self.prefix = image_uri, role_arn, bucket, prefix
         self.instance_type, self.volume_size_gb, self.max_run_s = instance_type, volume_size_gb, max_run_s
-        self.environment, self.check_interval_s = environment, check_interval_s
+        self.project, self.environment, self.check_interval_s = project, environment, check_interval_s
         self.python, self.env = python, env

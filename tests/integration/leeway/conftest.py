@@ -154,6 +154,15 @@ def at_dock(dock: Dock, point_at: Callable[[str], None]) -> Dock:
 
 
 @pytest.fixture
+def aws(at_dock: Dock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a person has in the environment who runs commands over it."""
+    given = {"AWS_ENDPOINT_URL": at_dock.url, "AWS_DEFAULT_REGION": "us-east-1"}
+    given |= {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """LEEWAY_PROJECT: a training script that does as its hyperparameter `mode` says, and rows to train on."""
     folder = tmp_path / "project"

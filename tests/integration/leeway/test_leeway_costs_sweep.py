@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pipelines.ledger import Ledger
 
 FOREIGN = {
@@ -18,15 +16,6 @@ FOREIGN = {
     "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
     "StoppingCondition": {"MaxRuntimeInSeconds": 600},
 }
-
-
-@pytest.fixture
-def aws(at_dock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a person has in the environment who runs the command."""
-    given = {"AWS_ENDPOINT_URL": at_dock.url, "AWS_DEFAULT_REGION": "us-east-1"}
-    given |= {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
 
 
 def test_jobs_that_no_task_charged_are_charged_once(

@@ -1,13 +1,13 @@
 """SparkPreprocessOperator against a real drydock: one processing job a task, attached to, collected, never two."""
 
 import asyncio
+import datetime as dt
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,39 +17,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.processing_job import ARCHIVE
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
 
+from pipelines.ledger import Ledger
+from pipelines.sweep import sweep
+
 ROOT = Path(__file__).parents[3]
-ENTRY = """
-import hashlib, json, os, pathlib, sys, time
-base = pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"])
-rows = (base / "processing/input/window/rows").read_text()
-print("building", rows, *sys.argv[1:], flush=True)
-mode = os.environ.get("MODE", "")
-if mode.startswith("exit"):
-    (base / "output").mkdir(exist_ok=True)
-    (base / "output" / "message").write_text(f"[exit {mode[4:]}] the hull is leaking.")
-    sys.exit(int(mode[4:]))
-ends = time.monotonic() + 60
-while mode == "wait" and not pathlib.Path(os.environ["GATE"]).exists() and time.monotonic() < ends:
-    time.sleep(0.05)
-out = base / "processing/output"
-listing = ""
-for name in ("holdout", "train", "validation"):
-    (out / "features" / name).mkdir(parents=True)
-    (out / "features" / name / "data.parquet").write_text(f"{rows} {name}")
-    told = hashlib.sha256(f"{rows} {name}".encode()).hexdigest()
-    listing += f"{name}/data.parquet\\0{told}\\n"
-result = {"schema_version": 1, "features": "x", "rows_train": 3, "rows_validation": 2, "rows_holdout": 1,
-          "digest": hashlib.sha256(listing.encode()).hexdigest()}
-(out / "result.json").write_text(json.dumps(result))
-"""
-PACK = """#!{python}
-import json, pathlib, sys
-spec = json.loads(pathlib.Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
-folder = pathlib.Path(spec["folder"])
-folder.mkdir()
-(folder / "rows").write_text(pathlib.Path(spec["snapshot"]).read_text())
-pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({{"schema_version": 1}}))
-"""
+STANDINS = Path(__file__).parent / "standins"
 
 
 @pytest.fixture
@@ -58,9 +30,9 @@ def small(tmp_path, monkeypatch):
     project = tmp_path / "project"
     (project / "pipelines").mkdir(parents=True)
     (project / "data").mkdir()
-    (project / "pipelines" / "processing.py").write_text(textwrap.dedent(ENTRY))
+    shutil.copy(STANDINS / "processing.py", project / "pipelines")
     (project / "data" / "snapshot.json").write_text(tmp_path.name)
-    (tmp_path / "python").write_text(PACK.format(python=sys.executable))
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text())
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
     return project
@@ -122,6 +94,7 @@ def test_features_are_in_s3_and_are_brought(at_dock, small, task, context, start
         "status": "Completed",
         "attempts": 1,
         "processing_s": told["processing_s"],
+        "cost_usd": told["cost_usd"],
     }
     assert (folder / "train/data.parquet").read_text() == f"{tmp_path.name} train"
     assert f"building {tmp_path.name} --engine spark --validation-days 2" in capsys.readouterr().out
@@ -206,6 +179,44 @@ def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
     start(worker, context)
     worker.on_kill()
     until(lambda: described(at_dock, deferred.trigger.watch.job_name)["ProcessingJobStatus"] == "Stopped")
+
+
+@pytest.mark.usefixtures("fresh_settings")
+def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, finish):
+    with pytest.raises(AirflowException, match="the hull is leaking"):
+        finish(task("exit75", project="boat"), start(task("exit75", project="boat"), context))
+    told = finish(task(project="boat"), start(task(project="boat"), context))
+    task(project="boat").execute(context)
+    rows = Ledger.at_hand().rows(project="boat")
+    assert [row["status"] for row in rows] == ["Failed", "Completed"]
+    assert rows[1]["arn"] == told["processing_job_arn"]
+    for row in rows:
+        assert (row["dag_id"], row["task_id"], row["instance_type"]) == (task().dag_id, "preprocess", "ml.m5.large")
+        assert (row["spot"], row["saving"], row["lost_s"]) == (False, 0.0, 0.0)
+        assert row["training_s"] == row["billable_s"]
+        assert row["cost_usd"] == row["on_demand_usd"] == round(row["billable_s"] * 0.115 / 3_600, 6)
+        assert row["capacity_s"] == pytest.approx((row["started"] - row["created"]).total_seconds(), abs=0.001)
+    assert told["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in rows))
+
+
+@pytest.mark.usefixtures("fresh_settings")
+def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
+    (small / "params.yaml").write_text("budget: {project: boat, month_usd: 0.01}\n")
+    with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192"):
+        task().execute(context)
+    assert Ledger.at_hand().rows() == []
+
+
+@pytest.mark.usefixtures("aws", "fresh_settings")
+def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, start, until):
+    since = dt.datetime.now(dt.UTC)
+    left = start(task("wait", project="boat"), context).trigger.watch.job_name
+    assert left not in [one.name for one in sweep(since)], "it runs"
+    at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=left)
+    until(lambda: described(at_dock, left)["ProcessingJobStatus"] == "Stopped")
+    assert left in [one.name for one in sweep(since)]
+    assert [(row["name"], row["run_id"]) for row in Ledger.at_hand().rows(project="boat")] == [(left, "run")]
+    assert sweep(since) == []
 
 
 DIES = """

@@ -95,7 +95,7 @@ def test_job_that_runs_too_long_fails_for_good_in_a_line(at_dock, project, spot,
 
 def test_training_that_may_cost_too_much_is_not_started(at_dock, project, spot, context):
     before = at_dock.jobs()
-    with pytest.raises(AirflowFailException, match=r"the budget does not allow this training: .*0.0192") as raised:
+    with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192") as raised:
         spot(budget_usd="0.019").execute(context)
     assert "\n" not in str(raised.value)
     assert at_dock.jobs() == before

@@ -1,0 +1,113 @@
+"""SpotTrainingOperator in a real Airflow (four processes and their tasks): clears, marks and kill -9."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+DAG = """
+import datetime as dt, os
+from airflow.sdk import DAG
+from leeway.operators.spot_training import SpotTrainingOperator
+
+for name, deferrable in (("deferred", True), ("waiting", False)):
+    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
+        SpotTrainingOperator(
+            task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
+            channels={"train": os.environ["LEEWAY_PROJECT"] + "/features"},
+            deferrable=deferrable, check_interval_s=1, max_run_s=600, max_wait_s=900,
+            hyperparameters={"mode": "{{ params.mode }}", "gate": "{{ params.gate }}"},
+            retries=20, retry_delay=dt.timedelta(seconds=0.5),
+        )
+    globals()[dag.dag_id] = dag
+"""
+STATE = {"spot_deferred": "deferred", "spot_waiting": "running"}
+
+
+@pytest.fixture(scope="module")
+def airflow(start_airflow: Callable[..., Any], start_dock: Any, make_project: Callable[..., Any]) -> Iterator[Any]:
+    files = {
+        "dags/dags.py": DAG,
+        "train.py": sys.modules[start_dock.__module__].SCRIPT,
+        "lib/__init__.py": "",
+        "lib/extra.py": "WORD = 'trained on'\n",
+        "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
+        "features/rows": "rows",
+    }
+    with start_airflow(make_project(files), STATE) as made:
+        yield made
+
+
+@pytest.mark.parametrize("dag_id", STATE)
+def test_clear_stops_the_job_and_the_next_goes_on_from_its_checkpoints(begun, never_two, until, dag_id):
+    run = begun(dag_id, "train")
+    with never_two(run):
+        until(lambda: run.state() == STATE[dag_id], 60)
+        until(lambda: "trained on rows wait" in run.log(1), 60)  # the job's own lines, while it runs
+        assert "Training since" in run.log(1)
+        run.clear()
+        until(lambda: run.status(1) == "Stopped", 60)
+        until(lambda: run.works(2), 120)
+        assert run.job(1)["CheckpointConfig"] == run.job(2)["CheckpointConfig"]
+        until(lambda: run.state() == STATE[dag_id], 60)
+        assert any(words in run.log(1) for words in ("cleared or marked: stopping", "killed: stopping"))
+        run.gate.touch()
+        until(lambda: run.state() == "success", 120)
+    assert run.result()["training_job"] == f"{run.base}-2"
+    assert run.result()["attempts"] == 2
+    assert any("after ['step-0']" in run.log(number) for number in range(2, run.task()["try_number"] + 1))
+
+
+@pytest.mark.parametrize("dag_id", STATE)
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_mark_stops_the_job(begun, until, dag_id, state):
+    run = begun(dag_id, "train")
+    # Before the triggerer has begun to wait, Airflow has nobody to tell of a mark.
+    until(lambda: "Training since" in run.log(1), 60)
+    run.mark(state)
+    until(lambda: run.status(1) == "Stopped", 60)
+    assert run.state() == state
+    assert list(run.jobs()) == [f"{run.base}-1"]
+    assert "stopping training job" in run.log(1)
+
+
+def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, begun, until):
+    """The negative control: only a person stops a job."""
+    run = begun("spot_deferred", "train")
+    until(lambda: run.state() == "deferred", 60)
+    process = airflow.processes["triggerer"]
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    airflow.start("triggerer")
+    run.gate.touch()
+    until(lambda: run.state() == "success", 120)
+    assert list(run.jobs().items()) == [(f"{run.base}-1", "Completed")]
+    assert run.result()["attempts"] == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, begun, never_two, until, seed):
+    """kill -9 of what runs tasks, of the triggerer, of the scheduler, at moments that nobody chose."""
+    dice = random.Random(seed)
+    run = begun("spot_deferred", "train", works=False)
+    with never_two(run):
+        for _ in range(4):
+            threading.Event().wait(4 * dice.random())
+            victim = dice.choice(["tasks", "triggerer", "scheduler"])
+            if victim == "tasks":
+                airflow.kill_tasks()
+                airflow.kill("scheduler")  # LocalExecutor does not replace workers that were killed
+                victim = "scheduler"
+            else:
+                airflow.kill(victim)
+            airflow.start(victim)
+        run.gate.touch()
+        until(lambda: run.state() == "success", 240)
+    assert list(run.jobs().values()) == ["Completed"]
+    assert run.result()["training_job"] == f"{run.base}-1"

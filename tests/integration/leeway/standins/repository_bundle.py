@@ -1,0 +1,48 @@
+"""Stands in for the git provider's GitDagBundle (not installed): a local repository whose commits are the versions."""
+
+import subprocess
+from pathlib import Path
+
+from airflow.dag_processing.bundles.base import BaseDagBundle
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+class RepositoryBundle(BaseDagBundle):
+    """The DAGs of a repository: at a version, else at its HEAD."""
+
+    supports_versioning = True
+
+    def __init__(self, *, repository: str, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.repository = repository
+
+    def initialize(self) -> None:
+        with self.lock():
+            if not self._folder.exists():
+                self._folder.parent.mkdir(parents=True, exist_ok=True)
+                git(self._folder.parent, "clone", "-q", self.repository, str(self._folder))
+            self._at(self.version or "origin/HEAD")
+        super().initialize()
+
+    def refresh(self) -> None:
+        with self.lock():
+            git(self._folder, "fetch", "-q")
+            self._at("origin/HEAD")
+
+    def get_current_version(self) -> str:
+        return git(self._folder, "rev-parse", "HEAD")
+
+    @property
+    def path(self) -> Path:
+        return self._folder / "dags"
+
+    @property
+    def _folder(self) -> Path:
+        return self.versions_dir / self.version if self.version else self.base_dir / "tracking"
+
+    def _at(self, commit: str) -> None:
+        git(self._folder, "checkout", "-q", "--detach", commit)
