@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
+def ahead(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     """The items in their order, the next `depth` of them made in one other thread.
 
     Close it: then nothing is made any more when that returns. What `items` raises comes out in its place.

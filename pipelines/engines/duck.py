@@ -1,4 +1,4 @@
-"""DuckDB: in this process, bounded memory, spilling to LEEWAY_HOME; by parts of the window where that gives the same."""
+"""DuckDB: in this process, bounded memory, spilling to LEEWAY_HOME; by parts of days where that gives the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from contextlib import contextmanager
 import ibis
 import pyarrow as pa
 
+from pipelines.duck import connected, replace_view, view_of
 from pipelines.engines import Run, of_days
 from pipelines.engines.parts import by_day, files, parts
 from pipelines.features import GROUP_ROWS
-from pipelines.lake import connected
-from pipelines.lake.views import replace_view, view_of
 from pipelines.window import Days
 
 ROWS = "window_rows"

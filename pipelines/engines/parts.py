@@ -37,9 +37,9 @@ def by_day(table: ibis.Table) -> bool:
     top = table.op()
     return (
         isinstance(top, ops.Sort)
+        and all(isinstance(one, ROW_BY_ROW) for one in top.find(ops.Relation))
         and top.keys[0].ascending
         and _is_day(top.keys[0].arg)
-        and all(isinstance(one, ROW_BY_ROW) for one in top.find(ops.Relation))
         and all(any(map(_is_day, one.group_by)) for one in top.find(ops.WindowFunction))
     )
 
@@ -63,7 +63,8 @@ def _file(path: str) -> File:
     days = [column.statistics for column in columns if column.path_in_schema == DAY]
     if len(days) != len(groups) or not all(one is not None and one.has_min_max for one in days):
         return File(dt.date.min, dt.date.max, path, told.num_rows)
-    first, last = min((one.min for one in days), default=dt.date.max), max((one.max for one in days), default=dt.date.max)
+    first = min((one.min for one in days), default=dt.date.max)
+    last = max((one.max for one in days), default=dt.date.max)
     return File(first, last, path, told.num_rows)
 
 

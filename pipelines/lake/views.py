@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import DataScan, FileScanTask
 
-from pipelines.lake.duck import quoted, spill_folder, text
+from pipelines.duck import spill_folder, view_of
 from pipelines.lake.evolution import plain
 
 
@@ -43,35 +43,6 @@ def on_disk(scan: DataScan) -> Iterator[list[str]]:
             yield [_decoded(scan, folder)]
         else:
             yield at_hand(scan.io, [task.file.file_path for task in tasks], folder)
-
-
-@contextmanager
-def view_of(
-    connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
-) -> Iterator[None]:
-    """DuckDB's view `name` has the rows of Parquet files in the columns of `schema`, whichever of them a file has."""
-    replace_view(connection, name, paths, schema)
-    try:
-        yield
-    finally:
-        connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
-
-
-def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema) -> None:
-    """DuckDB's view `name` has from now on the rows that `view_of` tells of.
-
-    Its query is no union with an empty table of `schema`: that hides the files' statistics from DuckDB 2.0, and a
-    window function over rows without them takes twice the time.
-    """
-    kinds = connection.from_arrow(schema.empty_table()).types
-    listed = ", ".join(text(one) for one in paths)
-    rows = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
-    there = {one.lower() for one in connection.sql(f"FROM {rows}").columns} if paths else set()  # no case in DuckDB
-    columns = ", ".join(
-        f"CAST({quoted(one) if one.lower() in there else 'NULL'} AS {kind}) AS {quoted(one)}"
-        for one, kind in zip(schema.names, kinds, strict=True)
-    )
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
 
 
 def at_hand(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
