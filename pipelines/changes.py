@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
+from pipelines.duck import quoted, spill_folder, text
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake, connected
-from pipelines.lake.duck import quoted, spill_folder, text
 from pipelines.lake.evolution import plain
 from pipelines.reading import told
 from pipelines.sources import ChangingSource

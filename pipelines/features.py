@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import ibis
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.ahead import ahead
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 
@@ -18,6 +20,8 @@ METADATA = b"leeway"
 FILE = "data.parquet"
 GROUP_ROWS = 128 * 1024
 """Of a row group: equal rows give equal bytes, in whatever batches an engine gives them."""
+AHEAD = 4
+"""Batches that an engine may be ahead of the writer, each on a core of its own."""
 LABEL = "leeway.label"
 """Name that the label goes by while the features are built, so that none is made of it."""
 
@@ -80,8 +84,11 @@ def write(built: Iterable[pa.RecordBatch], wanted: pa.Schema, folder: Path) -> i
     folder.mkdir(parents=True, exist_ok=True)
     keys, rows = json.loads(wanted.metadata[METADATA])["key"], 0
     last: pa.Table | None = None
-    with pq.ParquetWriter(folder / FILE, wanted, compression="zstd") as writer:
-        for group in _groups(built, wanted):
+    with (
+        closing(ahead(built, AHEAD)) as batches,
+        pq.ParquetWriter(folder / FILE, wanted, compression="zstd") as writer,
+    ):
+        for group in _groups(batches, wanted):
             here = group.select(keys)
             _demand_keys(here if last is None else pa.concat_tables([last, here]))
             writer.write_table(group, row_group_size=GROUP_ROWS)

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from pipelines.duck import quoted, text
 from pipelines.lake import Lake
-from pipelines.lake.duck import quoted, text
 from pipelines.suites import Judgement, Rows, Verdict
 from pipelines.suites.rows import POSITION
 

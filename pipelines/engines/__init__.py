@@ -10,9 +10,11 @@ from typing import Any, Literal
 import ibis
 import pyarrow as pa
 
+from pipelines.window import Days
+
 Name = Literal["duckdb", "spark"]
-Run = Callable[[Callable[[ibis.Table], ibis.Table]], Iterator[pa.RecordBatch]]
-"""The rows, in its order, of an expression over the rows of the files."""
+Run = Callable[[Callable[[ibis.Table], ibis.Table], Days], Iterator[pa.RecordBatch]]
+"""The rows, in its order, of an expression over the files' rows of the days."""
 MODULES = {"duckdb": "duck", "spark": "spark"}
 
 
@@ -29,3 +31,8 @@ def opened(engine: Name, paths: Sequence[str], schema: pa.Schema) -> AbstractCon
     """
     module: Any = import_module(f"pipelines.engines.{MODULES[engine]}")
     return module.opened(paths, schema)  # type: ignore[no-any-return]
+
+
+def of_days(rows: ibis.Table, days: Days) -> ibis.Table:
+    """The rows of the days."""
+    return rows.filter(rows.date.between(days.first, days.last))

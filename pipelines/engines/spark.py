@@ -19,10 +19,11 @@ import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.engines import Run
+from pipelines.engines import Run, of_days
 from pipelines.errors import DataError, ServiceError, SpecError, StorageError
 from pipelines.outside import NO_SPACE_TEXTS
 from pipelines.settings import settings
+from pipelines.window import Days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +51,12 @@ def opened(paths: Sequence[str], schema: pa.Schema) -> Iterator[Run]:
         rows = ibis.pyspark.connect(session).table(ROWS)
         counter = iter(range(1_000_000))
 
-        def run(expression: Callable[[ibis.Table], ibis.Table]) -> Iterator[pa.RecordBatch]:
+        def run(expression: Callable[[ibis.Table], ibis.Table], days: Days) -> Iterator[pa.RecordBatch]:
             out = Path(made) / f"out-{next(counter)}"
             with _clear():
                 # Sorted as a whole: its parts are in order, as their names are.
-                session.sql(ibis.to_sql(expression(rows), dialect="pyspark")).write.parquet(str(out))
+                query = ibis.to_sql(expression(of_days(rows, days)), dialect="pyspark")
+                session.sql(query).write.parquet(str(out))
             for part in sorted(out.glob("part-*.parquet")):
                 yield from pq.ParquetFile(part).iter_batches()
             shutil.rmtree(out)

@@ -5,8 +5,8 @@ writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unl
 (`PYICEBERG_CATALOG__LEEWAY__URI` and friends, or ~/.pyiceberg.yaml) names another one: Glue, REST, PostgreSQL.
 """
 
+from pipelines.duck import connected
 from pipelines.lake.commits import DIGEST, NAMESPACE, PARTITION, TOUCHED, Changes, Commit, patiently
-from pipelines.lake.duck import connected
 from pipelines.lake.lake import Lake
 
 __all__ = ["DIGEST", "NAMESPACE", "PARTITION", "TOUCHED", "Changes", "Commit", "Lake", "connected", "patiently"]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyiceberg.table import DataScan
 
+from pipelines.duck import connected, quoted, spill_folder, view_of
 from pipelines.lake import views
 from pipelines.lake.commits import Changes
-from pipelines.lake.duck import connected, quoted, spill_folder
 from pipelines.lake.spool import Spool
 
 _COUNTS = """
@@ -35,7 +35,7 @@ def between(old: DataScan, spool: Spool, key: Sequence[str]) -> Changes:
         connected() as connection,
         spill_folder() as folder,
         views.view(connection, "had", old, schema),
-        views.view_of(connection, "has", views.at_hand(old.io, spool.paths, folder), schema),
+        view_of(connection, "has", views.at_hand(old.io, spool.paths, folder), schema),
     ):
         came, went, changed = connection.execute(counts).fetchone() or (0, 0, 0)
     return Changes(added=came - changed, removed=went - changed, changed=changed)

@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import DataScan, FileScanTask
 
-from pipelines.lake.duck import quoted, spill_folder, text
+from pipelines.duck import spill_folder, view_of
 from pipelines.lake.evolution import plain
 
 
@@ -43,26 +43,6 @@ def on_disk(scan: DataScan) -> Iterator[list[str]]:
             yield [_decoded(scan, folder)]
         else:
             yield at_hand(scan.io, [task.file.file_path for task in tasks], folder)
-
-
-@contextmanager
-def view_of(
-    connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
-) -> Iterator[None]:
-    """DuckDB's view `name` has the rows of Parquet files in the columns of `schema`, whichever of them a file has."""
-    columns, empty = ", ".join(quoted(one) for one in schema.names), f"{name} columns"
-    connection.register(empty, schema.empty_table())
-    rows = f"SELECT * FROM {quoted(empty)}"  # noqa: S608
-    if paths:
-        listed = ", ".join(text(one) for one in paths)
-        read = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
-        rows = f"SELECT * FROM {read} UNION ALL BY NAME {rows}"  # noqa: S608
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM ({rows})")  # noqa: S608
-    try:
-        yield
-    finally:
-        connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
-        connection.unregister(empty)
 
 
 def at_hand(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:

@@ -18,8 +18,8 @@ import fsspec.core
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from pipelines.duck import spill_folder
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
-from pipelines.lake.duck import spill_folder
 from pipelines.outside import no_space
 from pipelines.sources.web import Web, redacted
 from pipelines.window import Days

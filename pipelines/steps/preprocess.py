@@ -7,6 +7,7 @@ Rows whose label never became known (cancelled flights) are left out. Memory doe
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,8 +21,6 @@ from pipelines.steps.snapshot import SnapshotResult
 from pipelines.window import DAY, Days
 
 if TYPE_CHECKING:
-    import ibis
-
     from pipelines.engines import Run
     from pipelines.pinned import Pinned
 
@@ -102,10 +101,8 @@ def _split(window: Pinned, days: Days, engine: Run, folder: Path) -> int:
 
     chosen = dataset(window.snapshot.dataset)
 
-    def built(rows: ibis.Table) -> ibis.Table:
-        return features.labelled(chosen, rows.filter(rows.date.between(days.first, days.last)))
-
-    written = features.write(engine(built), features.schema(chosen, window.schema), folder)
+    built = engine(partial(features.labelled, chosen), days)
+    written = features.write(built, features.schema(chosen, window.schema), folder)
     if not written:
         raise DataError(f"no row of {chosen.published} in {days} has a label, so {folder.name} would be empty.")
     return written

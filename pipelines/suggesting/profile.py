@@ -11,9 +11,9 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
+from pipelines.duck import quoted, text
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake, connected
-from pipelines.lake.duck import quoted, text
 
 Kind = Literal["number", "whole", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")

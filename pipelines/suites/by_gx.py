@@ -20,8 +20,8 @@ import pandas as pd
 import pyarrow as pa
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
+from pipelines.duck import quoted
 from pipelines.errors import DataError
-from pipelines.lake.duck import quoted
 from pipelines.suites.rows import POSITION, Rows
 from pipelines.suites.suite import Expectation
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
 
-from pipelines.lake.duck import quoted
+from pipelines.duck import quoted
 from pipelines.suites.rows import POSITION, Rows
 
 EXAMPLES = 20

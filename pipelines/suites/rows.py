@@ -11,8 +11,8 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
+from pipelines.duck import quoted
 from pipelines.lake import Lake, connected
-from pipelines.lake.duck import quoted
 
 VIEW = "leeway_rows"
 POSITION = "leeway position"

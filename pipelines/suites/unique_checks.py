@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 
+from pipelines.duck import quoted
 from pipelines.errors import DataError
-from pipelines.lake.duck import quoted
 from pipelines.suites import arguments as given
 from pipelines.suites.checks import EachRow
 from pipelines.suites.row_checks import judged_of
