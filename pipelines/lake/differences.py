@@ -46,8 +46,9 @@ def between(old: DataScan, spool: Spool, key: Sequence[str]) -> Changes:
             views.view_of(connection, "has", views.at_hand(old.io, spool.paths, folder), schema),
         ):
             _sort_out(_hashes(connection, schema.names, key or schema.names), folder)
-        counted = sum(_counted(np.fromfile(_bucket(folder, one), _HASHED)) for one in range(BUCKETS))
-    came, went, changed = counted.tolist() if key else (*counted[:2].tolist(), 0)
+        counted = [_counted(np.fromfile(_bucket(folder, one), _HASHED)) for one in range(BUCKETS)]
+    came, went, same = (sum(one) for one in zip(*counted, strict=True))
+    changed = same if key else 0
     return Changes(added=came - changed, removed=went - changed, changed=changed)
 
 
@@ -57,9 +58,7 @@ def _both(had: pa.Schema, has: pa.Schema) -> pa.Schema:
     return pa.schema(list(kinds.items()))
 
 
-def _hashes(
-    connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]
-) -> pa.RecordBatchReader:
+def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]) -> pa.RecordBatchReader:
     # DuckDB 2.0 would keep the files' content in its own memory, which is read once here.
     connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET preserve_insertion_order = false")
@@ -86,10 +85,10 @@ def _bucket(folder: Path, number: int) -> Path:
     return folder / f"{number:02d}.hashes"
 
 
-def _counted(found: np.ndarray) -> np.ndarray:
+def _counted(found: np.ndarray) -> tuple[int, int, int]:
     """Rows that came, rows that went, and how many of both are of the same key."""
     rows, first, place = np.unique(found["row"], return_index=True, return_inverse=True)
     balance = np.bincount(place, np.where(found["had"], -1, 1), len(rows))
     keys, of_key = np.unique(found["key"][first], return_inverse=True)
     came, went = (np.bincount(of_key, np.maximum(one, 0), len(keys)) for one in (balance, -balance))
-    return np.array([came.sum(), went.sum(), np.minimum(came, went).sum()], dtype=np.int64)
+    return int(came.sum()), int(went.sum()), int(np.minimum(came, went).sum())
