@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import cases, drydock, interruptions, preprocess, repro, sources, validation, year
+from benchmarks import cases, drydock, interruptions, preprocess, publish, repro, sources, validation, year
 
 RESULTS = Path(__file__).parent / "results"
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -26,6 +26,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "interruptions": interruptions.run,
     "sources": sources.run,
     "validation": validation.run,
+    "publish": publish.run,
     "preprocess": preprocess.run,
     "repro": repro.run,
     "year": year.run,

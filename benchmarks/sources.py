@@ -92,8 +92,8 @@ def _read(reader: str, path: Path) -> Iterator[int]:
     yield from (batch.num_rows for batch in source.read(DAY))
 
 
-def _peak_mb() -> float:
-    """Of this process alone: getrusage's would be its parent's, where that was larger."""
+def peak_mb() -> float:
+    """Most memory that this process held, itself alone: getrusage's would be its parent's, where that was larger."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
@@ -103,11 +103,11 @@ def _main(reader: str, path: Path) -> None:
         import pandas as pd  # noqa: F401
     else:
         import pipelines.sources.files  # noqa: F401
-    start = _peak_mb()
+    start = peak_mb()
     began = time.perf_counter()
     rows = sum(_read(reader, path))
     took = time.perf_counter() - began
-    print(json.dumps({"rows": rows, "seconds": took, "start_mb": start, "peak_mb": _peak_mb()}))
+    print(json.dumps({"rows": rows, "seconds": took, "start_mb": start, "peak_mb": peak_mb()}))
 
 
 if __name__ == "__main__":

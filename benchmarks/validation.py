@@ -112,10 +112,15 @@ def _stage() -> dict[str, Any]:
     with connected() as connection:
         batches = connection.sql(TABLE.format(rows=ROWS)).to_arrow_reader(100_000)
         Lake.open().write("flights_raw", dt.date.fromisoformat(DAY), batches)
-    folder = Path(os.environ["LEEWAY_PROJECT"]) / "expectations"
+    write_suite(Path(os.environ["LEEWAY_PROJECT"]))
+    return {}
+
+
+def write_suite(project: Path) -> None:
+    """The project's suite of flights has the checks."""
+    folder = project / "expectations"
     folder.mkdir()
     (folder / "flights.json").write_text(json.dumps(_suite()))
-    return {}
 
 
 def _ours() -> dict[str, Any]:
@@ -129,7 +134,7 @@ def _ours() -> dict[str, Any]:
         judgement = suites.judge(suites.parse("bench", _suite(), "bench"), rows)
         parts = quarantine.split(rows, judgement.to_quarantine)
         quarantine.put(lake, "bench_quarantine", day, parts, ["id"])
-    return {"verdicts": [_in_short(one.success, one.result) for one in judgement.verdicts], "aside": parts.count}
+    return {"verdicts": [in_short(one.success, one.result) for one in judgement.verdicts], "aside": parts.count}
 
 
 def _step() -> dict[str, Any]:
@@ -142,13 +147,17 @@ def _step() -> dict[str, Any]:
 
 
 def _gx() -> dict[str, Any]:
-    """As its documentation does it: a data frame, an ephemeral context, SUMMARY."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
     import pyarrow.parquet as pq
 
     (path,) = Path(os.environ["LEEWAY_HOME"]).glob("lake/**/flights_raw/data/**/*.parquet")
-    frame = pq.ParquetFile(path).read().to_pandas()
+    return {"verdicts": verdicts_of_gx(pq.ParquetFile(path).read().to_pandas())}
+
+
+def verdicts_of_gx(frame: Any) -> list[list[Any]]:
+    """What Great Expectations says of a data frame, as its documentation does it: an ephemeral context, SUMMARY."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+
     context = gx.get_context(mode="ephemeral")
     asset = context.data_sources.add_pandas("bench").add_dataframe_asset("bench")
     batch = asset.add_batch_definition_whole_dataframe("bench").get_batch({"dataframe": frame})
@@ -156,10 +165,11 @@ def _gx() -> dict[str, Any]:
     suite = gx.ExpectationSuite(name="bench", expectations=marked)
     found = batch.validate(suite, result_format="SUMMARY").to_json_dict()["results"]
     ordered = sorted(found, key=lambda one: one["expectation_config"]["meta"]["place"])
-    return {"verdicts": [_in_short(one["success"], one["result"]) for one in ordered]}
+    return [in_short(one["success"], one["result"]) for one in ordered]
 
 
-def _in_short(success: bool, result: dict[str, Any]) -> list[Any]:
+def in_short(success: bool, result: dict[str, Any]) -> list[Any]:
+    """A verdict, to be compared with another's of the same expectation."""
     seen = result.get("observed_value")
     return [bool(success), result.get("unexpected_count"), round(seen, 6) if isinstance(seen, float) else seen]
 

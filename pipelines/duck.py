@@ -36,6 +36,8 @@ def connected(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]
         }
         with duckdb.connect(config=config) as connection:
             connection.execute("SET TimeZone = 'UTC'")
+            # DuckDB 2.0 would draw it on stdout, which has the step's result, once `sql` takes more than two seconds.
+            connection.execute("SET enable_progress_bar_print = false")
             yield connection
 
 

@@ -82,6 +82,9 @@ def column(array: pa.Array, kind: pa.DataType, zone: Zone, name: str, at: At) ->
     except _Wrong as error:
         index, why, hint = error.index, error.why, error.hint
     except (pa.ArrowException, ValueError):
+        if not len(array):  # no value to name: the types alone do not fit
+            hint = "Declare the column in columns=, in a type that can."
+            raise DataError(f"{at.place}: column {name}: a {array.type} can be no {kind}.", hint) from None
         index = _first_wrong(array, kind, zone)
         why, hint = f"is no {kind}", ""
     raise _refusal(array[index].as_py(), name, at, index, why, hint)

@@ -299,3 +299,17 @@ def test_what_sqlite_does_not_demand_is_demanded(file: Path) -> None:
     file.write_bytes(b"no database at all" * 100)
     with pytest.raises(DataError, match="not a database"):
         made.partitions(YEAR)
+
+
+@pytest.mark.parametrize("kind", ["NUM", "REAL", "BOOLEAN", "DATE"])
+def test_a_column_whose_type_can_be_no_day_is_named(file: Path, kind: str) -> None:
+    """`CREATE TABLE AS` of SQLite leaves such types; the columns are looked at before there is a row."""
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"CREATE TABLE made (id INT PRIMARY KEY, day {kind})")
+    made = SqlChanges(url=f"sqlite:///{file}", table="made", day="day", cursor="id")
+    if kind == "DATE":
+        assert made.changes(None).read_all().num_rows == 0
+        return
+    with pytest.raises(DataError, match=r"column day: a \w+(\(.*\))? can be no date32\[day\]") as caught:
+        made.changes(None)
+    assert "columns=" in str(caught.value)

@@ -1,0 +1,68 @@
+"""The memory of a step does not grow with the day: processes that ingest it, and the most that they held."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+DAY = "2013-01-02"
+FEW, MANY = 200_000, 2_000_000
+MORE_MB = 192
+"""What ten times the rows may take more: the allocators keep what they have no use for, up to a point."""
+ROWS = """
+SELECT DATE '{day}' AS date, i AS id, 'word ' || i % 1000 AS word, {numbers}
+FROM range({rows}) AS t(i)
+"""
+NUMBERS = 12
+STEP = """
+import datetime as dt, json, sys
+from benchmarks.sources import peak_mb
+from pipelines.dataset import Dataset
+from pipelines.sources import FileSource
+from pipelines.steps.ingest import staged
+
+class Whole(FileSource):
+    def read(self, partition):
+        return super().read(partition).read_all().to_reader()
+
+source, folder = {source}, sys.argv[1]
+told = []
+for name in ("first", "later"):
+    made = source(folder + "/" + name + "-{{date}}.parquet", "parquet")
+    result = staged(Dataset(name="made", key=("id",)), made, dt.date.fromisoformat("{day}"))
+    told.append([result.changes.added, result.changes.changed, peak_mb()])
+print(json.dumps(told))
+"""
+
+
+def days(folder: Path, rows: int) -> Path:
+    """A day in a file, and the day as it comes later: a row in ten is another."""
+    folder.mkdir()
+    for name, other in {"first": "0", "later": "(i % 10 = 0)::INTEGER"}.items():
+        numbers = ", ".join(f"(hash(i + {n}) % 100000)::DOUBLE + {other} AS number_{n}" for n in range(NUMBERS))
+        query = ROWS.format(day=DAY, numbers=numbers, rows=rows)
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY ({query}) TO '{folder}/{name}-{DAY}.parquet' (FORMAT parquet)")
+    return folder
+
+
+def peaks(commands: Any, folder: Path, rows: int, source: str = "FileSource") -> list[float]:
+    """The most memory held, MiB, once the day was ingested, and once it was again."""
+    home = {"LEEWAY_HOME": f"{folder}-{source}"}
+    done = commands.run(sys.executable, "-c", STEP.format(source=source, day=DAY), str(folder), env=home)
+    assert done.code == 0, done.err
+    (added, _, first), (_, changed, again) = json.loads(done.out)
+    assert (added, changed) == (rows, rows // 10)
+    return [first, again]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
+def test_ten_times_the_rows_take_no_more_memory_be_they_new_or_changed(commands: Any, tmp_path: Path) -> None:
+    few = peaks(commands, days(tmp_path / "few", FEW), FEW)
+    many = peaks(commands, folder := days(tmp_path / "many", MANY), MANY)
+    assert [round(more - less) for more, less in zip(many, few, strict=True) if more - less > MORE_MB] == []
+    whole = peaks(commands, folder, MANY, "Whole")
+    assert whole[0] - few[0] > MORE_MB  # it would be seen: the same rows, read whole
