@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import cases, drydock, interruptions, preprocess, sources, validation, year
+from benchmarks import backtest, cases, drydock, interruptions, preprocess, sources, validation, year
 
 RESULTS = Path(__file__).parent / "results"
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -28,6 +28,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "validation": validation.run,
     "preprocess": preprocess.run,
     "year": year.run,
+    "backtest": backtest.run,
 }
 
 
