@@ -1,4 +1,4 @@
-"""A year of trainings as a walk-forward backtest, and played again with promotion: by the commands of docs/backfills.md.
+"""A year of trainings as a walk-forward backtest, then again with promotion: by the commands of docs/backfills.md.
 
 The real thing: Airflow's backfill of flights_train, the DVC workspaces, drydock, MLflow. LEEWAY_BENCH_MONTHS takes
 fewer months. The report stays in .leeway/benchmarks/backtest/.
