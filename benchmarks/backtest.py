@@ -55,14 +55,10 @@ def run() -> dict[str, Any]:
         api = AirflowApi(yard.stack.airflow_url, USER, password(yard.layout))
         wait_until_parsed(api, [DAG], yard.stack.started_at, lambda: None)
         seconds = {f"{(LAST - FIRST).days + 1} days ingested, one process": [_ingested(yard)]}
-        seconds |= _backfilled(yard, api, f"{MONTHS} trainings") | _tasks(api)
-        left = _registry(yard)
-        _demand(faults(left, MOMENTS))
-        lines = _reported(yard)
-        seconds |= _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", *REPLAY)
-        after = _registry(yard)
-        _demand(replay_faults(left, after))
-    return {"seconds": seconds, "facts": {"backtest": _facts(left), "replay": _facts(after), "report": lines}}
+        walked, left, lines = _walked(yard, api)
+        replayed, after = _replayed(yard, api, left)
+    facts = {"backtest": _facts(left), "replay": _facts(after), "report": lines}
+    return {"seconds": seconds | walked | replayed, "facts": facts}
 
 
 def faults(left: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
@@ -104,6 +100,22 @@ def replay_faults(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[s
 def _demand(wrong: Mapping[str, Any]) -> None:
     if wrong:
         raise RuntimeError(f"the backfill of {DAG} left {wrong}")
+
+
+def _walked(yard: Yard, api: AirflowApi) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
+    """The backtest: its seconds, what it left in the registry, and the lines of its report."""
+    seconds = _backfilled(yard, api, f"{MONTHS} trainings") | _tasks(api)
+    left = _registry(yard)
+    _demand(faults(left, MOMENTS))
+    return seconds, left, _reported(yard)
+
+
+def _replayed(yard: Yard, api: AirflowApi, left: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """The same runs again, each promoting: their seconds, and what the registry holds then."""
+    seconds = _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", *REPLAY)
+    after = _registry(yard)
+    _demand(replay_faults(left, after))
+    return seconds, after
 
 
 def _ingested(yard: Yard) -> float:
