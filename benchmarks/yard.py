@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from stack import environment, processes
+from stack.health import make_bucket
 from stack.layout import Layout
 from stack.ports import ANY, choose
 from stack.services import health_checks, services, write_secrets
@@ -75,6 +76,8 @@ def up(folder: Path, needed: Sequence[str] = NEEDED) -> Iterator[Yard]:
         waiting = [check for name, check in health_checks(yard.stack).items() if name in needed]
         while not all(check() for check in waiting):
             time.sleep(0.2)
+        if "drydock" in needed:
+            make_bucket(yard.stack)
         yield yard
     finally:
         processes.stop(yard.layout.home)
