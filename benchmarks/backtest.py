@@ -31,7 +31,8 @@ MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
 LAST = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
 """Of the last month that a model is scored on."""
 REPORT = PROJECT / ".leeway" / "benchmarks" / "backtest"
-REPLAY = ("--reprocess-behavior", "completed", "--dag-run-conf", '{"promote_in_backfill": true}')
+AGAIN = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
+"""What plays a finished backtest again, each run promoting."""
 REGISTRY = """
 import json
 from pipelines.registry import Registry
@@ -113,27 +114,33 @@ def _walked(yard: Yard, api: AirflowApi) -> tuple[dict[str, list[float]], dict[s
 
 def _replayed(yard: Yard, api: AirflowApi, left: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """The same runs again, each promoting: their seconds, and what the registry holds then."""
-    seconds = _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", *REPLAY)
+    seconds = _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", AGAIN)
     after = _registry(yard)
     _demand(replay_faults(left, after))
     return seconds, after
 
 
-def _backfilled(yard: Yard, api: AirflowApi, row: str, *more: str) -> dict[str, list[float]]:
-    """Seconds of the whole, and of each run."""
+def _backfilled(
+    yard: Yard, api: AirflowApi, row: str, again: Mapping[str, Any] | None = None
+) -> dict[str, list[float]]:
+    """Seconds of the whole, and of each run. Where some runs were there already, `again` says what becomes of them."""
     began = time.monotonic()
-    span = ("--from-date", str(MOMENTS[0]), "--to-date", str(MOMENTS[-1]))
-    _by_hand(yard, "airflow", "backfill", "create", "--dag-id", DAG, *span, "--max-active-runs", "1", *more)
+    if again:
+        span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
+        api._v2("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
+    said: set[int] = set()
+
+    def show(done: int, total: int, running: str) -> None:
+        if done not in said:
+            said.add(done)
+            print(f"{time.monotonic() - began:6.0f} s: {done} of {total} {running}", flush=True)
+
     try:
-        Backfill(api, DAG, MOMENTS, 1, yard.stack.started_at).complete(_say)
+        Backfill(api, DAG, MOMENTS, 1, yard.stack.started_at).complete(show)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_between(one["start_date"], one["end_date"]) for one in api.runs(DAG)]
     return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
-
-
-def _say(done: int, total: int, running: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {done} of {total} {running}", flush=True)
 
 
 def _by_hand(yard: Yard, *command: str) -> str:
