@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Drafts suites, and tries changed ones on past partitions.")
 WIDTH = 150
 """Of a table where there is no terminal to be narrow."""
+SEVERITIES, NAMED = ("critical", "warning", "info"), 3
 
 FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
 LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
@@ -90,7 +91,7 @@ def _show(told: Sequence[Replayed], totals: dict[str, Any]) -> None:
     for one in told:
         if one.differs:
             before = one.before.verdict if one.before else "not validated"
-            why = "; ".join(f"{fault['severity']} {_short(fault)}" for fault in one.failing[:3])
+            why = _because(one.failing)
             table.add_row(str(one.day), f"{one.outcome.rows:,}", before, one.verdict, f"{one.outcome.bad:,}", why)
     if totals["differ"]:
         console.print(table)
@@ -100,6 +101,13 @@ def _show(told: Sequence[Replayed], totals: dict[str, Any]) -> None:
         f"{totals['partitions']} partitions: {each}; {totals['quarantined']:,} rows set aside.", soft_wrap=True
     )
     console.print(f"{totals['differ']} would fare otherwise than they did.")
+
+
+def _because(failing: Sequence[dict[str, Any]]) -> str:
+    """The gravest three, and how many more there are."""
+    gravest = sorted(failing, key=lambda fault: SEVERITIES.index(fault["severity"]))
+    named = "; ".join(f"{fault['severity']} {_short(fault)}" for fault in gravest[:NAMED])
+    return named if len(failing) <= NAMED else f"{named}; {len(failing) - NAMED} more"
 
 
 def _short(fault: dict[str, Any]) -> str:
