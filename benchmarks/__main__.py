@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import cases, drydock, interruptions, preprocess, publish, repro, sources, validation, year
+from benchmarks import backtest, cases, drydock, interruptions, preprocess, publish, repro, sources, validation, year
 
 RESULTS = Path(__file__).parent / "results"
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -30,6 +30,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "preprocess": preprocess.run,
     "repro": repro.run,
     "year": year.run,
+    "backtest": backtest.run,
 }
 
 

@@ -10,13 +10,14 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
 from stack import environment, processes
+from stack.health import make_bucket
 from stack.layout import Layout
 from stack.ports import ANY, choose
 from stack.services import health_checks, services, write_secrets
@@ -26,6 +27,8 @@ PROJECT = Path(__file__).parents[1]
 SCHEDULER = "airflow-scheduler"
 NEEDED = ("airflow-migrate", SCHEDULER, "airflow-dag-processor", "airflow-api-server")
 """What flights_ingest needs of the stack."""
+EVERYTHING = ("drydock", "mlflow", *NEEDED, "airflow-triggerer")
+"""What flights_train needs."""
 
 
 class Yard:
@@ -62,17 +65,19 @@ class Yard:
 
 
 @contextmanager
-def up(folder: Path) -> Iterator[Yard]:
-    """A yard whose services answer; all of them are gone after the block."""
+def up(folder: Path, needed: Sequence[str] = NEEDED) -> Iterator[Yard]:
+    """A yard whose services `needed` answer; all of them are gone after the block."""
     yard = Yard(folder)
     write_secrets(yard.layout)
     yard.stack.save(yard.layout)
     try:
-        for name in NEEDED:
+        for name in needed:
             yard.start(name)
-        waiting = [check for name, check in health_checks(yard.stack).items() if name in NEEDED]
+        waiting = [check for name, check in health_checks(yard.stack).items() if name in needed]
         while not all(check() for check in waiting):
             time.sleep(0.2)
+        if "drydock" in needed:
+            make_bucket(yard.stack)
         yield yard
     finally:
         processes.stop(yard.layout.home)

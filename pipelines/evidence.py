@@ -66,7 +66,8 @@ def _forget_snapshots(table: Table) -> None:
     """
     old = [one.snapshot_id for one in table.snapshots()[:-1]]
     if len(old) >= MAX_SNAPSHOTS:
-        with suppress(CommitFailedException, OperationalError):  # others commit: the next validation forgets
+        # Others commit: the next validation forgets. ValueError: another process has forgotten them first.
+        with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old).commit()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from pipelines import params
 from pipelines.dataset import dataset
 from pipelines.errors import SpecError
 from pipelines.log import log
+from pipelines.progress import tracked
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Drafts suites, and tries changed ones on past partitions.")
 WIDTH = 150
 """Of a table where there is no terminal to be narrow."""
-T = TypeVar("T")
+SEVERITIES, NAMED = ("critical", "warning", "info"), 3
 
 FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
 LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
@@ -72,7 +73,7 @@ def replay(
     chosen, name = replaying.suite_at(suite), _dataset(table)
     days = replaying.days_of(table, *_days(first, last))
     allowed = float(params.section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
-    told = list(_tracked(replaying.replay(chosen, table, name, days, allowed), len(days)))
+    told = list(tracked(replaying.replay(chosen, table, name, days, allowed), len(days), "replaying days"))
     totals = replaying.totals(told)
     if as_json:
         answer = {"totals": totals, "partitions": [one.record() for one in told]}
@@ -90,7 +91,7 @@ def _show(told: Sequence[Replayed], totals: dict[str, Any]) -> None:
     for one in told:
         if one.differs:
             before = one.before.verdict if one.before else "not validated"
-            why = "; ".join(f"{fault['severity']} {_short(fault)}" for fault in one.failing[:3])
+            why = _because(one.failing)
             table.add_row(str(one.day), f"{one.outcome.rows:,}", before, one.verdict, f"{one.outcome.bad:,}", why)
     if totals["differ"]:
         console.print(table)
@@ -102,16 +103,15 @@ def _show(told: Sequence[Replayed], totals: dict[str, Any]) -> None:
     console.print(f"{totals['differ']} would fare otherwise than they did.")
 
 
+def _because(failing: Sequence[dict[str, Any]]) -> str:
+    """The gravest three, and how many more there are."""
+    gravest = sorted(failing, key=lambda fault: SEVERITIES.index(fault["severity"]))
+    named = "; ".join(f"{fault['severity']} {_short(fault)}" for fault in gravest[:NAMED])
+    return named if len(failing) <= NAMED else f"{named}; {len(failing) - NAMED} more"
+
+
 def _short(fault: dict[str, Any]) -> str:
     return f"{fault['expectation'].removeprefix('expect_')} {fault['column']}".strip()
-
-
-def _tracked(each: Iterable[T], total: int) -> Iterator[T]:
-    """The same, with a bar on a terminal."""
-    from rich.progress import Progress
-
-    with Progress(console=_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        yield from progress.track(each, total=total, description="replaying")
 
 
 def _days(first: str, last: str) -> tuple[dt.date, dt.date]:
@@ -142,8 +142,7 @@ def _key(table: str) -> Sequence[str]:
         return ()
 
 
-def _console(*, stderr: bool = False) -> Any:
+def _console() -> Any:
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else WIDTH)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)

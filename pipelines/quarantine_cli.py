@@ -15,6 +15,7 @@ from pipelines import params
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.log import log
+from pipelines.progress import tracked
 from pipelines.settings import settings
 
 app = typer.Typer(no_args_is_help=True, help="Shows the rows that validate set aside, and publishes those that pass.")
@@ -69,7 +70,7 @@ def release(name: DatasetOption = "flights", first: FirstOption = "", last: Last
     stop the others.
     """
     had, refused = _partitions(name, first, last), []
-    for day in sorted(had):
+    for day in tracked(sorted(had), len(had), "releasing days"):
         try:
             left = _validate(name, day)
         except InvalidError as error:

@@ -22,8 +22,9 @@ Json = dict[str, Any]
 
 
 def key_of(run: Json) -> str:
-    """The day of a run: its partition, or else its logical date."""
-    return str(run["partition_key"] or run["logical_date"] or "")[:10]
+    """The day of a run: its partition, of a month the first, or else its logical date."""
+    key = str(run["partition_key"] or run["logical_date"] or "")[:10]
+    return f"{key}-01" if len(key) == len("2013-01") else key
 
 
 def latest(runs: Iterable[Json]) -> dict[str, Json]:

@@ -23,11 +23,15 @@ from stack.results import table
 from stack.services import USER, password
 from stack.state import Stack, write_atomically
 
-INGEST, TRAIN = "flights_ingest", "flights_train"
+WEATHER, INGEST, TRAIN = "weather_ingest", "flights_ingest", "flights_train"
+WEATHER_RUNS = 4
+"""Months at once."""
 INGEST_RUNS = 6
 """Days at once. More only wait for the cores, and for SQLite."""
 PROMOTE = {"promote_in_backfill": True}
 """The demo plays what would have happened; a backfill by itself moves no alias."""
+YEAR_ENDS = date(2013, 12, 31)
+"""Last day that the DAGs have a run for."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,12 @@ class Request:
     def days(self) -> list[date]:
         """All days to ingest."""
         return [self.start + timedelta(days=n) for n in range((self.end - self.start).days + 1)]
+
+    @property
+    def months(self) -> list[date]:
+        """The months whose weather the days' flights had, by their firsts. Late flights depart tomorrow in UTC."""
+        days = [*self.days, self.end + timedelta(days=1)]
+        return sorted({day.replace(day=1) for day in days if day <= YEAR_ENDS})
 
 
 @dataclass
@@ -103,7 +113,10 @@ class Demo:
 
         api = AirflowApi(stack.airflow_url, USER, password(self.layout))
         with self._phase("parse"):
-            wait_until_parsed(api, [INGEST, TRAIN], stack.started_at, check)
+            wait_until_parsed(api, [WEATHER, INGEST, TRAIN], stack.started_at, check)
+        with self._phase("weather"), display.progress("months of weather") as bar:
+            # Before the flights, which are checked against it.
+            Backfill(api, WEATHER, self.request.months, WEATHER_RUNS, stack.started_at, check).complete(bar)
         with self._phase("ingest"), display.progress("ingesting days") as bar:
             Backfill(api, INGEST, self.request.days, INGEST_RUNS, stack.started_at, check).complete(bar)
         display.console().print(forecast(self.layout, stack, TRAIN, len(self.request.as_of)))

@@ -46,7 +46,7 @@ def wait_until_ready(layout: Layout, stack: Stack, watch: Callable[[str, int, in
             del checks[name]
             watch(name, total - len(checks), total)
         time.sleep(_POLL_S if checks else 0)
-    _make_bucket(stack)
+    make_bucket(stack)
 
 
 def raise_if_dead(layout: Layout, stack: Stack) -> None:
@@ -74,7 +74,12 @@ def tail(log: Path, lines: int = LOG_LINES) -> str:
         return ""
 
 
-def _make_bucket(stack: Stack) -> None:
+def make_bucket(stack: Stack) -> None:
+    """The bucket is in drydock. Idempotent.
+
+    Raises:
+        UnavailableError: drydock does not make it.
+    """
     scope = f"Credential={ACCESS_KEY_ID}/20130101/{REGION}/s3/aws4_request"
     # moto finds the service by the credential's scope; it checks no signature.
     header = {"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"}

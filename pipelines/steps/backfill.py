@@ -7,7 +7,6 @@ does not stop the others; the run fails at the end and names them all. Idempoten
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +14,7 @@ from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.log import log
+from pipelines.progress import tracked
 from pipelines.steps import ingest, validate
 from pipelines.window import Days
 
@@ -84,18 +84,14 @@ def run(spec: BackfillSpec) -> BackfillResult:
 
 def _filled(chosen: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
     """Ingests and validates the days; returns how many of them changed what is published."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     changed, refused = 0, []
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        for day in progress.track(todo, description=f"{chosen.name}: ingest, validate"):
-            try:
-                ingest.staged(chosen, source, day)
-                changed += validate.run(validate.ValidateSpec(dataset=chosen.name, partition=day)).changed
-            except InvalidError as error:
-                refused.append(f"{day}: {error.message[:200]}")
-                log.error("%s", error)
+    for day in tracked(todo, len(todo), f"{chosen.name}: ingest, validate"):
+        try:
+            ingest.staged(chosen, source, day)
+            changed += validate.run(validate.ValidateSpec(dataset=chosen.name, partition=day)).changed
+        except InvalidError as error:
+            refused.append(f"{day}: {error.message[:200]}")
+            log.error("%s", error)
     if refused:
         named = " / ".join(refused[:MAX_NAMED])
         raise DataError(f"{len(refused)} of {len(todo)} partitions were not published: {named}", "The others are.")

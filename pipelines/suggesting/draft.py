@@ -51,7 +51,8 @@ def _table(profile: Profile) -> Iterator[Expectation]:
     yield _expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
     least, most = min(profile.days.values()), max(profile.days.values())
     bounds = {"min_value": least // 2, "max_value": 2 * most}
-    why = f"{least:,} to {most:,} rows a day ({_weekdays(profile)}); half of the least and twice the most are allowed."
+    seen = _span(f"{least:,}", f"{most:,}")
+    why = f"{seen} rows a day ({_weekdays(profile)}); half of the least and twice the most are allowed."
     yield _expectation("table_row_count_to_be_between", "critical", why, **bounds)
 
 
@@ -67,7 +68,8 @@ def _volume(profile: Profile) -> Iterator[Expectation]:
         least, most = min(ratios), max(ratios)
         kwargs: dict[str, float] = {"weeks": WEEKS, "min_history": MIN_HISTORY}
         kwargs |= {"min_ratio": round(min(0.5, 0.8 * least), 2), "max_ratio": round(max(2.0, 1.25 * most), 2)}
-        why = f"A day had {least:.2f} to {most:.2f} times the rows of its weekday in the {WEEKS} weeks before."
+        seen = _span(f"{least:.2f}", f"{most:.2f}")
+        why = f"A day had {seen} times the rows of its weekday in the {WEEKS} weeks before."
         yield _expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
 
 
@@ -75,7 +77,8 @@ def _weekdays(profile: Profile) -> str:
     by_weekday: dict[int, list[int]] = {}
     for day, rows in profile.days.items():
         by_weekday.setdefault(day.weekday(), []).append(rows)
-    return ", ".join(f"{WEEKDAYS[one]} {min(rows):,} to {max(rows):,}" for one, rows in sorted(by_weekday.items()))
+    told = {one: _span(f"{min(rows):,}", f"{max(rows):,}") for one, rows in sorted(by_weekday.items())}
+    return ", ".join(f"{WEEKDAYS[one]} {seen}" for one, seen in told.items())
 
 
 def _key(profile: Profile) -> Iterator[Expectation]:
@@ -111,7 +114,8 @@ def _range(column: Column) -> Iterator[Expectation]:
         return
     low, middle, high = (_figure(one) for one in column.quantiles)
     bounds = _bounds(column.least, column.most, whole=column.kind == "whole")
-    why = f"{_figure(column.least)} to {_figure(column.most)}; 1 % below {low}, half below {middle}, 1 % above {high}."
+    seen = _span(_figure(column.least), _figure(column.most))
+    why = f"{seen}; 1 % below {low}, half below {middle}, 1 % above {high}."
     if _far_out(column):
         why += " An end is far out: is it a fault?"
     kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
@@ -122,7 +126,7 @@ def _mean(column: Column) -> Iterator[Expectation]:
     if not column.means or column.distinct <= 2:
         return
     bounds = _bounds(*column.means, whole=False, margin=1.0, floor=(column.least or 0) >= 0)
-    why = f"The mean of a partition was {_figure(column.means[0])} to {_figure(column.means[1])}."
+    why = f"The mean of a partition was {_span(*map(_figure, column.means))}."
     kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
     yield _expectation("column_mean_to_be_between", "warning", why, **kwargs)
 
@@ -179,6 +183,11 @@ def _far_out(column: Column) -> bool:
     low, middle, high = column.quantiles
     usual = max(high - low, 1e-12)
     return (column.most or 0) - middle > 10 * usual or middle - (column.least or 0) > 10 * usual
+
+
+def _span(least: str, most: str) -> str:
+    """Two figures as a range; one where they read the same."""
+    return least if least == most else f"{least} to {most}"
 
 
 def _figure(value: float) -> str:

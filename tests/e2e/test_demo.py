@@ -134,6 +134,15 @@ def test_demo_ends_with_a_table_and_leaves_nothing_running(checkout, first):
     assert json.loads((checkout.home / "demo.json").read_text())["outcome"] == "done"
 
 
+def test_flights_were_checked_against_weather(checkout, first):
+    for day in ("2013-01-20", "2013-01-30"):
+        told = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
+        (check,) = [
+            one for one in told["results"] if one["expectation_config"]["type"] == "expect_rows_to_have_match_in"
+        ]
+        assert check["success"], check
+
+
 def test_champion_carries_its_whole_lineage(checkout, first):
     (version,) = checkout.versions()
     assert version["aliases"] == ["champion"]

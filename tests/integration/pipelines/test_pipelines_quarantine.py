@@ -204,3 +204,13 @@ def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: py
     table = Lake.open().catalog.load_table(("leeway", evidence.TABLE))
     assert len(table.snapshots()) == 1, "the snapshots are forgotten"
     assert Lake.open().partitions(evidence.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
+
+
+def test_what_another_process_forgot_first_is_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        add(number)
+    monkeypatch.setattr(evidence, "MAX_SNAPSHOTS", 1)
+    ours, theirs = (Lake.open().catalog.load_table(("leeway", evidence.TABLE)) for _ in range(2))
+    evidence._forget_snapshots(theirs)
+    evidence._forget_snapshots(ours)
+    assert len(Lake.open().catalog.load_table(("leeway", evidence.TABLE)).snapshots()) == 1

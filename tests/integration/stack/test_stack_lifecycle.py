@@ -166,7 +166,8 @@ def test_demo_a_third_time_runs_nothing(project):
     assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
     report = json.loads((project.home / "demo.json").read_text())
     assert report["outcome"] == "done"
-    assert {"up", "parse", "ingest", "train"} <= set(report["phases_s"])
+    assert {"up", "parse", "weather", "ingest", "train"} <= set(report["phases_s"])
+    assert lines(project, "weather") == ["2013-01"]
 
 
 def test_day_that_has_not_come_is_refused(project):

@@ -181,3 +181,7 @@ def test_newest_run_of_a_key_counts():
 def test_run_without_partition_is_known_by_its_logical_date():
     run = {**a_run("", "success"), "partition_key": None, "logical_date": "2013-03-01T00:00:00Z"}
     assert list(latest([run])) == ["2013-03-01"]
+
+
+def test_run_of_a_month_is_known_by_its_first():
+    assert list(latest([a_run("2013-03", "success")])) == ["2013-03-01"]

@@ -98,6 +98,19 @@ def test_moments_are_put_in_order():
     assert len(request.days) == 3
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "months"),
+    [
+        ((2013, 1, 20), (2013, 1, 30), [1]),
+        ((2013, 1, 20), (2013, 1, 31), [1, 2]),  # a late flight's hour is the next day in UTC
+        ((2013, 11, 1), (2013, 12, 31), [11, 12]),  # and after the year nothing comes
+    ],
+)
+def test_months_are_those_whose_weather_the_flights_had(start, end, months):
+    request = Request.checked(date(*start), date(*end), [], False)
+    assert request.months == [date(2013, month, 1) for month in months]
+
+
 def test_table_tells_what_was_trained_and_what_was_not():
     row = Row(
         as_of=date(2013, 3, 1),

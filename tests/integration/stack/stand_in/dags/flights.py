@@ -14,6 +14,19 @@ PROJECT = Path(os.environ["LEEWAY_PROJECT"])
 YEAR = {"start_date": dt.datetime(2013, 1, 1), "end_date": dt.datetime(2013, 12, 31), "catchup": False}
 
 
+@dag(schedule=CronPartitionTimetable("0 0 1 * *", timezone="UTC", key_format="%Y-%m"), **YEAR)
+def weather_ingest():
+    @task
+    def publish(dag_run=None):
+        with (PROJECT / "weather").open("a") as file:
+            file.write(f"{dag_run.partition_key}\n")
+
+    publish()
+
+
+weather_ingest()
+
+
 @dag(schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", key_format="%Y-%m-%d"), **YEAR)
 def flights_ingest():
     @task
