@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.yard import EVERYTHING, PROJECT, Yard, up
-from stack.airflow_api import AirflowApi
+from stack.airflow_api import AirflowApi, ConflictError
 from stack.backfill import Backfill
 from stack.errors import StackError
 from stack.parsing import wait_until_parsed
@@ -124,10 +124,9 @@ def _backfilled(
     yard: Yard, api: AirflowApi, row: str, again: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
     """Seconds of the whole, and of each run. Where some runs were there already, `again` says what becomes of them."""
+    while again and not _asked(api, again):
+        time.sleep(1)  # the scheduler notes only twice a minute that a backfill is over
     began = time.monotonic()
-    if again:
-        span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
-        api._v2("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
     said: set[int] = set()
 
     def show(done: int, total: int, running: str) -> None:
@@ -141,6 +140,16 @@ def _backfilled(
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_between(one["start_date"], one["end_date"]) for one in api.runs(DAG)]
     return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
+
+
+def _asked(api: AirflowApi, again: Mapping[str, Any]) -> bool:
+    """Whether Airflow took the backfill on; not while another of the DAG is at work."""
+    span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
+    try:
+        api._v2("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
+    except ConflictError:
+        return False
+    return True
 
 
 def _by_hand(yard: Yard, *command: str) -> str:

@@ -55,7 +55,7 @@ def lines(study: Study) -> list[str]:
 def draw(path: Path, study: Study) -> None:
     """`path` is a PNG of each course's AUC by month."""
     names = [_month(study, n) for n in range(len(study.months))]
-    figure, axis = plt.subplots(figsize=(max(6.5, 0.75 * len(names) + 2.5), 4.4), layout="constrained")
+    figure, axis = plt.subplots(figsize=(max(7.5, 0.75 * len(names) + 2.5), 4.4), layout="constrained")
     for course, style in zip(study.courses, STYLES, strict=True):
         axis.plot(names, course.auc(study.months), label=f"{course.name}: {_trainings(course)}", **style)
     axis.set_title(f"{study.model}: AUC of each month, by the model that would have served", fontsize=11, loc="left")
@@ -66,7 +66,7 @@ def draw(path: Path, study: Study) -> None:
     axis.set_axisbelow(True)
     if len(names) > 8:
         axis.tick_params(axis="x", rotation=45)
-    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncols=3, frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     with whole(path) as making:
         # No date or version inside: equal studies give equal bytes.
         figure.savefig(making, dpi=120, format="png", metadata={"Software": None})

@@ -165,3 +165,12 @@ def test_the_terminal_has_a_line_for_each(study: Study) -> None:
         "never retrain    mean AUC 0.6400, 1 training, 0.5000 USD",
         "on drift         mean AUC 0.6875, 2 trainings, 1.00 USD",
     ]
+
+
+def test_nothing_of_a_short_studys_picture_is_cut_off(study: Study, tmp_path: Path) -> None:
+    from matplotlib import image
+
+    backtest_page.draw(tmp_path / "short.png", study)
+    pixels = image.imread(tmp_path / "short.png")
+    edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+    assert all((edge[..., :3] == 1.0).all() for edge in edges), "the frame is white"
