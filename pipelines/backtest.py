@@ -147,7 +147,7 @@ def study(
     scorers = {one.version: registry.scorer(registry.version(name, one.version)) for one in models}
     months = []
     for days in spans:
-        frame = _labelled(chosen, lake.window(chosen.published, days.first, days.last, pinned))
+        frame = labelled_rows(chosen, lake.window(chosen.published, days.first, days.last, pinned))
         able = {one.version: scorers[one.version] for one in models if one.as_of <= days.first}
         if month := _scored(chosen, frame, days, able, label_delay_days):
             months.append(month)
@@ -199,7 +199,8 @@ def _spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | Non
         yield Days(begin, max(day for day in days if day.replace(day=1) == begin))
 
 
-def _labelled(chosen: Dataset, rows: Any) -> pd.DataFrame:
+def labelled_rows(chosen: Dataset, rows: Any) -> pd.DataFrame:
+    """The features of published rows whose label is known, with that label, as `preprocess` builds them."""
     frame: pd.DataFrame = labelled(chosen, ibis.memtable(rows)).to_pandas()
     return frame
 

@@ -22,6 +22,7 @@ from pipelines.tracking import installed
 CODE = ("pipelines", "expectations", "dvc.yaml", params.FILE)
 """What a copy takes of the project, and what makes it dirty."""
 FILE = "code.json"
+IGNORED = ".dvcignore"
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
     *("scikit-learn", "xgboost-cpu"),
@@ -154,3 +155,5 @@ def _copy(folder: Path) -> None:
             shutil.copytree(source, target, ignore=ignore)
         else:
             shutil.copy2(source, target)
+    if (settings().project / IGNORED).is_file():
+        shutil.copy2(settings().project / IGNORED, folder)

@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -24,7 +25,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
-from pipelines import backtest_cli, costs_cli, docs_cli, expectations_cli, params, quarantine_cli
+from pipelines import params
 from pipelines.contract import Report
 from pipelines.errors import SpecError
 from pipelines.log import to_stderr
@@ -33,14 +34,8 @@ from pipelines.settings import settings
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
 
 PR_SET_PDEATHSIG = 1
-PEOPLES = {
-    "backtest": backtest_cli.app,
-    "costs": costs_cli.app,
-    "docs": docs_cli.app,
-    "expectations": expectations_cli.app,
-    "quarantine": quarantine_cli.app,
-}
-"""Commands for people, each with its own sub-commands."""
+PEOPLES = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
+"""Commands for people, each with its own sub-commands, in the module NAME_cli."""
 ARGUMENT = "without_a_name"
 """Parameter of what is given as `Spec.argument`."""
 COMMON = {
@@ -54,21 +49,30 @@ def main() -> None:
     """Runs the command line; exits with the step's code."""
     to_stderr()
     _take_the_group_along()
-    app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
-    for step in STEPS:
-        app.command(step, help=summary_of(step))(_command(step))
-    for group, commands in PEOPLES.items():
-        app.add_typer(commands, name=group)
+    app = _commands(*sys.argv[1:2])
     try:
         app(prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
-        sys.stderr.write(f"error: {said} See python -m pipelines --help.\n")
+        if said:  # nothing was asked for: the help was shown, and no more is to say
+            sys.stderr.write(f"error: {said} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
     except Exception as error:  # of a command for people; a step's are told where it runs
         _fail(error, "")
+
+
+def _commands(named: str = "") -> typer.Typer:
+    """The command of that name, or all: each day's steps would pay for what the others import."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)  # of one command typer would make the whole app
+    for name in [named] if named in (*STEPS, *PEOPLES) else (*STEPS, *PEOPLES):
+        if name in STEPS:
+            app.command(name, help=summary_of(name))(_command(name))
+        else:
+            app.add_typer(import_module(f"pipelines.{name}_cli").app, name=name)
+    return app
 
 
 def _command(step: str) -> Callable[..., None]:

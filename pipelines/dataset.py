@@ -65,6 +65,16 @@ class Dataset:
         return f"{self.name}_quarantine"
 
     @property
+    def predictions(self) -> str:
+        """Table of the scores; a dataset's own, as its key's columns are."""
+        return f"{self.name}_predictions"
+
+    @property
+    def outcomes(self) -> str:
+        """Table of the scores whose label is known, with it."""
+        return f"{self.name}_outcomes"
+
+    @property
     def package(self) -> Path:
         """Folder of the dataset's code."""
         return Path(__file__).parent / self.name

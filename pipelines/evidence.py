@@ -9,23 +9,19 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import Table
-from sqlalchemy.exc import OperationalError
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.files import write_json
-from pipelines.lake import PARTITION, TOUCHED, Lake, patiently
+from pipelines.lake import NAMESPACE, PARTITION, TOUCHED, Lake, forget_snapshots, patiently
 from pipelines.quarantine import Outcome
 from pipelines.settings import settings
 from pipelines.suites import Judgement, Verdict
 
 TABLE = "validation_results"
-MAX_SNAPSHOTS = 30
 _TEXT = pa.string()
 SCHEMA = pa.schema(
     [
@@ -56,19 +52,17 @@ class Evidence(Lake):
                 self._ensure(TABLE, SCHEMA)
                 table = self._table(TABLE)
                 table.append(added, snapshot_properties={TOUCHED: day.isoformat()})
-        _forget_snapshots(table)
+        forget_snapshots(table)
 
-
-def _forget_snapshots(table: Table) -> None:
-    """The table has one snapshot again, where there were many: its history is in its rows.
-
-    pyiceberg 0.12 copies the metadata 19 times a commit, so that one would take longer and longer.
-    """
-    old = [one.snapshot_id for one in table.snapshots()[:-1]]
-    if len(old) >= MAX_SNAPSHOTS:
-        # Others commit: the next validation forgets. ValueError: another process has forgotten them first.
-        with suppress(CommitFailedException, OperationalError, ValueError):
-            table.maintenance.expire_snapshots().by_ids(old).commit()
+    def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
+        """The rows of the last validation of each day in `first`..`last`, oldest validation first."""
+        if not self.catalog.table_exists((NAMESPACE, TABLE)):
+            return []
+        between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
+        scan = self._table(TABLE).scan(row_filter=And(between, EqualTo("dataset", dataset)))
+        rows = scan.to_arrow().sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
+        of_day = {row[PARTITION]: row["run"] for row in rows}
+        return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
 
 
 def path_of(dataset: str, day: dt.date) -> Path:

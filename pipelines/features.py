@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import ibis
+import ibis.expr.operations as ops
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,6 +36,11 @@ def labelled(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     return built.filter(built[chosen.label].notnull()).order_by(*chosen.key)
 
 
+def every(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+    """`build`, sorted by key: what is scored is made as what is trained on."""
+    return build(chosen, rows).order_by(*chosen.key)
+
+
 def build(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     """Key, features and label of every row of `rows`; the label is null where it never became known.
 
@@ -52,6 +58,21 @@ def build(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     columns = [built[name] for name in chosen.key]
     columns += [_as(built[name], kind) for name, kind in chosen.features.items() if name not in chosen.key]
     return built.select(*columns, built[LABEL].name(chosen.label))
+
+
+def rests_on(chosen: Dataset, rows: pa.Schema) -> dict[str, frozenset[str]]:
+    """Of each feature the columns of `rows` that it is made of."""
+    built = build(chosen, ibis.table(ibis.Schema.from_pyarrow(rows), name="rows"))
+    return {name: frozenset(_columns(built[name].op())) for name in chosen.features}
+
+
+def _columns(value: ops.Value) -> Iterator[str]:
+    """The table's own columns below an expression."""
+    for one in value.find(ops.Field, filter=ops.Value):
+        if isinstance(one.rel, ops.UnboundTable):
+            yield one.name
+        else:
+            yield from _columns(one.rel.values[one.name])
 
 
 def _as(column: ibis.Column, kind: str) -> ibis.Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines import checkouts
 from pipelines.checkouts import Code
 from pipelines.files import digests, sha256
+from pipelines.git import DIRTY
 from pipelines.settings import settings
 from pipelines.steps.snapshot import SnapshotResult
 
@@ -54,6 +56,7 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
     code = _code(spec)
     told = {
         "git_commit": code.git_commit,
+        "git_dirty": str(code.git_commit.endswith(DIRTY)).lower(),
         "code_digest": code.digest,
         "uv_lock": code.uv_lock or "none",
         "as_of": pinned.as_of.isoformat(),
@@ -61,6 +64,7 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
         "table": pinned.table,
         "snapshot_id": str(pinned.snapshot_id),
         "data_version": sha256(spec.features)[:12],
+        "features_schema": hashlib.sha256(json.dumps(schema(spec.features)).encode()).hexdigest()[:12],
         "dvc_lock": sha256(spec.lock) if spec.lock.exists() else "none",
         "rows_train": str(rows["train"]),
         "rows_holdout": str(rows["holdout"]),
@@ -71,8 +75,16 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
 
 
 def provenance(spec: EvaluateSpec, model_digest: str) -> dict[str, Any]:
-    """What a version was made of, as `reproduce` compares it: code, libraries, features file by file, model."""
-    return {"code": asdict(_code(spec)), "features": digests(spec.features), "model_digest": model_digest}
+    """What a version was made of, as `reproduce` compares it: code, libraries, features and their schema, model."""
+    features = {"schema": schema(spec.features), "features": digests(spec.features)}
+    return {"code": asdict(_code(spec)), **features, "model_digest": model_digest}
+
+
+def schema(features: Path) -> dict[str, str]:
+    """Column to type of the features, in their order, as the holdout has them."""
+    from pyarrow import parquet
+
+    return {one.name: str(one.type) for one in parquet.read_schema(features / "holdout" / "data.parquet")}
 
 
 def _code(spec: EvaluateSpec) -> Code:

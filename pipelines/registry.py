@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,22 +24,23 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
+from pipelines import packaging
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.files import sha256
+from pipelines.mlflow_errors import may_pass, outages
 from pipelines.settings import settings
 from pipelines.tracking import JOB_TAG, quiet, reachable
 
 quiet()
 
-CHAMPION = "champion"
+CHAMPION, CHALLENGER = "champion", "challenger"
 PROVENANCE = "provenance.json"
 """Artifact of a version's run."""
 PROMOTED_TAG, WOULD_TAG = "leeway.promoted_over", "leeway.would_promote_over"
 """Tags of a version that was made the champion, and of one that a backfill did not make it: over which, or "none"."""
 CANDIDATE_TAG = "leeway.candidate"
 """Tag of a version: digest of what it was made of. One candidate is one version, however often it is registered."""
-PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""What a served model needs; pinned to what trained it, so that MLflow need not guess."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Registry:
                 for path in candidate.artifacts:
                     mlflow.log_artifacts(str(path), path.name) if path.is_dir() else mlflow.log_artifact(str(path))
                 mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
-                model_uri = self._log_model(candidate)
+                model_uri = packaging.logged(candidate)
             tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
             return mlflow.register_model(model_uri, name, tags=tags)
 
@@ -168,18 +166,19 @@ class Registry:
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Every version with its tags, oldest first; their aliases are not told."""
+        return self._search(f"name = '{name}'")
+
+    def seen_with(self, tag: str, value: str) -> list[ModelVersion]:
+        """As `versions`, of all models: those whose tag is of that value."""
+        return self._search(f"tags.`{tag}` = '{value}'")
+
+    def _search(self, what: str) -> list[ModelVersion]:
         with outages():
             page, found = None, []
             while page is None or page.token:
-                page = self.client.search_model_versions(f"name = '{name}'", page_token=page.token if page else None)
+                page = self.client.search_model_versions(what, page_token=page.token if page else None)
                 found += page
-        return sorted(found, key=lambda one: int(one.version))
-
-    def crown(self, name: str, number: str, note: Mapping[str, str]) -> None:
-        """Alias `champion` names version `number`; the note is in its tags."""
-        with outages():
-            self.tag(name, number, note)
-            self.client.set_registered_model_alias(name, CHAMPION, number)
+        return sorted(found, key=lambda one: (one.name, int(one.version)))
 
     def tag(self, name: str, number: str, tags: Mapping[str, str]) -> None:
         """The version has these tags, besides those it had."""
@@ -187,27 +186,68 @@ class Registry:
             for key, value in tags.items():
                 self.client.set_model_version_tag(name, number, key, value)
 
+    def keep(self, version: ModelVersion, folder: Path, name: str) -> None:
+        """The files of `folder` are among the artifacts of the version's run, under `name`."""
+        with outages():
+            self.client.log_artifacts(version.run_id, str(folder), name)
+
     def record(self, version: ModelVersion, folder: Path) -> Path:
         """Below `folder`, the artifacts of a version's run: its evidence."""
         with outages():
             return Path(mlflow.artifacts.download_artifacts(run_id=version.run_id, dst_path=str(folder)))
 
+    def artifact(self, version: ModelVersion, path: str, folder: Path) -> Path | None:
+        """Below `folder`, one file of that evidence; None where its run has none of that name, or it has no run."""
+        if not version.run_id:  # registered by hand, from files
+            return None
+        with outages():
+            parent = path.rpartition("/")[0]
+            there = {one.path for one in self.client.list_artifacts(version.run_id, parent or None)}
+            if path not in there:
+                return None
+            return Path(self.client.download_artifacts(version.run_id, path, str(folder)))
+
+    def package(self, version: ModelVersion, folder: Path) -> Path:
+        """Below `folder`, the files that a server gets."""
+        with outages():
+            return Path(mlflow.artifacts.download_artifacts(_uri(version), dst_path=str(folder)))
+
     def model(self, version: ModelVersion, folder: Path) -> Path:
         """Below `folder`, the files that the training made."""
-        with outages():
-            uri = f"models:/{version.name}/{version.version}"
-            packaged = Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(folder)))
-        return next(iter((packaged / "artifacts").iterdir()))
+        return next(iter((self.package(version, folder) / "artifacts").iterdir()))
+
+    def digest(self, version: ModelVersion) -> str:
+        """SHA-256 of the files that the training made, as the registry has them now.
+
+        Raises:
+            DataError: they are gone.
+        """
+        with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+            try:
+                return sha256(self.model(version, Path(folder)))
+            except (OSError, StopIteration, MlflowException) as error:
+                if may_pass(error):
+                    raise ServiceError(f"MLflow failed: {error}.") from None
+                raise DataError(f"{version.name} version {version.version} has no model files: {error}.") from None
 
     def score(self, version: ModelVersion, rows: pd.DataFrame) -> Any:
         """What the packaged model of a version says of feature rows (shape: rows)."""
         return self.scorer(version)(rows)
 
     def scorer(self, version: ModelVersion) -> Callable[[pd.DataFrame], Any]:
-        """The same as a function: the model is fetched once."""
-        with outages():
-            model = mlflow.pyfunc.load_model(f"models:/{version.name}/{version.version}")
+        """The same as a function: the model is fetched once.
+
+        Raises:
+            DataError: it cannot be loaded: files are gone or broken. A retry cannot help.
+        """
+        try:
+            model = mlflow.pyfunc.load_model(_uri(version))
             wanted = [column.name for column in model.metadata.get_input_schema().inputs]
+        except Exception as error:  # what a broken package raises is its own
+            if may_pass(error):
+                raise ServiceError(f"MLflow failed: {error}.") from None
+            what = f"{version.name} version {version.version} cannot be loaded: {error}."
+            raise DataError(what, "Where it is champion: `python -m pipelines rollback` to one that can.") from None
 
         def score(rows: pd.DataFrame) -> Any:
             with outages():
@@ -219,6 +259,17 @@ class Registry:
         """The metrics of the run that a version came from."""
         with outages():
             return dict(self.client.get_run(version.run_id).data.metrics)
+
+    def importance(self, version: ModelVersion) -> dict[str, float]:
+        """Feature to its share of the importance, as `evaluate` kept it; empty where it kept none."""
+        with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+            path = self.artifact(version, "evaluation/plots/importance.csv", Path(folder))
+            return dict(pd.read_csv(path).itertuples(index=False)) if path else {}
+
+    def params(self, version: ModelVersion) -> dict[str, str]:
+        """The training's parameters of a version."""
+        with outages():
+            return dict(self.client.get_run(version.run_id).data.params) if version.run_id else {}
 
     def _run_of(self, candidate: Candidate) -> str:
         """The run that the training job made, or one made now where it could not reach the server."""
@@ -232,28 +283,9 @@ class Registry:
         tags = {JOB_TAG: candidate.training_job}
         return str(self.client.create_run(experiment, run_name=candidate.training_job, tags=tags).info.run_id)
 
-    def _log_model(self, candidate: Candidate) -> str:
-        scores = pd.Series([0.5], name="score")
-        with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-            info = mlflow.pyfunc.log_model(
-                name=candidate.dataset.name,
-                python_model=str(candidate.dataset.package / "serving.py"),
-                artifacts={"model": str(candidate.folder)},
-                code_paths=[str(_code(candidate.dataset, Path(folder)))],
-                signature=mlflow.models.infer_signature(candidate.example, scores),
-                input_example=candidate.example,
-                pip_requirements=[f"{package}=={installed(package)}" for package in PACKAGES],
-            )
-        return str(info.model_uri)
 
-
-def _code(dataset: Dataset, folder: Path) -> Path:
-    """The part of `pipelines` that a served model needs, copied from the dataset's bundle."""
-    project = dataset.package.parents[1]
-    for name in (dataset.package / "bundle.txt").read_text(encoding="utf-8").split():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(project / name, folder / name)
-    return folder / "pipelines"
+def _uri(version: ModelVersion) -> str:
+    return f"models:/{version.name}/{version.version}"
 
 
 def as_of(version: ModelVersion) -> dt.date:
@@ -266,12 +298,3 @@ def as_of(version: ModelVersion) -> dt.date:
     if not told:
         raise DataError(f"{version.name} version {version.version} has no tag leeway.as_of.", "Register by `evaluate`.")
     return dt.date.fromisoformat(told)
-
-
-@contextmanager
-def outages() -> Iterator[None]:
-    """MLflow's errors become ours."""
-    try:
-        yield
-    except MlflowException as error:
-        raise ServiceError(f"MLflow failed: {error}.") from None

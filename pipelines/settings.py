@@ -6,6 +6,8 @@ What changes a model belongs in params.yaml; what differs between a laptop and A
 
 from __future__ import annotations
 
+import getpass
+import os
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -29,6 +31,10 @@ class Settings(BaseSettings):
     """Days after its last use that a DVC workspace stays."""
     dvc_remote: str = ""
     """Where DVC's data go besides LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX; empty where they go nowhere."""
+    actor: str = ""
+    """Who is asking, for the registry's events: Airflow's operators say it; the system's user where it is empty."""
+    run: str = ""
+    """Run of a DAG that is asking, DAG/RUN; empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
     """MLflow's address; empty where there is none (a plain `dvc repro`)."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
@@ -42,6 +48,14 @@ class Settings(BaseSettings):
     def docs_page(self, dataset: str, partition: str) -> str:
         """The address of the data docs' page of one partition."""
         return f"{self._docs}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
+
+    def report_page(self, model: str, version: str) -> str:
+        """The address of the page of one version's verdict."""
+        return f"{self._docs}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
+
+    def drift_page(self, model: str, day: str) -> str:
+        """The address of the page of what was seen of drift up to a day."""
+        return f"{self._docs}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
     @property
     def docs_index(self) -> str:
@@ -57,3 +71,13 @@ class Settings(BaseSettings):
 def settings() -> Settings:
     """The settings, read once a process."""
     return Settings()
+
+
+def actor() -> str:
+    """Whom this process works for: LEEWAY_ACTOR, else the user of the operating system."""
+    if settings().actor:
+        return settings().actor
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return f"uid {os.getuid()}"

@@ -18,7 +18,6 @@ from pipelines.steps import charge
 
 MARK = "leeway:dag"
 """Tag of every job that one of our operators started."""
-KINDS = ("Training", "Processing")
 
 
 def sweep(since: dt.datetime) -> list[Charge]:
@@ -40,7 +39,7 @@ def sweep(since: dt.datetime) -> list[Charge]:
     try:
         sagemaker, logs = boto3.client("sagemaker"), boto3.client("logs")
         known = {row["arn"] for row in Ledger.at_hand().rows() if row["created"] >= since}
-        jobs = [(kind, job) for kind in KINDS for job in _ended(sagemaker, kind, since)]
+        jobs = [(kind, job) for kind in training_jobs.KINDS for job in _ended(sagemaker, kind, since)]
         fresh = [(kind, job) for kind, job in jobs if job[f"{kind}JobArn"] not in known]
         told = [(kind, job, tags) for kind, job in fresh if MARK in (tags := _tags(sagemaker, job[f"{kind}JobArn"]))]
         specs = [_spec(sagemaker, _record(sagemaker, logs, kind, job), tags) for kind, job, tags in told]
@@ -76,9 +75,9 @@ def _tags(sagemaker: Any, arn: str) -> dict[str, str]:
 
 def _record(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) -> Job:
     name = summary[f"{kind}JobName"]
-    if kind == "Processing":
-        return Job(**training_jobs.processing_record(sagemaker.describe_processing_job(ProcessingJobName=name)))
-    job = sagemaker.describe_training_job(TrainingJobName=name)
+    job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**{f"{kind}JobName": name})
+    if kind != "Training":
+        return Job(**training_jobs.on_demand_record(job))
     return Job(**training_jobs.record(job, training_jobs.restored(logs, name)))
 
 

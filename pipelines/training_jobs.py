@@ -1,13 +1,16 @@
-"""Training and processing jobs as SageMaker describes them, as the step `charge` takes them. Light on purpose."""
+"""Training, processing and transform jobs as SageMaker describes them, for the step `charge`. Light on purpose."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 GROUP = "/aws/sagemaker/TrainingJobs"
+KINDS = ("Training", "Processing", "Transform")
+"""What SageMaker's names say of the kinds of jobs: of CreateTrainingJob, TrainingJobName, and so on."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """What a script prints when it starts: the checkpoint that it goes on from."""
 
@@ -42,19 +45,38 @@ def record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dic
     }
 
 
-def processing_record(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One ended processing job as the step `charge` takes it: all of its time is billed, on demand.
+def kind_of(job: Mapping[str, Any]) -> str:
+    """Which of `KINDS` a described job is."""
+    return next(kind for kind in KINDS if f"{kind}JobName" in job)
+
+
+def ended_at(job: Mapping[str, Any]) -> dt.datetime:
+    """When an ended job of any kind did so; when it was created, of one that never ran and tells no moment more."""
+    told: dt.datetime = job.get(f"{kind_of(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
+    return told
+
+
+def machine_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a processing or transform job runs on: InstanceType, InstanceCount."""
+    if "TransformResources" in job:
+        return dict(job["TransformResources"])
+    return dict(job["ProcessingResources"]["ClusterConfig"])
+
+
+def on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
+    """One ended processing or transform job as the step `charge` takes it: each second that began is billed, on demand.
 
     Args:
-        job: the answer of DescribeProcessingJob.
+        job: the answer of DescribeProcessingJob or DescribeTransformJob.
     """
-    machine, began = job["ProcessingResources"]["ClusterConfig"], job.get("ProcessingStartTime")
-    ended = job.get("ProcessingEndTime") or job["LastModifiedTime"]
-    ran_s = round((ended - began).total_seconds()) if began else 0
+    kind, machine = kind_of(job), machine_of(job)
+    began = job.get(f"{kind}StartTime")
+    ended = ended_at(job)
+    ran_s = math.ceil((ended - began).total_seconds()) if began else 0
     return {
-        "name": job["ProcessingJobName"],
-        "arn": job["ProcessingJobArn"],
-        "status": job["ProcessingJobStatus"],
+        "name": job[f"{kind}JobName"],
+        "arn": job[f"{kind}JobArn"],
+        "status": job[f"{kind}JobStatus"],
         "instance_type": machine["InstanceType"],
         "instance_count": machine["InstanceCount"],
         "spot": False,

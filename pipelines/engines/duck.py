@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import ibis
 import pyarrow as pa
@@ -18,16 +18,27 @@ ROWS = "window_rows"
 
 
 @contextmanager
-def opened(paths: Sequence[str], schema: pa.Schema) -> Iterator[Run]:
+def opened(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[Run]:
     """See `pipelines.engines.opened`."""
-    with connected() as connection, view_of(connection, ROWS, paths, schema):
+    with connected() as connection, view_of(connection, ROWS, paths, schema), ExitStack() as running:
+        if with_nan:
+            # Parquet's statistics leave NaN out, and DuckDB 2.0 believes them: isnan(x) is false, x <= 5 true for NaN.
+            connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
         known = files(paths)
 
-        def run(expression: Callable[[ibis.Table], ibis.Table], days: Days) -> Iterator[pa.RecordBatch]:
+        def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
+            # Where an error ends the block amid the rows, DuckDB 2.0 would not drop the view under an open result.
+            batches = batches_of(expression, days)
+            running.callback(batches.close)
+            return batches
+
+        def batches_of(
+            expression: Callable[[ibis.Table], ibis.Table], days: Days | None
+        ) -> Generator[pa.RecordBatch, None, None]:
             made = expression(of_days(rows, days))
-            query = ibis.to_sql(made, dialect="duckdb")
-            for part in parts(known, days) if by_day(made) else [paths]:
+            query = ibis.to_sql(made, dialect="duckdb", pretty=False)
+            for part in parts(known, days) if days and by_day(made) else [paths]:
                 replace_view(connection, ROWS, part, schema)
                 yield from connection.sql(query).to_arrow_reader(GROUP_ROWS)
 

@@ -37,8 +37,8 @@ HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or take engin
 
 
 @contextmanager
-def opened(paths: Sequence[str], schema: pa.Schema) -> Iterator[Run]:
-    """See `pipelines.engines.opened`."""
+def opened(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[Run]:
+    """See `pipelines.engines.opened`. Spark looks for NaN in any case."""
     demand_java()
     place = settings().home / "tmp"
     place.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def opened(paths: Sequence[str], schema: pa.Schema) -> Iterator[Run]:
         rows = ibis.pyspark.connect(session).table(ROWS)
         counter = iter(range(1_000_000))
 
-        def run(expression: Callable[[ibis.Table], ibis.Table], days: Days) -> Iterator[pa.RecordBatch]:
+        def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             out = Path(made) / f"out-{next(counter)}"
             with _clear():
                 # Sorted as a whole: its parts are in order, as their names are.

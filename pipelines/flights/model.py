@@ -6,7 +6,8 @@ Travels in the training job's bundle and in the MLflow model, so: xgboost, panda
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,14 @@ class Schema:
     def _column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
-        name = str(values.name)
+        known = self._known[str(values.name)]
         # Codes made by hand: the categories are of one dtype always, also where a column is empty.
-        return pd.Categorical.from_codes(
-            pd.Index(self.categories[name]).get_indexer(values.astype(object)),  # type: ignore[arg-type]
-            categories=pd.Index(self.categories[name]),
-        )
+        return pd.Categorical.from_codes(known.get_indexer(values.astype(object)), categories=known)  # type: ignore[arg-type]
+
+    @cached_property
+    def _known(self) -> dict[str, pd.Index[Any]]:
+        """The categories as pandas looks them up: made once, since a request may be of one row."""
+        return {name: pd.Index(values) for name, values in self.categories.items()}
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Model:
         """`folder` holds the model: model.ubj and schema.json. No pickle."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / BOOSTER).write_bytes(self.booster.save_raw("ubj"))
-        text = json.dumps(self.schema.__dict__, indent=2)
+        text = json.dumps(asdict(self.schema), indent=2)
         (folder / SCHEMA).write_text(text + "\n", encoding="utf-8")
 
 

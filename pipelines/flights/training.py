@@ -30,6 +30,8 @@ from pipelines.tracking import Tracker
 DATA = "data.parquet"
 PARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are xgboost's own."""
+SCORES, SCORED_ROWS = "scores.parquet", 1_000
+"""Of the record: validation rows as this process scored them, for the gate to hold the served model to."""
 NOT_OF_THE_MODEL = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
 """Hyperparameters that may change between an interruption and the restart."""
 
@@ -182,6 +184,8 @@ def _train(args: argparse.Namespace, stop: StopSignal) -> None:
     tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
     model = Training(args, tracker, stop).run()
     model.save(args.model_dir)
+    rows = read(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
+    rows.assign(score=model.score(rows)).to_parquet(args.output_data_dir / SCORES)
     best = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best.items()})
 

@@ -7,6 +7,18 @@ writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unl
 
 from pipelines.duck import connected
 from pipelines.lake.commits import DIGEST, NAMESPACE, PARTITION, TOUCHED, Changes, Commit, patiently
+from pipelines.lake.history import forget_snapshots
 from pipelines.lake.lake import Lake
 
-__all__ = ["DIGEST", "NAMESPACE", "PARTITION", "TOUCHED", "Changes", "Commit", "Lake", "connected", "patiently"]
+__all__ = [
+    "DIGEST",
+    "NAMESPACE",
+    "PARTITION",
+    "TOUCHED",
+    "Changes",
+    "Commit",
+    "Lake",
+    "connected",
+    "forget_snapshots",
+    "patiently",
+]

@@ -31,21 +31,23 @@ FROM (SELECT true AS {had}, * FROM had UNION ALL BY NAME SELECT false AS {had}, 
 """
 
 
-def between(old: DataScan, spool: Spool, key: Sequence[str]) -> Changes:
+def between(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str] = ()) -> Changes:
     """How the spool's rows differ from those of the scan, as multisets: their order does not matter.
 
     Args:
         old: the partition as it is.
         spool: the partition as it would be.
         key: columns that name a row; where it is empty, a changed row is one removed and one added.
+        aside: columns that are not looked at.
     """
     schema = _both(views.columns_of(old), spool.schema)
+    compared = [name for name in schema.names if name not in aside]
     with connected() as connection, spill_folder() as folder:
         with (
             views.view(connection, "had", old, schema),
             view_of(connection, "has", views.at_hand(old.io, spool.paths, folder), schema),
         ):
-            _sort_out(_hashes(connection, schema.names, key or schema.names), folder)
+            _sort_out(_hashes(connection, compared, key or compared), folder)
         counted = [_counted(np.fromfile(_bucket(folder, one), _HASHED)) for one in range(BUCKETS)]
     came, went, same = (sum(one) for one in zip(*counted, strict=True))
     changed = same if key else 0

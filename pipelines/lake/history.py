@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from sqlalchemy.exc import OperationalError
 
 from pipelines.lake.commits import DIGEST, TOUCHED
+
+MAX_SNAPSHOTS = 30
 
 
 def pinned(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
@@ -25,10 +30,37 @@ def written(table: Table, day: dt.date) -> Snapshot | None:
     return next((one for one in _newest_first(table) if _touches(one, day, day)), None)
 
 
+def versions(table: Table, days: Collection[dt.date]) -> dict[dt.date, str]:
+    """Of each of `days` what it was last written with: the digest of the files, or the snapshot where that has none.
+
+    Days that no snapshot wrote are left out.
+    """
+    found: dict[dt.date, str] = {}
+    for one in _newest_first(table):
+        for day in days:
+            if day not in found and _touches(one, day, day):
+                found[day] = _mark(one, DIGEST) or str(one.snapshot_id)
+        if len(found) == len(days):
+            break
+    return found
+
+
 def digest(table: Table, day: dt.date) -> str | None:
     """The digest of the files that the partition was last written with; None where that is not known."""
     last = written(table, day)
     return _mark(last, DIGEST) if last else None
+
+
+def forget_snapshots(table: Table) -> None:
+    """The table has one snapshot again, where there were many: for tables whose history is in their rows.
+
+    pyiceberg 0.12 copies the metadata 19 times a commit, so that one would take longer and longer.
+    """
+    old = [one.snapshot_id for one in table.snapshots()[:-1]]
+    if len(old) >= MAX_SNAPSHOTS:
+        # Others commit: the next writer forgets. ValueError: another process has forgotten them first.
+        with suppress(CommitFailedException, OperationalError, ValueError):
+            table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
 def _newest_first(table: Table) -> Iterator[Snapshot]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.table import DataScan, Table
 from pyiceberg.utils.config import Config
 
@@ -28,11 +28,13 @@ from pipelines.lake.commits import (
     Commit,
     patiently,
 )
-from pipelines.lake.spool import Spool, spooled
+from pipelines.lake.spool import Spool, begun, spooled
 from pipelines.lake.transaction import QuickTransaction
 from pipelines.settings import settings
 
 _EPOCH = dt.date(1970, 1, 1)
+_WHOLE: Mapping[str, str] = {}
+"""Of a partition: all of it."""
 
 
 class Lake:
@@ -55,7 +57,15 @@ class Lake:
                 return cls(catalog)
         raise AssertionError("tenacity returns or raises")
 
-    def write(self, name: str, day: dt.date, rows: pa.Table | pa.RecordBatchReader, key: Sequence[str] = ()) -> Commit:
+    def write(
+        self,
+        name: str,
+        day: dt.date,
+        rows: pa.Table | pa.RecordBatchReader,
+        key: Sequence[str] = (),
+        part: Mapping[str, str] = _WHOLE,
+        aside: Sequence[str] = (),
+    ) -> Commit:
         """The partition `day` of table `name` holds exactly `rows`. Idempotent: equal rows commit nothing.
 
         Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks, or has
@@ -66,6 +76,9 @@ class Lake:
             day: the partition.
             rows: all of them with `date` = `day`, in the order that they are to be read.
             key: columns that name a row, to tell a changed row from one removed and one added.
+            part: column to its value in all the rows: only what the partition has of these is replaced. Every write to
+                the table names the same columns.
+            aside: columns that make no row another one.
 
         Raises:
             DataError: no rows, rows of another day, or columns that are gone, narrower or of another type. A retry
@@ -73,27 +86,28 @@ class Lake:
             ConflictError: other writers kept winning for `RETRY_S`. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
-        first = _first(day, rows.schema, batches)
+        batches = begun(day, rows.schema, batches)
         table = self._found(name)
         if table is None:
-            self._ensure(name, evolution.plain(rows.schema))
+            self._ensure(name, evolution.plain(rows.schema), [*part])
             table = self._table(name)
         schema = evolution.plain(rows.schema, table.schema().as_arrow())
         evolution.planned(table, schema, day)
-        with spooled(table, day, schema, _chained(first, batches)) as spool:
+        with spooled(table, day, schema, batches) as spool:
             for attempt in patiently():
                 with attempt:
-                    return self._commit(name, day, spool, key)
+                    return self._commit(name, _only(day, part), day, spool, key, aside)
         raise AssertionError("tenacity returns or raises")
 
-    def clear(self, name: str, day: dt.date) -> bool:
-        """The partition `day` of table `name` holds no row. Idempotent. Returns whether it had any."""
+    def clear(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE) -> bool:
+        """The partition `day` of table `name` holds no row (of `part`). Idempotent. Returns whether it had any."""
         for attempt in patiently():
             with attempt:
                 table = self._found(name)
-                if table is None or not views.files(_scan(table, day, day)):
+                only = _only(day, part)
+                if table is None or not views.files(table.scan(row_filter=only)):
                     return False
-                table.delete(_only(day), snapshot_properties={TOUCHED: day.isoformat()})
+                table.delete(only, snapshot_properties={TOUCHED: day.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 
@@ -162,8 +176,12 @@ class Lake:
         table = self._found(name)
         if table is None or table.current_snapshot() is None:
             return {}
-        found = table.inspect.partitions().select(["partition", "record_count"]).to_pylist()
-        return {row["partition"][PARTITION]: row["record_count"] for row in found if row["record_count"]}
+        counts: dict[dt.date, int] = {}
+        for row in table.inspect.partitions().select(["partition", "record_count"]).to_pylist():
+            if row["record_count"]:
+                day = row["partition"][PARTITION]
+                counts[day] = counts.get(day, 0) + row["record_count"]
+        return counts
 
     def sizes(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
         """Row count of those partitions of `days` that have rows, from the metadata of these alone."""
@@ -188,6 +206,11 @@ class Lake:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
         return int(chosen.snapshot_id)
 
+    def versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
+        """Of each of `days` that was written, by what: equal where the rows are; empty where there is no such table."""
+        table = self._found(name)
+        return history.versions(table, days) if table else {}
+
     def _at(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
         table = self._table(name)
         if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
@@ -206,26 +229,29 @@ class Lake:
             raise DataError(f"the lake has no table {name}.", "Ingest and validate first.")
         return table
 
-    def _ensure(self, name: str, schema: pa.Schema) -> None:
-        """Makes the table with its partition column, unless it is there."""
+    def _ensure(self, name: str, schema: pa.Schema, parts: Sequence[str] = ()) -> None:
+        """Makes the table with its partition column, and those of `parts`, unless it is there."""
         identifier = (NAMESPACE, name)
         if self.catalog.table_exists(identifier):
             return
         try:
             making = self.catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
             with making, making.update_spec() as spec:
-                spec.add_identity(PARTITION)
+                for column in (PARTITION, *parts):
+                    spec.add_identity(column)
         except (TableAlreadyExistsError, CommitFailedException):
             return  # another process was first
 
-    def _commit(self, name: str, day: dt.date, spool: Spool, key: Sequence[str]) -> Commit:
-        """One try: the partition is the spool's files, unless they say the same as it does already."""
+    def _commit(
+        self, name: str, only: BooleanExpression, day: dt.date, spool: Spool, key: Sequence[str], aside: Sequence[str]
+    ) -> Commit:
+        """One try: what `only` names is the spool's files, unless they say the same as it does already."""
         table = self._table(name)
-        evolving, old = evolution.planned(table, spool.schema, day), _scan(table, day, day)
+        evolving, old = evolution.planned(table, spool.schema, day), table.scan(row_filter=only)
         had = bool(views.files(old))
         if had and not evolving.lines() and history.digest(table, day) == spool.digest:
             return _unchanged(table, day, spool)
-        changes = differences.between(old, spool, key) if had else Changes(added=spool.rows)
+        changes = differences.between(old, spool, key, aside) if had else Changes(added=spool.rows)
         if not changes and not evolving.lines():
             return _unchanged(table, day, spool)
         mark = {TOUCHED: day.isoformat(), DIGEST: spool.digest}
@@ -234,7 +260,7 @@ class Lake:
                 transaction.set_properties({RETRIES: "0"})
             evolving.apply(transaction)
             if had:
-                transaction.delete(_only(day), snapshot_properties=mark)
+                transaction.delete(only, snapshot_properties=mark)
             transaction.add_files(spool.paths, snapshot_properties=mark, check_duplicate_files=False)
         spool.kept = True
         written = table.current_snapshot()
@@ -242,26 +268,8 @@ class Lake:
         return Commit(written.snapshot_id, True, spool.rows, changes, evolving.lines())
 
 
-def _first(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-    """The first rows, looked at before a table is made for them."""
-    if PARTITION not in schema.names or not pa.types.is_date32(schema.field(PARTITION).type):
-        raise DataError(f"partition {day} has no column {PARTITION} of days: columns {', '.join(schema.names[:40])}.")
-    first = next((batch for batch in batches if batch.num_rows), None)
-    if first is None:
-        raise DataError(f"partition {day} must hold rows of that day, but holds none.")
-    others = [str(one) for one in pc.unique(first[PARTITION]).to_pylist() if one != day]
-    if others:
-        raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(others[:5])}.")
-    return first
-
-
-def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
-
-
-def _only(day: dt.date) -> EqualTo:
-    return EqualTo(PARTITION, day.isoformat())
+def _only(day: dt.date, part: Mapping[str, str] = _WHOLE) -> BooleanExpression:
+    return reduce(And, (EqualTo(name, value) for name, value in part.items()), EqualTo(PARTITION, day.isoformat()))
 
 
 def _scan(table: Table, first: dt.date, last: dt.date, snapshot_id: int | None = None) -> DataScan:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,23 @@ from pipelines.lake.commits import PARTITION
 GROUP_ROWS = 128 * 1024
 FILE_BYTES = 512 * 1024 * 1024
 """Where a file ends and the next begins."""
+
+
+def begun(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, the first rows looked at: before a table is made for them.
+
+    Raises:
+        DataError: there is no row, or no column of days, or the first rows are of another day.
+    """
+    if PARTITION not in schema.names or not pa.types.is_date32(schema.field(PARTITION).type):
+        raise DataError(f"partition {day} has no column {PARTITION} of days: columns {', '.join(schema.names[:40])}.")
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        raise DataError(f"partition {day} must hold rows of that day, but holds none.")
+    others = [str(one) for one in pc.unique(first[PARTITION]).to_pylist() if one != day]
+    if others:
+        raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(others[:5])}.")
+    return chain([first], batches)
 
 
 @dataclass

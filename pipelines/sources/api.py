@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import PARTITION
+from pipelines.sources.addresses import redacted
 from pipelines.sources.convert import Ambiguous, At, Zone, dated, of_values, watermark
 from pipelines.sources.layouts import Extra, Layout, demand
 from pipelines.sources.pages import OnePage, Page, Pages, found, same_host
 from pipelines.sources.place import DATE, of_day
 from pipelines.sources.source import Description
-from pipelines.sources.web import Web, redacted
+from pipelines.sources.web import Web
 from pipelines.window import Days
 
 MAX_BYTES = 16 * 1024 * 1024

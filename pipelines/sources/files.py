@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import PARTITION
 from pipelines.sources import csv_file, json_file, parquet_file
+from pipelines.sources.addresses import redacted
 from pipelines.sources.convert import Ambiguous, At, Zone, column, dated, days, fitted
 from pipelines.sources.layouts import Extra, Layout
 from pipelines.sources.place import DATE, days_there, files_of, of_day, opened, telling, unpacked
 from pipelines.sources.source import Description
-from pipelines.sources.web import redacted
 from pipelines.window import Days
 
 READERS = {"csv": csv_file.batches, "json": json_file.batches, "parquet": parquet_file.batches}

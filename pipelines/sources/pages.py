@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from pipelines.errors import DataError
-from pipelines.sources.web import redacted
+from pipelines.sources.addresses import redacted
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.duck import spill_folder
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.outside import no_space
-from pipelines.sources.web import Web, redacted
+from pipelines.sources.addresses import on_web, redacted
 from pipelines.window import Days
 
 DATE = re.compile(r"\{date(?::([^{}]*))?\}")
@@ -42,7 +42,9 @@ def days_there(pattern: str, days: Days) -> list[dt.date]:
     Raises:
         ServiceError: the store does not answer. A retry can help.
     """
-    if _on_web(pattern):
+    if on_web(pattern):
+        from pipelines.sources.web import Web
+
         return [day for day in days if Web().has(of_day(pattern, day))]
     every = DATE.sub(lambda found: re.sub(r"%-?[a-zA-Z]", "*", found[1] or "*"), pattern)
     names = _listed(every)
@@ -57,7 +59,7 @@ def files_of(address: str) -> list[str]:
     """
     if "*" not in address:
         return [address]
-    if _on_web(address):
+    if on_web(address):
         raise SpecError(f"{redacted(address)}: a web server lists no files.", "Name one file a day.")
     names = _listed(address)
     if not names:
@@ -80,7 +82,9 @@ def opened(address: str, seeking: bool) -> Iterator[Any]:
         SpecError: it may not be read.
         ServiceError: the store failed. A retry can help.
     """
-    if _on_web(address):
+    if on_web(address):
+        from pipelines.sources.web import Web
+
         with spill_folder() as folder:
             Web().download(address, folder / "file")
             with (folder / "file").open("rb") as file:
@@ -220,10 +224,6 @@ def _member(archive: zipfile.ZipFile, member: str, name: str) -> Any:
         return archive.open(member)
     except (RuntimeError, NotImplementedError) as error:  # a password, or a way of packing that Python has not
         raise DataError(f"{name} cannot be unpacked: {error}.") from None
-
-
-def _on_web(address: str) -> bool:
-    return address.startswith(("http://", "https://"))
 
 
 def _path(address: str) -> str:

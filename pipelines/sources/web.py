@@ -15,6 +15,7 @@ import requests
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.sources.addresses import redacted
 
 ATTEMPTS = 5
 TIMEOUT_S = (10.0, 60.0)
@@ -26,17 +27,6 @@ LONGEST_WAIT_S = 120.0
 CHUNK = 1024 * 1024
 Taken = TypeVar("Taken")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
-
-
-def redacted(url: str) -> str:
-    """The address without user, password, query and fragment: secrets are in those."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return url
-    bare = rest.partition("#")[0] if scheme.startswith("http") else rest
-    path, asked, _ = bare.partition("?") if scheme.startswith("http") else (bare, "", "")
-    authority, slash, tail = path.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{tail}{'?...' if asked else ''}"
 
 
 # Neither is one of the errors that a step raises: they do not leave this module.

@@ -9,11 +9,14 @@ from typing import Any
 from pipelines.contract import Result, Spec
 
 STEPS = (
-    *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "promote"),
-    *("sync", "backfill", "repro", "reproduce", "pack", "image", "budget", "charge"),
+    *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
+    *("guard", "settle"),
+    *("score", "outcomes", "profile", "drift"),
+    *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
 )
-"""In the order of the data's way; then those that serve them: changes, many days, DVC's stages, windows for processing
-jobs, images, money."""
+"""In the order of the data's way; what stands around a training; what the champion does, a day at a time; then those
+that serve them: changes, many days, DVC's stages, windows for processing jobs, partitions for transform jobs, images,
+money."""
 
 
 def spec_of(step: str) -> type[Spec]:

@@ -1,7 +1,7 @@
 """Measures a trained model on the holdout, and registers it as a candidate where it is told a name.
 
-Evidence: metrics.json, the curves as CSV and a PNG, and the score of every holdout row. Idempotent: the same model on
-the same holdout is registered once.
+Evidence: metrics.json, the curves as CSV and a PNG, the score of every holdout row, and reference.json for profiles.
+Idempotent: the same model on the same holdout is registered once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
 from pipelines.log import log
+from pipelines.profile import Policy
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities.model_registry import ModelVersion
 
-    from pipelines.dataset import TrainedModel
+    from pipelines.dataset import Dataset, TrainedModel
     from pipelines.registry import Registry
 
 
@@ -38,11 +39,13 @@ class EvaluateSpec(Spec):
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window that the features were built from."""
     evaluation: Path = Path("data/evaluation")
-    """Folder to write: metrics.json, predictions.parquet, plots/."""
+    """Folder to write: metrics.json, predictions.parquet, reference.json, plots/."""
     register_as: str = ""
     """Name of the registered model; empty: do not register."""
     training_job: str = ""
     """Name of the training job; the local training's where it is not given."""
+    reference: Policy = Policy()
+    """How fine the bins are over which what the model scores is profiled later."""
     lock: Path = Path("dvc.lock")
     """dvc.lock of the run; its digest goes into the lineage where the file exists."""
     lineage: dict[str, str] = Field(default_factory=dict)
@@ -91,6 +94,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         evaluation.write_tables(making / "plots", tables)
         evaluation.draw(making / "evaluation.png", tables, told, f"{spec.dataset}: {len(holdout)} rows of holdout")
         holdout[[*chosen.key, chosen.label]].assign(score=score).to_parquet(making / "predictions.parquet")
+        _keep_reference(spec, chosen, holdout.assign(score=score), making / "reference.json")
         digest = sha256(folder)
     log.info(
         "holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f",
@@ -111,6 +115,22 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
         raise DataError(
             f"the features lack {error}, which the model was trained with.", "Run `preprocess`, `train`."
         ) from None
+
+
+def _keep_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, path: Path) -> None:
+    """`path` holds the bins for profiles of what the model scores, and the training's and holdout's profiles."""
+    from pipelines.duck import spill_folder
+    from pipelines.lake import PARTITION
+    from pipelines.profile.counting import count_days
+    from pipelines.profile.record import Record
+    from pipelines.profile.reference import fit
+
+    train = spec.features / "train" / "data.parquet"
+    reference = fit(train, chosen.features, chosen.label, spec.reference)
+    with spill_folder() as folder:
+        scored.to_parquet(folder / "holdout.parquet")
+        days = [count_days(reference, one, PARTITION) for one in (train, folder / "holdout.parquet")]
+        Record(reference, *days).write(path)
 
 
 def _rows(features: Path, split: str) -> pd.DataFrame:
@@ -137,7 +157,7 @@ def _registered(
     spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows: dict[str, int]
 ) -> EvaluateResult:
     """The result, with the version that the candidate became."""
-    from pipelines import lineage, params, s3
+    from pipelines import lifecycle, lineage, params, s3
     from pipelines.registry import Candidate, Registry
 
     registry, chosen = Registry.open(), dataset(spec.dataset)
@@ -155,6 +175,7 @@ def _registered(
             example=holdout[list(chosen.features)].head(3),
         )
         version = registry.register(candidate, spec.register_as)
+        lifecycle.registered(version.name, str(version.version))
     _tell_costs(registry, version, spec.lineage)
     log.info("registered as %s version %s", version.name, version.version)
     named = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
@@ -166,7 +187,7 @@ def _tell_costs(registry: Registry, version: ModelVersion, told: dict[str, str])
     from mlflow.entities import Metric, RunTag
 
     from pipelines import lineage
-    from pipelines.registry import outages
+    from pipelines.mlflow_errors import outages
 
     at = version.creation_timestamp
     metrics = [Metric(name, value, at, 0) for name, value in lineage.cost_metrics(told).items()]

@@ -1,0 +1,80 @@
+"""What is so while a training is asked for: its data, what validation says of it, and the budget."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pipelines import params
+from pipelines.dataset import Dataset
+from pipelines.evidence import Evidence
+from pipelines.features import rests_on
+from pipelines.lake import PARTITION, Lake
+from pipelines.settings import settings
+from pipelines.steps import budget
+from pipelines.steps.snapshot import SnapshotSpec
+from pipelines.window import DAY, Days, Window
+
+PRICED = {"region", "instance_types", "max_run_s"}
+"""Keys of params.yaml, section budget, without which there is no worst case to hold against it."""
+
+
+def data_digest(lake: Lake, chosen: Dataset, as_of: dt.date) -> str:
+    """Digest of what a training as of a day would see: the published days of its window, and their content."""
+    section = params.section(settings().project, "snapshot")
+    asked = SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
+    window = Window.of(as_of, asked.train_days, asked.holdout_days, asked.label_delay_days)
+    seen = lake.versions(chosen.published, lake.sizes(chosen.published, [*window.all]))
+    told = {str(day): version for day, version in seen.items()} | {"window": str(window)}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def broken(lake: Lake, chosen: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:
+    """What the last validation of each day found wrong, in words: days that it blocked, and the drifted columns.
+
+    Args:
+        lake: the lake.
+        chosen: dataset that was validated.
+        days: of the window in which drift was seen.
+        worst: features that drifted; the columns that they are made of are looked at. A score or a metric has none.
+    """
+    if not days:
+        return
+    rows = Evidence(lake.catalog).newest(chosen.name, days.first, days.last)
+    published = lake.sizes(chosen.published, [*days])
+    suspects = _columns(lake, chosen, worst) if published else set()
+    for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
+        yield f"{day} was not published"
+    for row in rows:
+        if not row["success"] and (row["severity"] == "critical" or row["column"] in suspects):
+            yield _words(row)
+
+
+def over_budget() -> str:
+    """Why params.yaml, section budget, does not allow its worst case; empty where it does, or names none.
+
+    Money is of the month on the wall: a replay pays today.
+    """
+    section = params.section(settings().project, "budget")
+    if not section.keys() >= PRICED:
+        return ""
+    told = budget.run(budget.BudgetSpec.parse(section, "params.yaml, section 'budget'"))
+    return "" if told.allowed else told.reason
+
+
+def before(as_of: dt.date, days: int) -> Days:
+    """So many days before a moment."""
+    return Days(as_of - days * DAY, as_of - DAY)
+
+
+def _columns(lake: Lake, chosen: Dataset, worst: Collection[str]) -> set[str]:
+    made = rests_on(chosen, lake.schema(chosen.published)) if set(worst) & set(chosen.features) else {}
+    return set(worst).union(*(made.get(name, ()) for name in worst))
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    column = f" of {row['column']}" if row["column"] else ""
+    return f"{row[PARTITION]}: {row['severity']} {row['expectation']}{column}: {row['error'] or row['observed']}"

@@ -1,0 +1,38 @@
+"""The table `loop_events`: what was started, held back, ended and reset, of all models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pipelines.journal import ABOUT, TEXT, Events, Row
+from pipelines.loop.events import Event, History, Kind, fold
+
+
+class Journal(Events[Event, History]):
+    """The events of all models' loops."""
+
+    table = "loop_events"
+    columns = pa.schema(
+        [
+            *ABOUT,
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("who", TEXT),
+            ("run", TEXT),
+            ("as_of", pa.date32()),
+            *((name, TEXT) for name in ("trigger", "reason", "worst", "guard", "why")),
+            ("until", pa.date32()),
+            ("alert", pa.bool_()),
+            *((name, TEXT) for name in ("data", "outcome", "version")),
+        ]
+    )
+
+    def row(self, event: Event) -> Row:
+        """The event's columns; its worst columns as JSON."""
+        return {**vars(event), "kind": str(event.kind), "worst": json.dumps(event.worst, ensure_ascii=False)}
+
+    def fold(self, rows: Iterable[Row]) -> History:
+        """What is so after these events."""
+        return fold(Event(**{**row, "kind": Kind(row["kind"]), "worst": (*json.loads(row["worst"]),)}) for row in rows)
