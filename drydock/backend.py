@@ -1,4 +1,4 @@
-"""moto's SageMaker with training and processing jobs that run.
+"""moto's SageMaker with training, processing and transform jobs that run.
 
 The door into moto is one assignment (`install`): moto makes its backends from a class that it keeps in a
 registry, and asks the backend for its URL handlers. Nothing of moto is patched; all the rest stays as it is.
@@ -13,48 +13,53 @@ from typing import Any, TypeVar, cast
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker import urls
 from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException, ResourceNotFound
-from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, SageMakerModelBackend, sagemaker_backends
+from moto.sagemaker.models import (
+    FakeProcessingJob,
+    FakeTrainingJob,
+    FakeTransformJob,
+    sagemaker_backends,
+)
 from moto.sagemaker.responses import SageMakerResponse
 
-from drydock import listing, processing_rules, rules
+from drydock import listing, processing_rules, rules, transform_rules
 from drydock.binding import bound
 from drydock.job import Job
+from drydock.kinds import KINDS, kind_of
+from drydock.models import ModelsBackend
 from drydock.processing_job import ProcessingJob
 from drydock.record import SCHEMA, Record
 from drydock.recovery import Heartbeat
 from drydock.states import Status
 from drydock.store import Store
 from drydock.training_job import TrainingJob
+from drydock.transform_job import TransformJob
 from drydock.validation import validate
 from drydock.yard import Yard
 
-OPERATIONS = (
-    *(f"{verb}TrainingJob" for verb in ("Create", "Describe", "Stop")),
-    *(f"{verb}ProcessingJob" for verb in ("Create", "Describe", "Stop")),
-    "ListTrainingJobs",
-    "ListProcessingJobs",
+OPERATIONS = tuple(
+    operation
+    for kind in KINDS
+    for operation in (*(f"{verb}{kind.word}Job" for verb in ("Create", "Describe", "Stop")), f"List{kind.word}Jobs")
 )
-TRAINING_TAKEN = "Training job names must be unique within an AWS account and region, and a training"
-PROCESSING_TAKEN = "Job name must be unique within an AWS account and region, and a"
 J = TypeVar("J", bound=Job)
 
 
-class DrydockBackend(SageMakerModelBackend):
+class DrydockBackend(ModelsBackend):
     """The SageMaker of one account and region."""
 
     def __init__(self, yard: Yard, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
         self.yard, self.store = yard, store
-        self.training: dict[str, TrainingJob] = {}
-        self.processing: dict[str, ProcessingJob] = {}
+        self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
         # moto's tagging and Search look the jobs up under its own names.
-        self.training_jobs = cast("dict[str, FakeTrainingJob]", self.training)
-        self.processing_jobs = cast("dict[str, FakeProcessingJob]", self.processing)
+        self.training_jobs: dict[str, FakeTrainingJob] = self.jobs[TrainingJob]
+        self.processing_jobs: dict[str, FakeProcessingJob] = self.jobs[ProcessingJob]
+        self.transform_jobs: dict[str, FakeTransformJob] = self.jobs[TransformJob]
         self._creating = threading.Lock()
 
     def reset(self) -> None:
         """Nothing is known of any job (moto's /moto-api/reset); what ran has been told to stop."""
-        for job in [*self.training.values(), *self.processing.values()]:
+        for job in self.all_jobs():
             job.forget()
             self.yard.stop(job)
         with self.store.write() as db:
@@ -73,6 +78,10 @@ class DrydockBackend(SageMakerModelBackend):
         """The one path of SageMaker's protocol, answered by drydock."""
         return {"/$": DrydockResponse.dispatch}
 
+    def all_jobs(self) -> list[Job]:
+        """The jobs of every kind."""
+        return [job for known in self.jobs.values() for job in list(known.values())]
+
     def create_training(self, request: Mapping[str, Any]) -> TrainingJob:
         """The job exists and runs or waits.
 
@@ -84,26 +93,27 @@ class DrydockBackend(SageMakerModelBackend):
         arn = FakeTrainingJob.arn_formatter(request["TrainingJobName"], self.account_id, self.region_name)
         fraction = self.yard.market.policy.billable_fraction
         job = TrainingJob.create(self.store, request, self.account_id, self.region_name, arn, fraction)
-        self._add(self.training, job, TRAINING_TAKEN)
-        return job
+        return self._added(job)
 
     def create_processing(self, request: Mapping[str, Any]) -> ProcessingJob:
         """As `create_training`, for a processing job."""
         processing_rules.check(request)
         arn = FakeProcessingJob.arn_formatter(request["ProcessingJobName"], self.account_id, self.region_name)
         job = ProcessingJob.create(self.store, request, self.account_id, self.region_name, arn)
-        self._add(self.processing, job, PROCESSING_TAKEN)
-        return job
+        return self._added(job)
+
+    def create_transform(self, request: Mapping[str, Any]) -> TransformJob:
+        """As `create_training`, for a transform job; its model must be there."""
+        transform_rules.check(request)
+        container = self.container(request["ModelName"])
+        arn = FakeTransformJob.arn_formatter(request["TransformJobName"], self.account_id, self.region_name)
+        return self._added(TransformJob.create(self.store, request, self.account_id, self.region_name, arn, container))
 
     def restore(self, kind: str, record: Record) -> Job:
         """A job of an earlier server is known again."""
-        job: Job
-        if kind == TrainingJob.kind:
-            job = training = TrainingJob(self.store, self.account_id, self.region_name, record)
-            self.training[job.name] = training
-        else:
-            job = processing = ProcessingJob(self.store, self.account_id, self.region_name, record)
-            self.processing[job.name] = processing
+        made = kind_of(kind)
+        job: Job = made(self.store, self.account_id, self.region_name, record)
+        self.jobs[made][job.name] = job
         return job
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -125,24 +135,26 @@ class DrydockBackend(SageMakerModelBackend):
         resource.record.tags = [tag for tag in resource.record.tags if tag["Key"] not in tag_keys]
         resource.save()
 
-    def _add(self, jobs: dict[str, J], job: J, taken: str) -> None:
+    def _added(self, job: J) -> J:
+        known = self.jobs[type(job)]
         with self._creating:
-            if job.name in jobs:
-                raise ResourceInUseException(f"{taken} job with this name already exists ({job.arn})")
+            if job.name in known:
+                raise ResourceInUseException(f"{job.taken} job with this name already exists ({job.arn})")
             job.save()
-            jobs[job.name] = job
+            known[job.name] = job
         self.yard.submit(job)
+        return job
 
-    def stop(self, jobs: Mapping[str, J], name: str, missing: Exception) -> None:
+    def find(self, kind: type[Job], name: str) -> Job | None:
+        """Return the job; None where there is none."""
+        return self.jobs[kind].get(name)
+
+    def stop(self, job: Job) -> None:
         """The job is being stopped.
 
         Raises:
-            Exception: missing, where there is none.
             AWSValidationException: It has ended.
         """
-        job = jobs.get(name)
-        if job is None:
-            raise missing
         before = self.yard.stop(job)
         if before.ended:
             text = f"The request was rejected because the {job.kind} job is in status {before}."
@@ -164,55 +176,77 @@ class DrydockResponse(SageMakerResponse):
         """Answer CreateTrainingJob."""
         return ActionResult({"TrainingJobArn": self._backend.create_training(self._request("CreateTrainingJob")).arn})
 
-    def describe_training_job(self) -> ActionResult:
-        """Answer DescribeTrainingJob; as SageMaker does, with ValidationException where there is none."""
-        job = self._backend.training.get(self._request("DescribeTrainingJob")["TrainingJobName"])
-        if job is None:
-            raise AWSValidationException("Requested resource not found.")
-        return ActionResult(job.describe())
-
-    def stop_training_job(self) -> ActionResult:
-        """Answer StopTrainingJob, which moto does not have."""
-        name = self._request("StopTrainingJob")["TrainingJobName"]
-        self._backend.stop(self._backend.training, name, ResourceNotFound("Requested resource not found."))
-        return EmptyResult()
-
-    def list_training_jobs(self) -> ActionResult:
-        """Answer ListTrainingJobs."""
-        request = self._request("ListTrainingJobs")
-        return ActionResult(listing.page(self._backend.training.values(), request, "TrainingJobSummaries"))
-
     def create_processing_job(self) -> ActionResult:
         """Answer CreateProcessingJob."""
         job = self._backend.create_processing(self._request("CreateProcessingJob"))
         return ActionResult({"ProcessingJobArn": job.arn})
 
+    def create_transform_job(self) -> ActionResult:
+        """Answer CreateTransformJob."""
+        job = self._backend.create_transform(self._request("CreateTransformJob"))
+        return ActionResult({"TransformJobArn": job.arn})
+
+    def describe_training_job(self) -> ActionResult:
+        """Answer DescribeTrainingJob."""
+        return self._described(TrainingJob)
+
     def describe_processing_job(self) -> ActionResult:
         """Answer DescribeProcessingJob."""
-        name = self._request("DescribeProcessingJob")["ProcessingJobName"]
-        job = self._backend.processing.get(name)
-        if job is None:
-            raise self._no_processing_job(name)
-        return ActionResult(job.describe())
+        return self._described(ProcessingJob)
+
+    def describe_transform_job(self) -> ActionResult:
+        """Answer DescribeTransformJob."""
+        return self._described(TransformJob)
+
+    def stop_training_job(self) -> ActionResult:
+        """Answer StopTrainingJob, which moto does not have."""
+        return self._stopped(TrainingJob)
 
     def stop_processing_job(self) -> ActionResult:
         """Answer StopProcessingJob."""
-        name = self._request("StopProcessingJob")["ProcessingJobName"]
-        self._backend.stop(self._backend.processing, name, self._no_processing_job(name))
-        return EmptyResult()
+        return self._stopped(ProcessingJob)
+
+    def stop_transform_job(self) -> ActionResult:
+        """Answer StopTransformJob, which moto does not have."""
+        return self._stopped(TransformJob)
+
+    def list_training_jobs(self) -> ActionResult:
+        """Answer ListTrainingJobs."""
+        return self._listed(TrainingJob)
 
     def list_processing_jobs(self) -> ActionResult:
         """Answer ListProcessingJobs."""
-        request = self._request("ListProcessingJobs")
-        return ActionResult(listing.page(self._backend.processing.values(), request, "ProcessingJobSummaries"))
+        return self._listed(ProcessingJob)
+
+    def list_transform_jobs(self) -> ActionResult:
+        """Answer ListTransformJobs."""
+        return self._listed(TransformJob)
+
+    def _described(self, kind: type[Job]) -> ActionResult:
+        return ActionResult(self._named(kind, "Describe").describe())
+
+    def _stopped(self, kind: type[Job]) -> ActionResult:
+        self._backend.stop(self._named(kind, "Stop"))
+        return EmptyResult()
+
+    def _listed(self, kind: type[Job]) -> ActionResult:
+        request = self._request(f"List{kind.word}Jobs")
+        return ActionResult(listing.page(self._backend.jobs[kind].values(), request, f"{kind.word}JobSummaries"))
+
+    def _named(self, kind: type[Job], verb: str) -> Job:
+        """The job that a request names, or what SageMaker answers where there is none."""
+        name = self._request(f"{verb}{kind.word}Job")[f"{kind.word}JobName"]
+        if job := self._backend.find(kind, name):
+            return job
+        if kind is TrainingJob:
+            said = "Requested resource not found."
+            raise ResourceNotFound(said) if verb == "Stop" else AWSValidationException(said)
+        word, place = kind.word.lower(), f"{self._backend.region_name}:{self._backend.account_id}"
+        raise AWSValidationException(f"Could not find {word} job 'arn:aws:sagemaker:{place}:{word}-job/{name}'.")
 
     @property
     def _backend(self) -> DrydockBackend:
         return cast(DrydockBackend, self.sagemaker_backend)
-
-    def _no_processing_job(self, name: str) -> AWSValidationException:
-        arn = FakeProcessingJob.arn_formatter(name, self._backend.account_id, self._backend.region_name)
-        return AWSValidationException(f"Could not find processing job '{arn}'.")
 
     def _request(self, operation: str) -> dict[str, Any]:
         try:
@@ -239,8 +273,7 @@ def install(yard: Yard, store: Store) -> None:
 def jobs() -> Iterator[Job]:
     """Yield every job of all accounts and regions."""
     for _, _, backend in list(sagemaker_backends.iter_backends()):
-        found = cast(DrydockBackend, backend)
-        yield from [*found.training.values(), *found.processing.values()]
+        yield from cast(DrydockBackend, backend).all_jobs()
 
 
 def jobs_by_status() -> dict[str, int]:

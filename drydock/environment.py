@@ -19,7 +19,7 @@ from drydock.tree import HostTree, host_names
 PASSED = ("LANG", "MLFLOW_TRACKING_URI")
 # An image has a place of its own for these.
 PASSED_HERE = ("HOME", "TMPDIR", "VIRTUAL_ENV")
-PASSED_PREFIXES_HERE = ("PYTHON", "LC_")
+PASSED_PREFIXES_HERE = ("PYTHON", "LC_", "OMP_")
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 DUMMY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "drydock", "AWS_SECRET_ACCESS_KEY": "drydock"}
 

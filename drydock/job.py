@@ -3,7 +3,7 @@
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -23,14 +23,14 @@ class Job(ABC):
         record: What is known of it.
     """
 
-    kind: ClassVar[str]
-    """What it is called in the store and in the data folder."""
-    name_key: ClassVar[str]
-    """The member of the API's messages that holds its name."""
-    log_group: ClassVar[str]
-    """Where its log goes in CloudWatch Logs."""
+    word: ClassVar[str]
+    """What the API's names say of its kind: Training, of CreateTrainingJob and TrainingJobName."""
     tree: ClassVar[str]
     """The folder of its kind in the data folder."""
+    summary_keys: ClassVar[Sequence[str]]
+    """What List shows of it, of what Describe shows."""
+    taken: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
+    """How the refusal of a second job of its name begins."""
 
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         self.account_id, self.region, self.record = account_id, region, record
@@ -44,7 +44,17 @@ class Job(ABC):
     @property
     def name(self) -> str:
         """The job's name, unique in its account and region."""
-        return str(self.record.request[self.name_key])
+        return str(self.record.request[f"{self.word}JobName"])
+
+    @property
+    def kind(self) -> str:
+        """What it is called in the store, and to people."""
+        return self.word.lower()
+
+    @property
+    def log_group(self) -> str:
+        """Where its log goes in CloudWatch Logs."""
+        return f"/aws/sagemaker/{self.word}Jobs"
 
     @property
     def arn(self) -> str:
@@ -90,6 +100,16 @@ class Job(ABC):
     def request(self) -> dict[str, Any]:
         """The request, with the API's defaults."""
         return self.record.request
+
+    @property
+    @abstractmethod
+    def image(self) -> str:
+        """The image that was asked for."""
+
+    @property
+    @abstractmethod
+    def arguments(self) -> Sequence[str]:
+        """What the image's own entrypoint gets, where nothing else is executed."""
 
     @property
     @abstractmethod
@@ -238,6 +258,11 @@ class Job(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return what the API's Describe operation answers."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the job's line in the API's List operation."""
+        shown = self.describe()
+        return {key: shown[key] for key in self.summary_keys if key in shown}
 
     def gen_response_object(self) -> dict[str, Any]:
         """Return what Search shows of the job (moto's name for it)."""

@@ -1,4 +1,4 @@
-"""ListTrainingJobs and ListProcessingJobs: filtered, sorted, in pages."""
+"""ListTrainingJobs and its like: filtered, sorted, in pages."""
 
 import base64
 import json
@@ -9,21 +9,19 @@ from typing import Any
 from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.processing_job import ProcessingJob
-from drydock.training_job import TrainingJob
+from drydock.job import Job
 
 DEFAULT_PAGE = 10
 
-Listed = TrainingJob | ProcessingJob
 Key = tuple[str, str]
-SORT_KEYS: dict[str, Callable[[Listed], str]] = {
+SORT_KEYS: dict[str, Callable[[Job], str]] = {
     "Name": lambda job: job.name,
     "CreationTime": lambda job: job.created.isoformat(timespec="microseconds"),
     "Status": lambda job: str(job.status),
 }
 
 
-def page(jobs: Iterable[Listed], request: Mapping[str, Any], member: str) -> dict[str, Any]:
+def page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
     """Return one page of the jobs' summaries, and NextToken where there are more.
 
     A token names the last job that was shown, so that jobs made meanwhile neither repeat nor hide one.
@@ -39,7 +37,7 @@ def page(jobs: Iterable[Listed], request: Mapping[str, Any], member: str) -> dic
     sort_key = SORT_KEYS[request.get("SortBy", "CreationTime")]
     descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def key(job: Listed) -> Key:
+    def key(job: Job) -> Key:
         return sort_key(job), job.name
 
     # Documented of ListTrainingJobs: with MaxResults, a page is taken first, and its jobs of the status are shown.
@@ -56,7 +54,7 @@ def page(jobs: Iterable[Listed], request: Mapping[str, Any], member: str) -> dic
     return answer
 
 
-def _matches(job: Listed, request: Mapping[str, Any]) -> bool:
+def _matches(job: Job, request: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in request or "TrainingPlanArnEquals" in request:
         return False  # no job of this server has either
     if request.get("NameContains", "") not in job.name:

@@ -1,38 +1,46 @@
 """Processing jobs, as CreateProcessingJob asks for them and DescribeProcessingJob shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.job import Job
+from drydock.record import limited, new_record
 from drydock.store import Store
-from drydock.training_job import new_record
-
-SUMMARY_KEYS = (
-    "ProcessingJobName",
-    "ProcessingJobArn",
-    "CreationTime",
-    "ProcessingEndTime",
-    "LastModifiedTime",
-    "ProcessingJobStatus",
-    "FailureReason",
-    "ExitMessage",
-)
 
 
 class ProcessingJob(Job):
     """A processing job. Its phases are a training job's, but the API does not show them."""
 
-    kind = "processing"
-    name_key = "ProcessingJobName"
-    log_group = "/aws/sagemaker/ProcessingJobs"
+    word = "Processing"
     tree = "processing"
+    summary_keys = (
+        "ProcessingJobName",
+        "ProcessingJobArn",
+        "CreationTime",
+        "ProcessingEndTime",
+        "LastModifiedTime",
+        "ProcessingJobStatus",
+        "FailureReason",
+        "ExitMessage",
+    )
 
     @classmethod
     def create(
         cls, store: Store, request: Mapping[str, Any], account_id: str, region: str, arn: str
     ) -> "ProcessingJob":
         """Return a new job; it is stored by the first `save`."""
-        return cls(store, account_id, region, new_record(request, arn, {}, billable_fraction=1.0))
+        return cls(store, account_id, region, new_record(limited(request), arn))
+
+    @property
+    def image(self) -> str:
+        """AppSpecification.ImageUri."""
+        return str(self.request["AppSpecification"]["ImageUri"])
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """ContainerArguments."""
+        found: Sequence[str] = self.request["AppSpecification"].get("ContainerArguments", [])
+        return found
 
     @property
     def resources(self) -> Mapping[str, Any]:
@@ -55,8 +63,3 @@ class ProcessingJob(Job):
                 "ExitMessage": self.record.message,
             }
         return {key: value for key, value in answer.items() if value is not None}
-
-    def summary(self) -> dict[str, Any]:
-        """Return the job's line in ListProcessingJobs."""
-        shown = self.describe()
-        return {key: shown[key] for key in SUMMARY_KEYS if key in shown}

@@ -1,12 +1,14 @@
 """What the store keeps of a job."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from drydock.states import Phase, Status
+from drydock.states import MESSAGES, Phase, Status
 
+DEFAULT_MAX_RUNTIME_S = 86_400
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
     kind TEXT, account TEXT, region TEXT, name TEXT, created TEXT, record TEXT,
@@ -45,7 +47,7 @@ class Record:
         arn: The job's ARN.
         tags: AddTags and DeleteTags change them.
         transitions: What the job went through, in order; never empty.
-        status: TrainingJobStatus or ProcessingJobStatus.
+        status: TrainingJobStatus, ProcessingJobStatus or TransformJobStatus.
         modified: The last change.
         reason: FailureReason.
         message: ExitMessage of a processing job.
@@ -53,6 +55,7 @@ class Record:
         exited: Why and with which code the command ended, once it has: what is left to do is to upload.
         metrics: The last value of each metric, and its moment.
         billable_fraction: Billable seconds per training second.
+        model: The container of a transform job's model, as it was when the job was created.
     """
 
     request: dict[str, Any]
@@ -67,6 +70,7 @@ class Record:
     artifacts: str | None = None
     exited: tuple[str, int] | None = None
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
+    model: dict[str, Any] | None = None
 
     def dump(self) -> str:
         """Return the record as JSON."""
@@ -84,6 +88,19 @@ class Record:
             name: (value, datetime.fromisoformat(moment)) for name, (value, moment) in content["metrics"].items()
         }
         return cls(**content)
+
+
+def new_record(request: Mapping[str, Any], arn: str, billable_fraction: float = 1.0) -> Record:
+    """Return the record of a job that begins now; request has the API's defaults."""
+    asked = {key: value for key, value in request.items() if key != "Tags"}
+    first = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
+    return Record(asked, arn, list(request.get("Tags", [])), [first], first.start, billable_fraction)
+
+
+def limited(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with the API's own MaxRuntimeInSeconds, where it says none."""
+    condition = {"MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME_S, **request.get("StoppingCondition", {})}
+    return {**request, "StoppingCondition": condition}
 
 
 def _transition(line: dict[str, Any]) -> Transition:

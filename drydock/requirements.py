@@ -13,6 +13,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from drydock.errors import JobFailed
+
 _QUOTED_CHARS = 120
 _LOOK_TIMEOUT_S = 60
 
@@ -28,6 +30,22 @@ marks = {"python_version": python, "python_full_version": platform.python_versio
          "platform_python_implementation": platform.python_implementation()}
 print(json.dumps({"found": found, "marks": marks}))
 """
+
+
+def require(path: Path) -> None:
+    """What a requirements.txt asks for, if it is there, is installed here.
+
+    For jobs of this machine: an image's own Python is not looked into, there the script says what it misses.
+
+    Raises:
+        JobFailed: Something is missing.
+    """
+    if path.exists() and (missing := unmet(path)):
+        listed = ", ".join(missing)
+        raise JobFailed(
+            f"ClientError: requirements.txt asks for what drydock's Python does not have: {listed}. "
+            "Install it where drydock runs, or use the docker executor."
+        )
 
 
 def unmet(path: Path, python: str = sys.executable) -> list[str]:

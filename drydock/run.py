@@ -13,17 +13,13 @@ from drydock.errors import JobFailed
 from drydock.executor import Executor, HostPlan, Running
 from drydock.failure import ending_of
 from drydock.job import Job
+from drydock.kinds import work_of
 from drydock.logs import LogStream, LogTail
 from drydock.market import SpotMarket
-from drydock.processing_job import ProcessingJob
-from drydock.processing_work import ProcessingWork
 from drydock.settings import Settings
 from drydock.states import Phase, Status
 from drydock.supervise import Ending, Supervision, Why
-from drydock.training_job import TrainingJob
-from drydock.training_work import TrainingWork
 from drydock.tree import CONTAINER_BASE, HostTree, host_names
-from drydock.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +41,7 @@ class Run:
         self._job, self._executor, self._settings = job, executor, settings
         self._market, self._closing = market, closing
         self._trees = trees_of(job, settings.data)
-        self._work = _work(job, self._trees, executor, settings)
+        self._work = work_of(job)(job, self._trees, executor, settings)
         epoch = int(time.time())
         self._tails = [
             LogTail(
@@ -123,7 +119,6 @@ class Run:
 
     def _plan(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
         job, settings = self._job, self._settings
-        algorithm = job.request.get("AlgorithmSpecification", job.request.get("AppSpecification", {}))
         block = _address_block(job)
         return HostPlan(
             name=job.name,
@@ -131,12 +126,12 @@ class Run:
             addresses={one.host: f"127.{block}.{number}" for number, one in enumerate(self._trees, 1)},
             root=tree.root,
             command=command,
-            arguments=algorithm.get("ContainerArguments", [] if job.kind == "processing" else ["train"]),
+            arguments=job.arguments,
             env=self._work.environment(tree),
             cwd=self._work.cwd(tree),
             log=tree.log,
             note=tree.note,
-            image=str(algorithm.get("TrainingImage", algorithm.get("ImageUri", ""))),
+            image=job.image,
             cores=min(job.instance.cores, settings.cores),
             memory_mb=min(job.instance.memory_mb, settings.memory_mb),
         )
@@ -187,14 +182,6 @@ def trees_of(job: Job, data: Path) -> list[HostTree]:
     """Return the trees of a job's hosts."""
     folder = data / job.tree / job.account_id / job.region / job.name
     return [HostTree(folder / host) for host in host_names(job.host_count)]
-
-
-def _work(job: Job, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> Work:
-    if isinstance(job, TrainingJob):
-        return TrainingWork(job, trees, executor, settings)
-    if isinstance(job, ProcessingJob):
-        return ProcessingWork(job, trees, executor, settings)
-    raise TypeError(type(job).__name__)
 
 
 def _address_block(job: Job) -> str:

@@ -17,13 +17,12 @@ from drydock import backend, buckets, streams
 from drydock.control import PREFIX, Control
 from drydock.errors import CannotStart, JobFailed
 from drydock.executor import Executor
+from drydock.kinds import KINDS
 from drydock.market import Policy, SpotMarket
 from drydock.outages import Outages, Wsgi
-from drydock.processing_job import ProcessingJob
 from drydock.recovery import Heartbeat
 from drydock.settings import Settings
 from drydock.store import Store
-from drydock.training_job import TrainingJob
 from drydock.unimplemented import Unimplemented
 from drydock.yard import Yard
 
@@ -133,8 +132,8 @@ def serving(settings: Settings, executor: Executor, policy: Policy, listener: so
 def clean_up(data: Path, executor: Executor) -> None:
     """Nothing that a killed server on this data folder had started is alive."""
     try:
-        for kind in (TrainingJob.tree, ProcessingJob.tree):
-            for note in data.glob(f"{kind}/*/*/*/*.process.json"):
+        for kind in KINDS:
+            for note in data.glob(f"{kind.tree}/*/*/*/*.process.json"):
                 if executor.kill_left_over(note):
                     log.warning("killed what was left running of the job %s", note.parent.name)
         executor.kill_strays(data)

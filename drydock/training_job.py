@@ -1,11 +1,10 @@
 """Training jobs, as CreateTrainingJob asks for them and DescribeTrainingJob shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.job import Job
-from drydock.record import Record, Transition, now
-from drydock.states import MESSAGES, Phase
+from drydock.record import limited, new_record
 from drydock.store import Store
 
 # What CreateTrainingJob fills in when the request leaves it out.
@@ -14,33 +13,23 @@ DEFAULTS: dict[str, Any] = {
     "EnableInterContainerTrafficEncryption": False,
     "EnableManagedSpotTraining": False,
 }
-DEFAULT_MAX_RUNTIME_S = 86_400
-SUMMARY_KEYS = (
-    "TrainingJobName",
-    "TrainingJobArn",
-    "CreationTime",
-    "TrainingEndTime",
-    "LastModifiedTime",
-    "TrainingJobStatus",
-    "SecondaryStatus",
-)
-
-
-def new_record(request: Mapping[str, Any], arn: str, defaults: Mapping[str, Any], billable_fraction: float) -> Record:
-    """Return the record of a job that begins now."""
-    filled = {**defaults, **{key: value for key, value in request.items() if key != "Tags"}}
-    filled["StoppingCondition"] = {"MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME_S, **request.get("StoppingCondition", {})}
-    first = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
-    return Record(filled, arn, list(request.get("Tags", [])), [first], first.start, billable_fraction)
 
 
 class TrainingJob(Job):
     """A training job."""
 
-    kind = "training"
-    name_key = "TrainingJobName"
-    log_group = "/aws/sagemaker/TrainingJobs"
+    word = "Training"
     tree = "jobs"
+    summary_keys = (
+        "TrainingJobName",
+        "TrainingJobArn",
+        "CreationTime",
+        "TrainingEndTime",
+        "LastModifiedTime",
+        "TrainingJobStatus",
+        "SecondaryStatus",
+    )
+    taken = "Training job names must be unique within an AWS account and region, and a training"
 
     @classmethod
     def create(
@@ -57,7 +46,18 @@ class TrainingJob(Job):
             spot_fraction: Billable seconds per training second, for a job on spot instances.
         """
         fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
-        return cls(store, account_id, region, new_record(request, arn, DEFAULTS, fraction))
+        return cls(store, account_id, region, new_record(limited({**DEFAULTS, **request}), arn, fraction))
+
+    @property
+    def image(self) -> str:
+        """TrainingImage; "" where an algorithm is named."""
+        return str(self.request["AlgorithmSpecification"].get("TrainingImage", ""))
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """ContainerArguments, or what SageMaker gives in their place."""
+        found: Sequence[str] = self.request["AlgorithmSpecification"].get("ContainerArguments", ["train"])
+        return found
 
     @property
     def resources(self) -> Mapping[str, Any]:
@@ -97,11 +97,6 @@ class TrainingJob(Job):
                 "FinalMetricDataList": self._metrics() or None,
             }
         return {key: value for key, value in answer.items() if value is not None}
-
-    def summary(self) -> dict[str, Any]:
-        """Return the job's line in ListTrainingJobs."""
-        shown = self.describe()
-        return {key: shown[key] for key in SUMMARY_KEYS if key in shown}
 
     def _metrics(self) -> list[dict[str, Any]]:
         """FinalMetricDataList, in the order of the definitions."""

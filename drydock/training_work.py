@@ -17,7 +17,7 @@ from drydock.failure import algorithm_error
 from drydock.hyperparameters import own, user_arguments
 from drydock.metrics import FinalMetrics
 from drydock.objects import ObjectStore, join_uri
-from drydock.requirements import unmet
+from drydock.requirements import require
 from drydock.settings import Settings
 from drydock.training_job import TrainingJob
 from drydock.tree import HostTree
@@ -171,18 +171,8 @@ class TrainingWork:
         what = f"Data download failed: sagemaker_submit_directory: {uri}"
         attempt(what, lambda: self._store.download(uri, bundle))
         attempt(what, lambda: archive.unpack(bundle, tree.code))
-        self._require(tree.code / "requirements.txt")
-
-    def _require(self, path: Path) -> None:
-        # An image's own Python is not looked into: there the script says what it misses.
-        if not self._executor.here or not path.exists():
-            return
-        if missing := unmet(path):
-            listed = ", ".join(missing)
-            raise JobFailed(
-                f"ClientError: requirements.txt asks for what drydock's Python does not have: {listed}. "
-                "Install it where drydock runs, or use the docker executor."
-            )
+        if self._executor.here:
+            require(tree.code / "requirements.txt")
 
     def _copy(self, copy: Callable[[CheckpointSync], None]) -> None:
         for tree, sync in zip(self._trees, self._checkpoints, strict=False):
