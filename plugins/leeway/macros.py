@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import json
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -17,17 +18,33 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     """
     if params.get("as_of"):
         return str(params["as_of"])
-    told = [
-        event.extra["as_of"]
-        for events in triggering_asset_events.values()
-        for event in events
-        if "as_of" in event.extra
-    ]
+    told = _told(triggering_asset_events)
     if told:
-        return str(max(told))
+        return str(told["as_of"])
     if dag_run.logical_date is None:
         raise AirflowFailException("this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
     return str(dag_run.logical_date.date())
+
+
+def asked(params: Any, dag_run: Any, triggering_asset_events: Any) -> dict[str, str]:
+    """Who asks for this training, and why: trigger (drift, schedule, manual, backfill), reason and worst.
+
+    The latter two are the drift event's; of several events those of the latest moment, as of which the run trains.
+    """
+    kind = str(getattr(dag_run.run_type, "value", dag_run.run_type))
+    trigger = {"asset_triggered": "drift", "backfill": "backfill", "manual": "manual"}.get(kind, "schedule")
+    told = _told(triggering_asset_events)
+    if not told or params.get("as_of"):
+        return {"trigger": trigger, "reason": "", "worst": ""}
+    worst = told.get("worst") or ""
+    names = worst if isinstance(worst, str) else json.dumps(worst)  # a name may hold a comma
+    return {"trigger": "drift", "reason": str(told.get("reason") or ""), "worst": names}
+
+
+def _told(triggering_asset_events: Any) -> dict[str, Any]:
+    """What the drift event of the latest moment says; nothing where there is none that names its moment."""
+    told = [event.extra for events in triggering_asset_events.values() for event in events if "as_of" in event.extra]
+    return max(told, key=lambda extra: str(extra["as_of"]), default={})
 
 
 def month_end(month: str) -> str:

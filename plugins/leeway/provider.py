@@ -11,6 +11,11 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "leeway",
         "name": "Leeway",
         "description": "An ML lifecycle: ingest, validate, version, train on spot, gate, promote, retrain on drift.",
-        "extra-links": ["leeway.links.data_docs.DataDocsLink"],
+        "extra-links": [
+            "leeway.links.data_docs.DataDocsLink",
+            "leeway.links.drift.DriftLink",
+            "leeway.links.report.ReportLink",
+        ],
+        "notifications": ["leeway.notifiers.told.LifecycleNotifier"],
         "versions": [__version__],
     }

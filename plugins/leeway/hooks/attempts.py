@@ -56,7 +56,8 @@ class Attempts(ABC):
             attempts = self.jobs.attempts()
             if event:
                 self._judge(event, attempts)
-            if done := [job for job in attempts if status_of(job) == "Completed" and self._is_ours(job)]:
+            done = [job for job in attempts if status_of(job) == "Completed" and self._is_ours(job)]
+            if done and (event or self._is_kept(done[-1])):
                 return self._result(done[-1], attempts)
             if attempts and is_live(attempts[-1]):
                 return self._attached(attempts)
@@ -85,6 +86,10 @@ class Attempts(ABC):
     @abstractmethod
     def _is_ours(self, job: Job) -> bool:
         """Whether a job had the inputs that are asked for now."""
+
+    def _is_kept(self, job: Job) -> bool:
+        """Whether what a completed job made is there to be collected; where it is not, a new try has it made again."""
+        return True
 
     def _raise_for(self, job: Job, event: Event, attempts: Sequence[Job]) -> None:
         """Charged before that, for it cost too."""

@@ -16,8 +16,9 @@ LONGEST_RUN_S = 28 * 24 * 3_600
 """SageMaker's limit of MaxRuntimeInSeconds."""
 LARGEST_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
-OWN = ("TrainingJobName", "ProcessingJobName", "Tags")
-"""Parts of the request that `config` may not have: by them a task finds its jobs, and the bill its task."""
+OWN = ("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags", "TransformOutput.S3OutputPath")
+"""Parts of the request that `config` may not have: by them a task finds its jobs and their answers, and the bill its
+task."""
 
 
 def whole(what: str, value: Any, most: int | None = None) -> int:
@@ -65,10 +66,14 @@ def instance_types(
 
 def merged(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """The request with `config` over it: mappings are merged, all else is replaced."""
-    own = [name for name in OWN if name in config]
+    own = [path for path in OWN if _has(config, path.split("."))]
     if own:
         raise AirflowFailException(f"config must not have {', '.join(own)}: the task gives them itself.")
     return _over(request, config)
+
+
+def _has(config: Any, path: Sequence[str]) -> bool:
+    return not path or (isinstance(config, Mapping) and path[0] in config and _has(config[path[0]], path[1:]))
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

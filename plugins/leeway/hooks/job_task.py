@@ -7,21 +7,31 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks import checks
-from leeway.hooks.attempts import Attempts
 from leeway.hooks.fields import Place
 from leeway.hooks.jobs import Jobs, base_name
 from leeway.hooks.running import is_live, name_of
 from leeway.hooks.step import Logger, StepHook
-from leeway.hooks.watch import Watch
+from leeway.hooks.watch import Event, Watch
 
 NO_TAG = re.compile(r"[^\w\s.:/=+\-@]")
 """What the value of a tag may not have."""
+
+
+class Work(Protocol):
+    """What a task has to do, from wherever it is."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What decides what comes out, for a later call in the same try."""
+
+    def go_on(self, event: Event | None) -> Watch | dict[str, Any]:
+        """The job to wait for, or the task's result; see `Attempts.go_on`."""
 
 
 class JobTask(ABC):
@@ -33,22 +43,26 @@ class JobTask(ABC):
         place: where SageMaker and S3 are.
         step: runs steps.
         log: where decisions are told.
+        again: whether it was tried before.
     """
 
     kind: type[Jobs]
 
-    def __init__(self, fields: Any, identity: Mapping[str, Any], place: Place, step: StepHook, log: Logger) -> None:
+    def __init__(
+        self, fields: Any, identity: Mapping[str, Any], place: Place, step: StepHook, log: Logger, again: bool
+    ) -> None:
         self.fields, self.identity, self.place, self.step, self.log = fields, identity, place, step, log
+        self.again = again
         self.task = f"the task {identity['task_id']}"
         self.hook: SageMakerHook = place.hook(SageMakerHook)
         self.jobs = self.kind(self.hook, log, base_name(**identity))
 
     @abstractmethod
-    def work(self, inputs: Mapping[str, Any] | None = None) -> Attempts:
-        """The task's attempts, all of whose request is known: what it needs is uploaded.
+    def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
+        """The task's work, all of whose request is known: what it needs is uploaded.
 
         Args:
-            inputs: as `Attempts.inputs` had them earlier in the same try; nothing is read or uploaded for them again.
+            inputs: as `Work.inputs` had them earlier in the same try; nothing is read or uploaded for them again.
 
         Raises:
             AirflowFailException: a field is wrong, or a file is not there. A retry cannot help.

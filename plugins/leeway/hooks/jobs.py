@@ -14,11 +14,15 @@ from botocore.exceptions import ClientError
 from leeway.hooks.outages import code_of, passes, patiently
 from leeway.hooks.step import Logger
 
-Kind = Literal["training", "processing"]
-LOST = {"training": "what it has not checkpointed is lost", "processing": "what it has done is lost"}
+Kind = Literal["training", "processing", "transform"]
+LOST = {
+    "training": "what it has not checkpointed is lost",
+    "processing": "what it has done is lost",
+    "transform": "what it has done is lost",
+}
 """What a stop costs."""
 NOT_THERE = ("not found", "Could not find")
-"""What the ValidationException says of a training and of a processing job that is not there."""
+"""What the ValidationException says of a training job, and of any other job or model, that is not there."""
 MAX_NAMES = 99
 """Most jobs that one task may start over all its tries: two digits in a name."""
 
@@ -47,6 +51,11 @@ def holds(told: Any, asked: Any) -> bool:
     if isinstance(asked, list):
         return isinstance(told, list) and len(told) == len(asked) and all(map(holds, told, asked))
     return bool(told == asked)
+
+
+def is_missing(error: ClientError) -> bool:
+    """Whether the error says that what was asked for is not there."""
+    return any(text in str(error) for text in NOT_THERE) or code_of(error) == "ResourceNotFound"
 
 
 class Jobs:
@@ -89,7 +98,7 @@ class Jobs:
         try:
             return dict(self._ask("describe", name))
         except ClientError as error:
-            if any(text in str(error) for text in NOT_THERE) or code_of(error) == "ResourceNotFound":
+            if is_missing(error):
                 return None
             raise
 

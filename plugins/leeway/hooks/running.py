@@ -6,6 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.training_jobs import ended_at, kind_of
+
 RUNNING = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
@@ -13,24 +15,29 @@ PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Sto
 
 
 def name_of(job: Mapping[str, Any]) -> str:
-    """Its name, of either kind."""
-    return str(job.get("TrainingJobName") or job["ProcessingJobName"])
+    """Its name, of any kind."""
+    return str(job[f"{kind_of(job)}JobName"])
 
 
 def status_of(job: Mapping[str, Any]) -> str:
-    """Its state, of either kind."""
-    return str(job.get("TrainingJobStatus") or job["ProcessingJobStatus"])
+    """Its state, of any kind."""
+    return str(job[f"{kind_of(job)}JobStatus"])
+
+
+def arn_of(job: Mapping[str, Any]) -> str:
+    """Its ARN, of any kind."""
+    return str(job[f"{kind_of(job)}JobArn"])
+
+
+def began_at(job: Mapping[str, Any]) -> dt.datetime | None:
+    """When it got its machines; None where it never did."""
+    began: dt.datetime | None = job.get(f"{kind_of(job)}StartTime")
+    return began
 
 
 def is_live(job: Mapping[str, Any]) -> bool:
     """Whether it has not ended."""
     return status_of(job) in RUNNING
-
-
-def ended_at(job: Mapping[str, Any]) -> dt.datetime:
-    """When it ended."""
-    ended: dt.datetime = job.get("TrainingEndTime") or job.get("ProcessingEndTime") or job["LastModifiedTime"]
-    return ended
 
 
 def longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
@@ -60,8 +67,7 @@ def stopped_at(job: Mapping[str, Any]) -> dt.datetime:
     told: list[dt.datetime] = [
         one["StartTime"] for one in job.get("SecondaryStatusTransitions", []) if one["Status"] == "Stopping"
     ]
-    ended: dt.datetime = job["LastModifiedTime"]
-    return min([*told, ended])
+    return min([*told, ended_at(job)])
 
 
 def _count(job: Mapping[str, Any]) -> int:

@@ -61,7 +61,17 @@ class SparkTask(JobTask):
         request, s3 = self._request(bucket, inputs), self.place.hook(S3Hook)
         account = Account(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
         costs = Costs(self.step, account)
-        return Processing(self.jobs, costs, inputs, request, s3, self.fields.folder, self.blank(), self.log)
+        return Processing(
+            s3,
+            self.fields.folder,
+            jobs=self.jobs,
+            costs=costs,
+            inputs=inputs,
+            request=request,
+            max_run_s=request["StoppingCondition"]["MaxRuntimeInSeconds"],
+            blank=self.blank(),
+            log=self.log,
+        )
 
     def _request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The request to CreateProcessingJob, without a name."""

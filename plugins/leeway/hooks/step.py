@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
@@ -74,14 +75,14 @@ class StepHook:
         if child is None or child.returncode is not None:
             return
         self.log.info("stopping the step (process group %s)", child.pid)
-        _signal_group(child.pid, signal.SIGTERM)
+        _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + KILL_AFTER_S
         # Not child.wait: on_kill runs in a signal handler, and what it interrupted may hold the lock of that.
         while child.returncode is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if child.returncode is None:
             self.log.warning("the step did not stop in %s s: killing it", KILL_AFTER_S)
-        _signal_group(child.pid, signal.SIGKILL)
+        _signal_group(child, signal.SIGKILL)
 
     def _run(self, command: list[str]) -> int:
         """Streams the child's lines to the log; returns its exit code."""
@@ -121,12 +122,15 @@ class StepHook:
 def _sweep(child: subprocess.Popen[str]) -> None:
     """Waits for the step, then ends what it left behind: children that hold its stdout would hang the task."""
     child.wait()
-    _signal_group(child.pid, signal.SIGKILL)
+    _signal_group(child, signal.SIGKILL)
 
 
-def _signal_group(pid: int, number: int) -> None:
+def _signal_group(child: subprocess.Popen[str], number: int) -> None:
+    # The kernel may give a reaped step's number away, but not while its group lives: taken, it is another's.
+    if child.returncode is not None and psutil.pid_exists(child.pid):
+        return
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+        os.killpg(child.pid, number)
 
 
 def _told(out: Path) -> dict[str, Any]:

@@ -10,28 +10,30 @@ import datetime as dt
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 
 from leeway.hooks.jobs import Kind
-from leeway.hooks.running import running_cost_usd
+from leeway.hooks.running import began_at, running_cost_usd
 
 MARGIN_S = 600
 """Time that a job may take, after its longest run, to upload what it made and to end."""
 
-Cause = Literal["ended", "budget", "deadline", "silent", "error"]
+Cause = Literal["ended", "budget", "overrun", "deadline", "silent", "error"]
 
 
 class Event(TypedDict):
     """Why a watch is over."""
 
     cause: Cause
-    """ended: by itself or by somebody; budget, deadline: stopped here; silent, error: it cannot be seen any more."""
+    """ended: by itself or by somebody; budget, overrun, deadline: stopped here; silent, error: not seen any more."""
     job_name: str
     message: str
     attached_at: str | None
+    was_stopping: NotRequired[bool]
+    """As in `Watch`."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,10 @@ class Watch:
         job_name: the job.
         check_interval_s: seconds between two looks.
         longest_s: longest time from the job's creation to the end of its run, seconds.
+        max_run_s: longest run, seconds, where the service itself bounds none; None where it does.
         kind: of the job.
         attached_at: when the watch of a job began that this try did not start, ISO 8601; None of one that it did.
+        was_stopping: whether the job had been told to stop before that.
         price_usd_h: of an instance of it, on demand; None where no budget is to be kept.
         budget_usd: what all attempts together may cost.
         spent_usd: what the attempts before it cost.
@@ -56,8 +60,10 @@ class Watch:
     job_name: str
     check_interval_s: int
     longest_s: int
+    max_run_s: int | None = None
     kind: Kind = "training"
     attached_at: str | None = None
+    was_stopping: bool = False
     price_usd_h: float | None = None
     budget_usd: float | None = None
     spent_usd: float = 0.0
@@ -82,7 +88,8 @@ class Watch:
 
     def event(self, cause: Cause, message: str = "") -> Event:
         """The end of this watch."""
-        return {"cause": cause, "job_name": self.job_name, "message": message, "attached_at": self.attached_at}
+        told: Event = {"cause": cause, "job_name": self.job_name, "message": message, "attached_at": self.attached_at}
+        return {**told, "was_stopping": self.was_stopping}
 
     def cost_usd(self, job: Mapping[str, Any], now: dt.datetime) -> float:
         """What all attempts cost until now, at most."""
@@ -92,6 +99,8 @@ class Watch:
         """Why the job must not run at this moment, if it must not."""
         if self.budget_usd is not None and (cost_usd := self.cost_usd(job, now)) > self.budget_usd:
             return "budget", f"it cost {cost_usd:.4f} USD, and the run's budget_usd is {self.budget_usd:.4f}"
+        if self.max_run_s and (began := began_at(job)) and (now - began).total_seconds() > self.max_run_s:
+            return "overrun", f"it ran longer than max_run_s ({self.max_run_s} s)"
         if self.age_s(job, now) > self.deadline_s:
             return "deadline", f"it did not end within {self.deadline_s} s, and should have within {self.longest_s} s"
         return None

@@ -12,9 +12,10 @@ from botocore.exceptions import ClientError
 from leeway.hooks.job_log import JobLog
 from leeway.hooks.jobs import LOST, call
 from leeway.hooks.outages import Outage, line, passes
-from leeway.hooks.running import ended_at, is_live, status_of
+from leeway.hooks.running import is_live, status_of
 from leeway.hooks.step import Logger
 from leeway.hooks.watch import Event, Watch
+from pipelines.training_jobs import ended_at
 
 WATCHER_TAG = "leeway:watcher"
 """Tag of a job: which trigger of which try waits for it."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import attrs
-from airflow.sdk import BaseOperatorLink
 
-from pipelines.settings import settings
-
-if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator
-    from airflow.sdk.types import TaskInstanceKey
+from leeway.links.page import PageLink
 
 
 @attrs.define()
-class DataDocsLink(BaseOperatorLink):
+class DataDocsLink(PageLink):
     """The button "Data docs" on a task that judges a partition: what the validation found, on a failed task too.
 
     Airflow's worker asks for the address when the task has ended, however it ended, and keeps it as an XCom. The page
@@ -24,10 +17,5 @@ class DataDocsLink(BaseOperatorLink):
 
     name = "Data docs"
     xcom_key = "data_docs"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the page of the operator's partition; empty, so no button, where it has none."""
-        task: Any = operator
-        if not task.dataset or not task.partition:
-            return ""
-        return settings().docs_page(task.dataset, task.partition)
+    page = "docs_page"
+    of = ("dataset", "partition")

@@ -7,14 +7,18 @@ from typing import Any
 from airflow.providers.standard.utils.skipmixin import SkipMixin
 from airflow.sdk.definitions.context import Context
 
+from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
+
+MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "}
 
 
 class GateOperator(StepOperator, SkipMixin):
     """Judges a candidate by the policy in params.yaml, and against the champion on the same holdout.
 
-    A "no" is a result: the task succeeds, what follows it is skipped, and the log says why. In a backfill the champion
-    is the one of the candidate's moment, not today's. Idempotent.
+    A "no" is a result, and so is "undecided" (too little data to say): the task succeeds, what follows it is skipped,
+    and the log says why. The task's button "Report" leads to the page of its verdict. In a backfill the champion is the
+    one of the candidate's moment, not today's. Idempotent.
 
     Args:
         dataset: dataset of the model (templated).
@@ -24,11 +28,13 @@ class GateOperator(StepOperator, SkipMixin):
         backfill: whether a backfill asks (templated); told by the run where it is not given.
 
     Returns:
-        `GateResult`: passed, reason, checks, champion, model_name, version, verdict.
+        `GateResult`: passed, outcome, reason, checks, asks, approval_timeout_h, approval_default, facts, differs,
+        champion, model_digest, model_name, version, verdict, report.
     """
 
     step = "gate"
     fields = ("dataset", "workspace", "model_name", "version", "backfill")
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
@@ -51,14 +57,15 @@ class GateOperator(StepOperator, SkipMixin):
             "evaluation": f"{self.workspace}/data/evaluation",
             "features": f"{self.workspace}/data/features",
             "verdict": f"{self.workspace}/data/verdict.json",
+            "report": f"{self.workspace}/data/report",
         }
 
     def execute(self, context: Context) -> Any:
         """The verdict; where it is a no, what follows is skipped."""
         verdict = super().execute(context)
         for check in verdict["checks"]:
-            self.log.info("%s  %s", "yes" if check["passed"] else "NO ", check["reason"])
-        if verdict["passed"]:
+            self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
+        if verdict["passed"] or verdict["asks"]:
             return verdict
         self.log.warning("not promoted: %s", verdict["reason"])
         # `skip` leaves by an exception, so the verdict would never be returned.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leeway.operators.step import IN_BACKFILL, StepOperator
+from leeway.operators.step import IN_BACKFILL, StepOperator, said
 
 
 class PromoteOperator(StepOperator):
@@ -19,13 +19,16 @@ class PromoteOperator(StepOperator):
         verdict: file of the verdict, as GateOperator returned it (templated).
         promote_in_backfill: whether a backfill may promote (templated); empty: as params.yaml says, section promote.
         backfill: whether a backfill asks (templated); told by the run where it is not given.
+        force: whether to promote a version that is older than the champion, was judged against another one, was
+            rejected, rolled back or retired (templated); never one whose verdict is a no.
+        why: why, for the record; `force` needs it (templated).
 
     Returns:
         `PromoteResult`: model_name, version, previous, changed, promoted, reason.
     """
 
     step = "promote"
-    fields = ("model_name", "version", "verdict", "promote_in_backfill", "backfill")
+    fields = ("model_name", "version", "verdict", "promote_in_backfill", "backfill", "force", "why")
 
     def __init__(
         self,
@@ -35,15 +38,17 @@ class PromoteOperator(StepOperator):
         verdict: str,
         promote_in_backfill: bool | str = "",
         backfill: bool | str = IN_BACKFILL,
+        force: bool | str | None = None,
+        why: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.model_name, self.version, self.verdict = model_name, version, verdict
         self.promote_in_backfill, self.backfill = promote_in_backfill, backfill
+        self.force, self.why = force, why
 
     def spec(self) -> dict[str, Any]:
         """The step's spec; `in_backfill` is left to params.yaml where nothing was said."""
         own = super().spec()
-        said = own.pop("promote_in_backfill")
-        # "None" is what Jinja makes of a param that nobody set.
-        return own if said in ("", "None") else own | {"in_backfill": said}
+        own["in_backfill"] = own.pop("promote_in_backfill")
+        return said(own, "in_backfill")

@@ -7,12 +7,20 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from leeway.hooks.sources import variables
 from leeway.hooks.step import StepHook
 
 IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Renders to True in a run that a backfill started, or ran again."""
+
+WHO = {
+    # default(): runs that nobody triggered have none.
+    "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
+    "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
+}
+"""Who is asking, for the registry's events: the user that triggered the run, else the run."""
 
 
 class StepOperator(BaseOperator):
@@ -30,7 +38,7 @@ class StepOperator(BaseOperator):
     """Attributes that go into the spec as they are, under their own names."""
     source_conn_id: str | None = None
     """Connection of the source, in operators over steps that read one: its credentials show nowhere."""
-    template_fields: Sequence[str] = ("python", "env")
+    template_fields: Sequence[str] = ("python", "env", "who")
     ui_color = "#dcebf7"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -42,7 +50,7 @@ class StepOperator(BaseOperator):
 
     def __init__(self, *, python: str = "", env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.python, self.env = python, env
+        self.python, self.env, self.who = python, env, WHO
         self._hook: StepHook | None = None
 
     def spec(self) -> dict[str, Any]:
@@ -56,10 +64,27 @@ class StepOperator(BaseOperator):
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The Result of any step, run as this operator's own."""
         secrets = variables(self.source_conn_id) if self.source_conn_id else {}
-        self._hook = StepHook(self.log, self.python, {**(self.env or {}), **secrets})
+        self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 
     def on_kill(self) -> None:
         """The step's process group is gone."""
         if self._hook:
             self._hook.kill()
+
+
+def said(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    """The spec without the field where nobody said it: params.yaml does. A param that is null renders to "None"."""
+    return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
+
+
+def skip_where_nothing(context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    """The Result, where it has no reason for why nothing was done.
+
+    Raises:
+        AirflowSkipException: it has one. The Result is the task's XCom all the same.
+    """
+    if result["reason"]:
+        context["ti"].xcom_push("return_value", result)
+        raise AirflowSkipException(result["reason"])
+    return result

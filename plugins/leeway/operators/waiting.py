@@ -89,6 +89,7 @@ class WaitsForJob:
             Place(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
             StepHook(self.log, self.python, self.env),
             self.log,
+            instance.try_number > 1,
         )
         self._task = task
         return task

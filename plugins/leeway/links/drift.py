@@ -1,0 +1,17 @@
+"""DriftLink."""
+
+from __future__ import annotations
+
+import attrs
+
+from leeway.links.page import PageLink
+
+
+@attrs.define()
+class DriftLink(PageLink):
+    """The button "Drift" on the task that looks for it: what was seen up to its day, whatever was decided."""
+
+    name = "Drift"
+    xcom_key = "drift"
+    page = "drift_page"
+    of = ("model_name", "partition")

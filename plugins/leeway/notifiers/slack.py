@@ -1,0 +1,53 @@
+"""A message as Slack's blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Connection
+
+from leeway.notifiers.message import Message, is_web
+
+MOST = 3_000
+"""Most characters that Slack takes of a section."""
+
+
+def send(message: Message, connection: Connection) -> str:
+    """The message is with Slack; tells where.
+
+    Raises:
+        Exception: Slack is not there, or does not take it.
+    """
+    from airflow.providers.slack.hooks.slack_webhook import SlackWebhookHook
+
+    hook = SlackWebhookHook(slack_webhook_conn_id=connection.conn_id)
+    hook.send(text=_escaped(message.title), blocks=blocks(message), unfurl_links=False)
+    return "Slack"
+
+
+def blocks(message: Message) -> list[dict[str, Any]]:
+    """The message as blocks; of what came from data only the addresses of links are more than plain text."""
+    facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
+    lines = "\n".join(f"• {line}" for line in message.lines)
+    files = "\n".join(f"{label}: {address}" for label, address in message.links.items() if not is_web(address))
+    links = "  ·  ".join(_link(label, address) for label, address in message.links.items() if is_web(address))
+    sections = [*map(_plain, filter(None, (facts, lines, files))), *map(_marked, filter(None, [links]))]
+    title = {"type": "header", "text": _plain(message.title)}
+    return [title, *({"type": "section", "text": text} for text in sections)]
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text[:MOST], "emoji": False}
+
+
+def _marked(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": text[:MOST], "verbatim": True}
+
+
+def _link(label: str, address: str) -> str:
+    return f"<{_escaped(address).replace('|', '%7C')}|{label}>"
+
+
+def _escaped(text: str) -> str:
+    """As Slack asks for: then <!channel> and <url|label> are only text."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

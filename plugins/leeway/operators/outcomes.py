@@ -1,0 +1,36 @@
+"""OutcomesOperator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.definitions.context import Context
+
+from leeway.operators.ingest import PARTITION
+from leeway.operators.step import StepOperator, skip_where_nothing
+
+
+class OutcomesOperator(StepOperator):
+    """Joins the labels of a published partition to its predictions. Idempotent.
+
+    The task is skipped, with the reason, while no prediction has a label.
+
+    Args:
+        dataset: dataset whose published partition has the labels (templated).
+        model_name: registered model whose predictions they are joined to (templated).
+        partition: day of both, YYYY-MM-DD (templated); the run's partition where it is not given.
+
+    Returns:
+        `OutcomesResult`: table, partition, model_name, outcomes, unlabelled, changed, reason.
+    """
+
+    step = "outcomes"
+    fields = ("dataset", "model_name", "partition")
+
+    def __init__(self, *, dataset: str, model_name: str, partition: str = PARTITION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset, self.model_name, self.partition = dataset, model_name, partition
+
+    def execute(self, context: Context) -> Any:
+        """The step's Result."""
+        return skip_where_nothing(context, super().execute(context))

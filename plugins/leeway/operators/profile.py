@@ -1,0 +1,40 @@
+"""ProfileOperator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.ingest import PARTITION
+from leeway.operators.step import StepOperator
+
+
+class ProfileOperator(StepOperator):
+    """Counts a scored partition over the bins of the version that scored it. Idempotent.
+
+    Args:
+        model_name: registered model (templated).
+        version: version that scored the rows (templated).
+        rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
+        partition: day of the rows, YYYY-MM-DD (templated); the run's partition where it is not given.
+        sketch_rows: rows that quantile sketches are made of (templated); 0: none are made.
+
+    Returns:
+        `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.
+    """
+
+    step = "profile"
+    fields = ("model_name", "version", "rows", "partition", "sketch_rows")
+
+    def __init__(
+        self,
+        *,
+        model_name: str,
+        version: str,
+        rows: str,
+        partition: str = PARTITION,
+        sketch_rows: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.model_name, self.version, self.rows = model_name, version, rows
+        self.partition, self.sketch_rows = partition, sketch_rows
