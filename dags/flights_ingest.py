@@ -3,6 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from leeway.notifiers.told import told
 from leeway.operators.ingest import IngestOperator
 from leeway.operators.validate import ValidateOperator
 
@@ -30,6 +31,7 @@ with DAG(
     max_active_runs=8,
     tags=["leeway", "flights", "data"],
     default_args={
+        **told(),
         "owner": "data",
         "retries": 3,
         "retry_delay": dt.timedelta(seconds=10),
@@ -40,6 +42,6 @@ with DAG(
 ):
     ingest = IngestOperator(task_id="ingest", dataset="flights")
     validate = ValidateOperator(
-        task_id="validate", dataset="flights", asset=Asset(name="flights", uri="leeway://lake/flights")
+        task_id="validate", dataset="flights", asset=Asset(name="flights", uri="x-leeway://lake/flights")
     )
     ingest >> validate

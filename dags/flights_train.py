@@ -2,41 +2,46 @@
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param
-from leeway.macros import as_of
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
+from leeway.macros import as_of, asked
+from leeway.notifiers.told import told
+from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
+from leeway.operators.guard import GuardOperator
 from leeway.operators.promote import PromoteOperator
+from leeway.operators.settle import SettleOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 
 DOC = """
 ### Train, evaluate, gate, promote: as of a day
 
 Training as of D sees only flights whose label was known before D, so a backfill over months is a walk-forward backtest.
-`preprocess` pins the window and builds its features in a DVC workspace; `train` runs on SageMaker managed spot (drydock
-on a laptop); `evaluate` measures the holdout and registers a candidate; `gate` judges it by `params.yaml` and against
-the champion, and skips `promote` where the answer is no.
+`guard` holds back what drift asks for too soon. `preprocess` pins the window and builds its features with DVC; `train`
+runs on SageMaker managed spot (drydock on a laptop); `evaluate` registers a candidate; `gate` judges it, and skips what
+follows where the answer is no; `approve` asks a person where `params.yaml` says so; `settle` records the end.
 
-* **By hand**: trigger with `as_of` (YYYY-MM-DD). * **By drift**: an event of the asset `flights_drift` with
-`extra={"as_of": ..., "reason": ...}`. * **By time**: the first of each month. * **Backfill**: moves no alias unless
-`promote_in_backfill`; `--max-active-runs 1`, so that each is judged against the one before it.
+* **By hand**: with `as_of`. * **By drift**: an event with `extra={"as_of": ..., "reason": ..., "worst": [...]}`. * **By
+time**: monthly. * **Backfill**: moves no alias unless `promote_in_backfill`; `--max-active-runs 1`: one after another.
 """
 AS_OF = "{{ as_of(params, dag_run, triggering_asset_events) }}"
+ASKED = "{{ asked(params, dag_run, triggering_asset_events)['%s'] }}"
+WINDOW = {"as_of": AS_OF, "missing": "fail"}
 WORKSPACE = "{{ ti.xcom_pull('preprocess')['workspace'] }}"
 JOB = "{{ ti.xcom_pull('train')['%s'] }}"
 COSTS = ("training_s", "billable_s", "cost_usd", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s")
-MODEL = "flights"
-VERSION = "{{ ti.xcom_pull('evaluate')['version'] }}"
+TOLD = ("training_job_arn", "instance_type", *COSTS)
+WHY = {name: ASKED % name for name in ("trigger", "reason", "worst")}
+DRIFT = Asset(name="flights_drift", uri="x-leeway://drift/flights")
+MODEL, VERSION = "flights", "{{ ti.xcom_pull('evaluate')['version'] }}"
+JUDGED = "{{ (ti.xcom_pull('gate') or {}).get('version', '') }}"
 
 with DAG(
     dag_id="flights_train",
     doc_md=DOC,
     description="Trains, evaluates, gates and promotes the flights model as of a day.",
-    schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("0 0 1 * *", timezone="UTC"),
-        assets=Asset(name="flights_drift", uri="leeway://drift/flights"),
-    ),
+    schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable("0 0 1 * *", timezone="UTC"), assets=DRIFT),
     start_date=dt.datetime(2013, 2, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     catchup=False,
@@ -46,8 +51,9 @@ with DAG(
         "as_of": Param(None, type=["null", "string"], format="date", description="Moment of training."),
         "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
     },
-    user_defined_macros={"as_of": as_of},
+    user_defined_macros={"as_of": as_of, "asked": asked},
     default_args={
+        **told(),
         "owner": "ml",
         "retries": 2,
         "retry_delay": dt.timedelta(seconds=15),
@@ -56,11 +62,9 @@ with DAG(
         "execution_timeout": dt.timedelta(hours=1),
     },
 ):
+    guard = GuardOperator(task_id="guard", dataset="flights", model_name=MODEL, as_of=AS_OF, **WHY)
     preprocess = DvcReproOperator(
-        task_id="preprocess",
-        targets=["preprocess"],
-        refresh=["snapshot"],
-        overrides={"snapshot": {"as_of": AS_OF, "missing": "fail"}},
+        task_id="preprocess", targets=["preprocess"], refresh=["snapshot"], overrides={"snapshot": WINDOW}
     )
     train = SpotTrainingOperator(
         task_id="train",
@@ -81,12 +85,7 @@ with DAG(
         record=JOB % "record",
         training_job=JOB % "training_job",
         register_as=MODEL,
-        lineage={
-            "training_job_arn": JOB % "training_job_arn",
-            "instance_type": JOB % "instance_type",
-            **{name: JOB % name for name in COSTS},
-            "dag_run": "{{ dag.dag_id }}/{{ run_id }}",
-        },
+        lineage={**{name: JOB % name for name in TOLD}, "dag_run": "{{ dag.dag_id }}/{{ run_id }}"},
     )
     gate = GateOperator(task_id="gate", dataset="flights", workspace=WORKSPACE, model_name=MODEL, version=VERSION)
     promote = PromoteOperator(
@@ -96,4 +95,5 @@ with DAG(
         verdict="{{ ti.xcom_pull('gate')['verdict'] }}",
         promote_in_backfill="{{ params.promote_in_backfill }}",
     )
-    preprocess >> train >> evaluate >> gate >> promote
+    settle = SettleOperator(task_id="settle", model_name=MODEL, version=JUDGED).as_teardown(setups=guard)
+    chain(guard, preprocess, train, evaluate, gate, PromotionApprovalOperator(task_id="approve"), promote, settle)

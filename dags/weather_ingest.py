@@ -4,6 +4,7 @@ import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
 from leeway.macros import month_end
+from leeway.notifiers.told import told
 from leeway.operators.backfill import BackfillOperator
 
 DOC = """
@@ -31,6 +32,7 @@ with DAG(
     tags=["leeway", "flights", "weather", "data"],
     user_defined_macros={"month_end": month_end},
     default_args={
+        **told(),
         "owner": "data",
         "retries": 3,
         "retry_delay": dt.timedelta(seconds=10),
@@ -46,5 +48,5 @@ with DAG(
         last="{{ month_end(partition_key or (ds | default(''))) }}",
         again=True,
         absent="skip",
-        asset=Asset(name="weather", uri="leeway://lake/weather"),
+        asset=Asset(name="weather", uri="x-leeway://lake/weather"),
     )
