@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import requests
@@ -54,9 +56,10 @@ class AirflowApi:
         found = self._all("/importErrors", "import_errors")
         return [one for one in found if datetime.fromisoformat(one["timestamp"]) >= since]
 
-    def runs(self, dag_id: str) -> list[Json]:
-        """All runs of the DAG."""
-        return list(self._all(f"/dags/{dag_id}/dagRuns", "dag_runs"))
+    def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[Json]:
+        """All runs of the DAG; where it is given, only those that have changed since."""
+        changed = {"updated_at_gte": changed_since.isoformat()} if changed_since else {}
+        return list(self._all(f"/dags/{dag_id}/dagRuns", "dag_runs", changed))
 
     def backfill(
         self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Mapping[str, Any]
@@ -80,6 +83,12 @@ class AirflowApi:
             return False
         return True
 
+    def trigger(self, dag_id: str, run_id: str, partition: str) -> None:
+        """There is a run of that id, of that partition. Idempotent."""
+        body = {"dag_run_id": run_id, "partition_key": partition, "logical_date": None}
+        with suppress(ConflictError):
+            self._v2("POST", f"/dags/{dag_id}/dagRuns", json=body)
+
     def give_up(self, dag_id: str, run_id: str) -> None:
         """Marks a run, and what of it still counts as running, as failed."""
         self._v2("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
@@ -92,6 +101,15 @@ class AirflowApi:
         """The task instances of a run."""
         return list(self._all(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances"))
 
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Json:
+        """What a task of a run returned; empty where it returned nothing."""
+        where = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        try:
+            found = self._v2("GET", where, params={"deserialize": "true"})["value"]
+        except NotFoundError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def log(self, task: Json) -> list[str]:
         """The lines that the last try of a task has written."""
         where = f"/dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
@@ -99,10 +117,10 @@ class AirflowApi:
         answer = self._v2("GET", f"{where}/logs/{task['try_number']}", params=query)
         return [line for entry in answer["content"] for line in _spoken(entry)]
 
-    def _all(self, path: str, key: str) -> Iterator[Json]:
+    def _all(self, path: str, key: str, asked: Mapping[str, str] = MappingProxyType({})) -> Iterator[Json]:
         offset = 0
         while True:
-            page = self._v2("GET", path, params={"limit": _PAGE, "offset": offset})
+            page = self._v2("GET", path, params={**asked, "limit": _PAGE, "offset": offset})
             yield from page[key]
             offset += _PAGE
             if offset >= page["total_entries"]:

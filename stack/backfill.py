@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from stack.airflow_api import AirflowApi
@@ -14,8 +14,8 @@ from stack.errors import RequestError
 from stack.failures import explain
 
 _POLL_S = 1.0
-_PER_POLL = 100
-"""For every so many days a poll is a second later: a year's runs are four pages of Airflow's API."""
+_OVERLAP = timedelta(seconds=10)
+"""Of two looks at what has changed: a run's change counts from its statement, and is seen from its commit on."""
 _AT_WORK = ("queued", "running", "restarting", "deferred")
 
 Json = dict[str, Any]
@@ -32,6 +32,25 @@ def latest(runs: Iterable[Json]) -> dict[str, Json]:
     # A run that waits has no start yet, and is newer than all that have one.
     ordered = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
     return {key_of(run): run for run in ordered}
+
+
+class Runs:
+    """The runs of a DAG as they are, without asking for all of them each time.
+
+    A year's runs are four pages, and Airflow works hard for each: only what has changed is asked for.
+    """
+
+    def __init__(self, api: AirflowApi, dag_id: str) -> None:
+        self._api, self._dag_id = api, dag_id
+        self._known: dict[str, Json] = {}
+        self._looked: datetime | None = None
+
+    def look(self) -> list[Json]:
+        """All of them, now."""
+        began = datetime.now(UTC)
+        self._known |= {run["dag_run_id"]: run for run in self._api.runs(self._dag_id, self._looked)}
+        self._looked = began - _OVERLAP
+        return list(self._known.values())
 
 
 @dataclass
@@ -57,6 +76,10 @@ class Backfill:
     conf: Mapping[str, Any] = field(default_factory=dict)
     _asked: bool = field(default=False, init=False)
 
+    def __post_init__(self) -> None:
+        """Remembers what Airflow has shown."""
+        self._runs = Runs(self.api, self.dag_id)
+
     def complete(self, show: Callable[[int, int, str], None]) -> None:
         """Returns when each key has a successful run. Those that have one are not run again. Idempotent.
 
@@ -65,10 +88,10 @@ class Backfill:
             UnavailableError: Airflow does not answer.
             RequestError: the DAG's schedule has no such run.
         """
-        self._revive(self._wanted())
+        self._revive(self.found())
         while True:
             self.check()
-            found = self._wanted()
+            found = self.found()
             states = Counter(run["state"] for run in found.values())
             show(states["success"], len(self.days), self._note(found))
             if states["success"] == len(self.days):
@@ -77,11 +100,12 @@ class Backfill:
             if len(found) < len(self.days):
                 # Refused while a backfill of a demo that died is still at work; then asked for again.
                 self._ask(found)
-            time.sleep(_POLL_S * (1 + len(self.days) // _PER_POLL))
+            time.sleep(_POLL_S)
 
-    def _wanted(self) -> dict[str, Json]:
+    def found(self) -> dict[str, Json]:
+        """The newest run of each wanted key that has one."""
         keys = {day.isoformat() for day in self.days}
-        return {key: run for key, run in latest(self.api.runs(self.dag_id)).items() if key in keys}
+        return {key: run for key, run in latest(self._runs.look()).items() if key in keys}
 
     def _revive(self, found: dict[str, Json]) -> None:
         """Sets going again what failed, or was cut off, in an earlier life.

@@ -1,4 +1,4 @@
-"""The commands: `python -m stack up | down | status | demo`."""
+"""The commands: `python -m stack up | down | status | demo | replay`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from stack import display, lifecycle
-from stack.demo import Demo, Request
+from stack.demo import Demo
 from stack.errors import StackError, UnavailableError
 from stack.layout import Layout
 from stack.ports import PREFERRED
+from stack.replay import Replay
+from stack.request import YEAR_ENDS, Request
 from stack.services import health_checks
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 _FIRST, _LAST = datetime(2013, 1, 1), datetime(2013, 3, 31)
 _MOMENTS = "First of a month to train as of; may be repeated."
+_YEAR_ENDS = datetime.combine(YEAR_ENDS, datetime.min.time())
 _AS_OF = [datetime(2013, 3, 1), datetime(2013, 4, 1)]
 INTERRUPTED = 130
 
@@ -79,6 +82,22 @@ def demo(
         moments = [moment.date() for moment in as_of]
         request = Request.checked(start.date(), end.date(), moments, keep)
         Demo(Layout.from_environment(), request).run()
+
+
+@app.command()
+def replay(
+    start: Annotated[datetime, _day("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _day("--to", "Last day to play.", "2013-12-31")] = _YEAR_ENDS,
+    as_of: Annotated[datetime, _day("--as-of", "First of the month of the first model.", "2013-03-01")] = _AS_OF[0],
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up afterwards.")] = False,
+) -> None:
+    """Plays the year a day at a time: scores, drift, retraining; tells what the loop was worth. Takes over an hour.
+
+    It can be interrupted at any time: it goes on where it was.
+    """
+    with _reported():
+        request = Request.checked(start.date(), end.date(), [as_of.date()], keep)
+        Replay(Layout.from_environment(), request).run()
 
 
 @contextmanager

@@ -44,10 +44,9 @@ class Layout:
         """Present while a person asked (`up`) for the stack to stay up."""
         return self.home / "stack.keep"
 
-    @property
-    def demo_report(self) -> Path:
-        """What the last demo did, and how long each phase took."""
-        return self.home / "demo.json"
+    def report(self, job: str) -> Path:
+        """What the last `demo` or `replay` did, and how long each phase took."""
+        return self.home / f"{job}.json"
 
     @property
     def airflow(self) -> Path:
