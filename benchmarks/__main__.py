@@ -14,7 +14,22 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import backtest, cases, drydock, interruptions, preprocess, publish, repro, sources, validation, year
+from benchmarks import (
+    backtest,
+    cases,
+    decide,
+    drift,
+    drydock,
+    gates,
+    interruptions,
+    preprocess,
+    profile,
+    publish,
+    repro,
+    sources,
+    validation,
+    year,
+)
 
 RESULTS = Path(__file__).parent / "results"
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -29,8 +44,13 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "publish": publish.run,
     "preprocess": preprocess.run,
     "repro": repro.run,
-    "year": year.run,
+    "year": year.calmly,
+    "storm": year.stormily,
     "backtest": backtest.run,
+    "gates": gates.run,
+    "drift": drift.run,
+    "decide": decide.run,
+    "profile": profile.run,
 }
 
 

@@ -143,12 +143,16 @@ def _backfilled(
 
 
 def _asked(api: AirflowApi, again: Mapping[str, Any]) -> bool:
-    """Whether Airflow took the backfill on; not while another of the DAG is at work."""
+    """Whether Airflow took the backfill on; not while another of the DAG is at work.
+
+    A call that Airflow obeyed and then failed to answer is repeated, and refused for the backfill that it made itself.
+    """
     span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:
         api._v2("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
     except ConflictError:
-        return False
+        there = api._v2("GET", "/backfills", params={"dag_id": DAG})["backfills"]
+        return any(one["completed_at"] is None and one["dag_run_conf"] == again["dag_run_conf"] for one in there)
     return True
 
 

@@ -50,22 +50,8 @@ print(json.dumps(told))
 """
 
 
-def run() -> dict[str, Any]:
-    """Measures both, and returns seconds by row and the facts that the seconds do not say."""
-    calm, stormy = calmly(), stormily()
-    return {
-        "seconds": {
-            f"{DAYS} days": [calm["seconds"]],
-            f"{DAYS} days, with kills": [stormy["seconds"]],
-            **calm["tasks"],
-            **calm["steps"],
-        },
-        "facts": {"left alone": calm["facts"], "with kills": stormy["facts"]},
-    }
-
-
 def calmly() -> dict[str, Any]:
-    """The backfill left alone, and each step by itself."""
+    """The backfill left alone, and each step by itself: seconds by row, and the facts that they do not say."""
     return _measured(kills=False)
 
 
@@ -84,8 +70,9 @@ def _measured(kills: bool) -> dict[str, Any]:
         seconds = time.monotonic() - began
         facts: dict[str, Any] = {"days_per_minute": round(60 * DAYS / seconds, 1), **checked(api, yard, DAYS)}
         facts |= {"killed": dict(killer.killed)} if killer else {}
-        steps = {} if kills else _alone(yard)
-        return {"seconds": seconds, "facts": facts, "tasks": _tasks(api), "steps": steps}
+        more = {} if killer else {**_tasks(api), **_alone(yard)}
+        row = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
+        return {"seconds": {row: [seconds], **more}, "facts": {row: facts}}
 
 
 def backfill(api: AirflowApi, yard: Yard, days: int, killer: Killer | None) -> None:

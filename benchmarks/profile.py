@@ -1,0 +1,111 @@
+"""The profile of a partition, 25 columns, beside a bare DuckDB query that counts as many bins: whole processes.
+
+The bare query is that of ../shared/bench/peers/duckdb/drift.py: 20 bins by arithmetic, of one width, no moments. Beside
+it are the scripts of Evidently, NannyML and whylogs (run_drift.sh), and what they took. Ours has the quantile bins of a
+reference, moments, missing values, categories never seen; with sketches and without. Sizes are those of
+LEEWAY_BENCH_ROWS (1000000,5000000 where it is not given; 50000000 needs 9 GB of disk).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parents[1]
+RUNS = 3
+NUMBERS, CATEGORIES = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
+SIZES = "1000000,5000000"
+BARE = """
+import sys, duckdb
+connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")
+bins = [f"histogram(least(greatest(floor({name} * 2)::INT, -10), 9))" for name in sys.argv[2].split(",")]
+bins += [f"histogram({name})" for name in sys.argv[3].split(",")]
+connection.execute(f"SELECT count(*), {', '.join(bins)} FROM read_parquet(?)", [sys.argv[1]]).fetchall()
+"""
+OURS = """
+import sys
+from pathlib import Path
+from pipelines.profile.counting import count
+from pipelines.profile.reference import Reference
+reference = Reference.model_validate_json(Path(sys.argv[2]).read_text())
+count(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
+"""
+START = "import pipelines.profile.counting"
+FIT = """
+import sys
+from pathlib import Path
+from pipelines.profile import Policy
+from pipelines.profile.reference import fit
+kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv[4].split(","), "category")
+Path(sys.argv[2]).write_text(fit(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
+"""
+# In a process of its own: what a parent once took counts as its children's peak.
+GENERATE = """
+import sys, duckdb
+asked = [f"2 * (random() + random() + random() - 1.5) AS {name}" for name in sys.argv[3].split(",")]
+asked += [f"'c' || CAST(floor(random() * 8) AS INT) AS {name}" for name in sys.argv[4].split(",")]
+connection = duckdb.connect(config={"preserve_insertion_order": "false"})
+connection.execute("SET enable_progress_bar = false")
+connection.execute(f"COPY (SELECT {', '.join(asked)} FROM range({sys.argv[2]})) TO '{sys.argv[1]}' (FORMAT parquet)")
+"""
+
+
+def run() -> dict[str, Any]:
+    """Seconds of each at each size; facts: CPU seconds, which other processes disturb less, and peak memory."""
+    seconds: dict[str, list[float]] = {}
+    facts: dict[str, str] = {}
+    for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", SIZES).split(",")):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
+            _measured(Path(folder), rows, seconds, facts)
+    return {"seconds": seconds, "facts": facts}
+
+
+def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
+    path, reference, columns = (
+        folder / "rows.parquet",
+        folder / "reference.json",
+        [",".join(NUMBERS), ",".join(CATEGORIES)],
+    )
+    _process(GENERATE, [str(folder / "train.parquet"), "100000", *columns], folder)
+    _process(GENERATE, [str(path), str(rows), *columns], folder)
+    _process(FIT, [str(folder / "train.parquet"), str(reference), *columns], folder)
+    commands = {
+        "profile": (OURS, [str(path), str(reference), "0"]),
+        "profile, sketches of 20,000 rows": (OURS, [str(path), str(reference), "20000"]),
+        "profile, start alone": (START, []),
+        "bare DuckDB query (peer)": (BARE, [str(path), *columns]),
+    }
+    cpu: dict[str, list[float]] = {}
+    peaks: dict[str, float] = {}
+    for _ in range(RUNS):
+        for name, (code, arguments) in commands.items():
+            taken_s, cpu_s, peak_mb = _process(code, arguments, folder)
+            row = f"{name}, {rows:,} rows"
+            seconds.setdefault(row, []).append(taken_s)
+            cpu.setdefault(row, []).append(cpu_s)
+            peaks[row] = max(peaks.get(row, 0.0), peak_mb)
+    for row, peak_mb in peaks.items():
+        facts[row] = f"{statistics.median(cpu[row]):.2f} s of CPU, peak {peak_mb:,.0f} MiB"
+
+
+def _process(code: str, arguments: list[str], folder: Path) -> tuple[float, float, float]:
+    """Seconds, seconds of CPU and peak MiB of a process, its start included."""
+    paths = f"{PROJECT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    began = time.perf_counter()
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")},
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"error: a process of the benchmark ended with {child.returncode}")
+    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
