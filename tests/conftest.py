@@ -21,6 +21,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.tools.groups import end_group
+
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 """Variables that must not leak from the machine into a test."""
@@ -31,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
+    # As the stack does: of MLflow no seven processes that nobody asks, of OpenMP no threads that wait in a loop.
+    os.environ.update(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", OMP_WAIT_POLICY="passive")
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
@@ -201,9 +205,7 @@ class Commands:
     def end(self) -> None:
         """All groups that were started are gone."""
         for child in self.started:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            end_group(child)
             for pipe in (child.stdout, child.stderr, child.stdin):
                 if pipe:
                     pipe.close()
@@ -258,9 +260,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
 
     yield start
     for child in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        end_group(child)
 
 
 @pytest.fixture(scope="session")

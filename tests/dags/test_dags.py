@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import Asset, AssetOrTimeSchedule, CronPartitionTimetable
+from airflow.sdk import Asset, AssetOrTimeSchedule, CronPartitionTimetable, IdentityMapper, PartitionedAssetTimetable
 from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
@@ -21,6 +21,7 @@ from pipelines.steps import spec_of
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
+DAGS = ("flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train", "weather_ingest")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def bag() -> DagBag:
 def test_dags_load(bag):
     assert bag.import_errors == {}
     assert bag.captured_warnings == {}
-    assert set(bag.dags) == {"flights_ingest", "flights_train", "weather_ingest"}
+    assert set(bag.dags) == set(DAGS)
 
 
 def test_dag_that_cannot_load_is_seen(tmp_path):
@@ -49,7 +50,16 @@ def test_schedules(bag):
     assert {dag.catchup for dag in bag.dags.values()} == {False}
 
 
-@pytest.mark.parametrize("dag_id", ["flights_ingest", "flights_train", "weather_ingest"])
+def test_a_published_day_is_scored_as_its_own_partition(bag):
+    """By the very asset that publishing gives an event."""
+    schedule = bag.dags["flights_score"].schedule
+    assert isinstance(schedule, PartitionedAssetTimetable)
+    assert schedule.asset_condition == bag.dags["flights_ingest"].get_task("validate").asset
+    assert isinstance(schedule.default_partition_mapper, IdentityMapper)
+    assert [name for name in DAGS if bag.dags[name].is_paused_upon_creation] == ["flights_monitor", "flights_score"]
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
 def test_dag_says_what_it_is_and_whose(bag, dag_id):
     dag = bag.dags[dag_id]
     assert {"leeway", "flights"} <= dag.tags
@@ -68,9 +78,21 @@ def test_tasks_follow_one_another(bag):
         return [task.task_id for task in bag.dags[dag_id].topological_sort()]
 
     assert chain("flights_ingest") == ["ingest", "validate"]
-    assert chain("flights_train") == ["preprocess", "train", "evaluate", "gate", "promote"]
+    training = ["guard", "preprocess", "train", "evaluate", "gate", "approve", "promote", "settle"]
+    assert chain("flights_train") == training
+    assert chain("flights_score") == ["score", "outcomes", "profile"]
+    assert chain("flights_monitor") == ["drift"]
     assert chain("weather_ingest") == ["publish"]
+    assert chain("flights_rollback") == ["rollback"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
+
+
+def test_a_training_is_guarded_first_and_settled_whatever_failed(bag):
+    guard, settle = (bag.dags["flights_train"].get_task(name) for name in ("guard", "settle"))
+    assert guard.is_setup and guard.upstream_list == []
+    assert settle.is_teardown and "guard" in settle.upstream_task_ids
+    assert settle.trigger_rule == "all_done_setup_success"
+    assert not settle.on_failure_fail_dagrun
 
 
 @pytest.mark.parametrize(
@@ -78,7 +100,7 @@ def test_tasks_follow_one_another(bag):
 )
 def test_what_is_published_is_an_outlet(bag, dag_id, task_id, name):
     task = bag.dags[dag_id].get_task(task_id)
-    assert task.asset == Asset(name=name, uri=f"leeway://lake/{name}")
+    assert task.asset == Asset(name=name, uri=f"x-leeway://lake/{name}")
     assert task.outlets == [task.asset]
 
 
@@ -113,7 +135,7 @@ def context(dag: Any, *, logical: str | None = None, partition: str | None = Non
     given = {
         "dag": dag,
         "run_id": "run",
-        "params": {"as_of": None, "promote_in_backfill": None} | more.pop("params", {}),
+        "params": {"as_of": None, "promote_in_backfill": None, "retrain_in_backfill": None} | more.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": events(),
         "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=DagRunType.SCHEDULED),
@@ -131,7 +153,7 @@ def rendered(dag: Any, task_id: str, given: dict[str, Any]) -> Any:
 
 def events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
     """What Airflow gives a run that events of the drift asset started."""
-    asset = {"name": "flights_drift", "uri": "leeway://drift/flights", "extra": {}}
+    asset = {"name": "flights_drift", "uri": "x-leeway://drift/flights", "extra": {}}
     of = dict.fromkeys(("source_task_id", "source_dag_id", "source_run_id", "source_map_index"))
     moment = dt.datetime(2013, 5, 9, tzinfo=dt.UTC)
     told = [
@@ -141,21 +163,29 @@ def events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
     return TriggeringAssetEventsAccessor.build(told)
 
 
-@pytest.mark.parametrize("task_id", ["ingest", "validate"])
-def test_partition_of_a_partitioned_run_and_of_a_run_by_hand(bag, task_id):
-    dag = bag.dags["flights_ingest"]
+OF_A_DAY = [
+    *(("flights_ingest", one) for one in ("ingest", "validate")),
+    *(("flights_score", one) for one in ("score", "outcomes")),
+    ("flights_monitor", "drift"),
+]
+
+
+@pytest.mark.parametrize(("dag_id", "task_id"), OF_A_DAY)
+def test_partition_of_a_partitioned_run_and_of_a_run_by_hand(bag, dag_id, task_id):
+    dag = bag.dags[dag_id]
     assert rendered(dag, task_id, context(dag, partition="2013-02-08")).partition == "2013-02-08"
     assert rendered(dag, task_id, context(dag, logical="2013-02-09")).partition == "2013-02-09"
 
 
-@pytest.mark.parametrize("task_id", ["ingest", "validate"])
-def test_run_without_any_day_renders_to_what_the_step_refuses(bag, task_id):
+@pytest.mark.parametrize(("dag_id", "task_id"), OF_A_DAY)
+def test_run_without_any_day_renders_to_what_the_step_refuses(bag, dag_id, task_id):
     """Not an error of the template engine, which Airflow would try again three times."""
     from pipelines.errors import SpecError
     from pipelines.steps import spec_of
 
-    dag = bag.dags["flights_ingest"]
-    spec = rendered(dag, task_id, context(dag)).spec()
+    dag = bag.dags[dag_id]
+    task = rendered(dag, task_id, context(dag))
+    spec = {"partition": task.partition} if task_id == "score" else task.spec()
     with pytest.raises(SpecError, match="partition"):
         spec_of(task_id).parse(spec, task_id)
 
@@ -205,6 +235,44 @@ def test_moment_of_training_param_then_event_then_logical_date(bag, more, expect
     }
 
 
+NOBODY = {"reason": "", "worst": ""}
+LATE, EARLY = (
+    {"as_of": "2013-05-09", "reason": "auc 0.61", "worst": ["auc", "dep_hour"]},
+    {"as_of": "2013-05-07", "reason": "psi", "worst": "carrier"},
+)
+TOLD = {"trigger": "drift", "reason": "auc 0.61", "worst": '["auc", "dep_hour"]'}
+
+
+@pytest.mark.parametrize(
+    ("kind", "extras", "as_of", "expected"),
+    [
+        (DagRunType.ASSET_TRIGGERED, [LATE, EARLY], None, TOLD),
+        (DagRunType.ASSET_TRIGGERED, [EARLY, LATE], None, TOLD),
+        (DagRunType.ASSET_TRIGGERED, [{"as_of": "2013-05-09"}], None, {"trigger": "drift", **NOBODY}),
+        (DagRunType.ASSET_TRIGGERED, [{"reason": "no moment"}], None, {"trigger": "drift", **NOBODY}),
+        (DagRunType.MANUAL, [], "2013-05-09", {"trigger": "manual", **NOBODY}),
+        (DagRunType.MANUAL, [LATE], "2013-05-08", {"trigger": "manual", **NOBODY}),
+        (DagRunType.SCHEDULED, [], None, {"trigger": "schedule", **NOBODY}),
+        (DagRunType.BACKFILL, [], None, {"trigger": "backfill", **NOBODY}),
+    ],
+)
+def test_guard_knows_who_asks_and_why(bag, kind, extras, as_of, expected):
+    dag = bag.dags["flights_train"]
+    run = SimpleNamespace(logical_date=dt.datetime(2013, 5, 1, tzinfo=dt.UTC), run_id="run", run_type=kind)
+    given = context(dag, dag_run=run, params={"as_of": as_of}, triggering_asset_events=events(*extras))
+    told = rendered(dag, "guard", given).spec()
+    moment = as_of or (LATE["as_of"] if any("as_of" in one for one in extras) else "2013-05-01")
+    assert told == {"dataset": "flights", "model_name": "flights", "as_of": moment} | expected
+    spec_of("guard").parse(told, "guard")
+
+
+@pytest.mark.parametrize(("gate", "version"), [({"version": "3"}, "3"), (None, "")])
+def test_settle_takes_the_version_that_the_gate_judged_if_it_came_so_far(bag, gate, version):
+    dag = bag.dags["flights_train"]
+    ti = SimpleNamespace(xcom_pull=lambda task: {"gate": gate}[task])
+    assert rendered(dag, "settle", context(dag, ti=ti)).spec() == {"model_name": "flights", "version": version}
+
+
 def test_no_moment_of_training_is_said_clearly_and_not_tried_again(bag):
     dag = bag.dags["flights_train"]
     with pytest.raises(AirflowFailException, match="trigger it with the param as_of"):
@@ -245,12 +313,12 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
 
 
 @pytest.mark.parametrize("kind", list(DagRunType))
-def test_gate_and_promotion_know_a_backfill(bag, kind):
+def test_gate_promotion_and_drift_know_a_backfill(bag, kind):
     """By the run's type, as the task runner gives it; all other types are none."""
-    dag = bag.dags["flights_train"]
     run = SimpleNamespace(logical_date=None, run_id="run", run_type=kind)
-    for task_id in ("gate", "promote"):
-        told = rendered(dag, task_id, context(dag, dag_run=run)).spec()
+    for dag_id, task_id in (("flights_train", "gate"), ("flights_train", "promote"), ("flights_monitor", "drift")):
+        dag = bag.dags[dag_id]
+        told = rendered(dag, task_id, context(dag, dag_run=run, partition="2013-04-01")).spec()
         assert told["backfill"] == str(kind is DagRunType.BACKFILL)
         spec_of(task_id).parse(told, task_id)
 
@@ -258,10 +326,54 @@ def test_gate_and_promotion_know_a_backfill(bag, kind):
 @pytest.mark.parametrize(
     ("given", "expected"), [(None, {}), (True, {"in_backfill": "True"}), (False, {"in_backfill": "False"})]
 )
-def test_promotion_in_a_backfill_is_the_params_or_left_to_params_yaml(bag, given, expected):
-    dag = bag.dags["flights_train"]
-    told = rendered(dag, "promote", context(dag, params={"promote_in_backfill": given})).spec()
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "param"),
+    [("flights_train", "promote", "promote_in_backfill"), ("flights_monitor", "drift", "retrain_in_backfill")],
+)
+def test_what_a_backfill_may_is_the_params_or_left_to_params_yaml(bag, given, expected, dag_id, task_id, param):
+    dag = bag.dags[dag_id]
+    told = rendered(dag, task_id, context(dag, params={param: given})).spec()
     assert {name: value for name, value in told.items() if name == "in_backfill"} == expected
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, {"to": "", "force": "False"}),
+        ({"to": "3", "force": True, "model": "other"}, {"to": "3", "force": "True", "model_name": "other"}),
+    ],
+)
+def test_rollback_takes_its_params(bag, params, expected):
+    dag = bag.dags["flights_rollback"]
+    given = {"model": "flights", "to": None, "force": False, "why": "late {{ on }} Mondays"} | params
+    told = rendered(dag, "rollback", context(dag, params=given)).spec()
+    assert told == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
+    spec_of("rollback").parse(told, "rollback")
+
+
+@pytest.mark.parametrize("given", [None, "", 3])
+def test_rollback_without_a_reason_is_not_started(bag, given):
+    with pytest.raises(ParamValidationError):
+        copy.deepcopy(bag.dags["flights_rollback"].params.get_param("why")).resolve(given)
+
+
+def test_drift_is_told_to_the_asset_that_starts_a_training(bag):
+    drift = bag.dags["flights_monitor"].get_task("drift")
+    assert drift.outlets == [drift.asset] == [bag.dags["flights_train"].schedule.asset_condition]
+
+
+def test_rollback_has_no_schedule(bag):
+    assert bag.dags["flights_rollback"].schedule is None
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"), [("alice", "alice"), (None, "flights_train/run"), ("", "flights_train/run")]
+)
+def test_who_asks_is_the_user_else_the_run(bag, user, expected):
+    dag = bag.dags["flights_train"]
+    run = SimpleNamespace(logical_date=None, run_id="run", run_type=DagRunType.MANUAL, triggering_user_name=user)
+    told = rendered(dag, "promote", context(dag, dag_run=run)).who
+    assert told == {"LEEWAY_ACTOR": expected, "LEEWAY_RUN": "flights_train/run"}
 
 
 # What a DAG file may be.

@@ -40,6 +40,9 @@ REASONS = {
     r"at 'roleArn' failed to satisfy constraint": (
         "The RoleArn is the ARN of no role: SageMaker refuses it in these words."
     ),
+    r"calling the CreateTransformJob operation: \d validation errors? detected": (
+        "The places in S3 are no URIs, and some models' names none either: SageMaker refuses such a request."
+    ),
     r"should_validate_input: .*enum value set": (
         "The wording is SageMaker's: '1 validation error', values without quotes. moto writes '1 validation errors'."
     ),

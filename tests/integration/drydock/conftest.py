@@ -42,7 +42,7 @@ def until(what: str, probe: Callable[[], Any]) -> Any:
 class Drydock:
     """One running server and clients for it."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     url: str
     data: Path
     clients: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -226,20 +226,27 @@ def started(folder: Path, *options: str, environment: Mapping[str, str] | None =
     command = [sys.executable, "-m", "drydock", "--port", "0", "--data", str(folder / "data")]
     command += ["--port-file", str(port_file), *options]
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})}
-    with subprocess.Popen(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    path = folder / "log"
+    with (
+        path.open("a") as log,
+        subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True) as process,
+    ):
         try:
             until("the server's port", lambda: port_file.exists() or process.poll() is not None)
+            assert process.returncode is None, f"it does not start:\n{path.read_text()}"
             server = Drydock(process, f"http://127.0.0.1:{port_file.read_text()}", folder / "data")
             server.client("s3").create_bucket(Bucket=BUCKET)
             yield server
         finally:
+            ended_by_test = process.returncode is not None  # it has waited for it
+            by_itself = process.poll() is not None
             process.send_signal(signal.SIGTERM)
             try:
                 process.wait(PATIENCE_S)
             finally:
                 process.kill()
+            well = ended_by_test or (not by_itself and process.returncode == 0)
+            assert well, f"drydock went away with {process.returncode}:\n{path.read_text()[-10_000:]}"
 
 
 @pytest.fixture

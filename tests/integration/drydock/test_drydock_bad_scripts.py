@@ -564,7 +564,7 @@ def test_a_script_that_fills_the_disk(disk: Path, start: Any, name: str) -> None
 def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, "--shutdown-grace", "1") as server:
         request = server.request("early", "print('ran')")
-        server.pull("outage", service="s3", for_s=2)
+        server.pull("outage", service="s3", for_s=600)
         server.client("sagemaker").create_training_job(**request)
         server.until("the download", lambda: server.describe("early")["SecondaryStatus"] == "Downloading")
         server.process.terminate()

@@ -76,13 +76,26 @@ def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, start: Any) -
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_servers_end_is_its_jobs_end(tmp_path: Path, start: Any, number: signal.Signals) -> None:
     with start(tmp_path, "--shutdown-grace", "1") as server:
-        assert server.process.stdout.readline() == f"drydock answers at {server.url}\n"
+        server.until("its word", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text())
         server.create("sleeper", SLEEPER)
         pids = [int(pid) for pid in server.said("sleeper", "pids").split()[1:]]
         assert all(server.alive(pid) for pid in pids)
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
         assert not any(server.alive(pid) for pid in pids)
+
+
+def test_a_server_that_goes_away_by_itself_is_told_with_its_log(tmp_path: Path, start: Any) -> None:
+    """The negative control of all tests with a server."""
+
+    def lost() -> None:
+        with start(tmp_path) as server:
+            server.until("its word", (tmp_path / "log").read_text)
+            os.kill(server.process.pid, signal.SIGKILL)
+            server.until("its end", lambda: not server.alive(server.process.pid))
+
+    with pytest.raises(AssertionError, match=r"went away with -9:\s+drydock answers at"):
+        lost()
 
 
 def test_end_is_heard_whichever_thread_the_kernel_tells(tmp_path: Path, start: Any) -> None:
@@ -152,7 +165,10 @@ def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{dock.url}/moto-api/reset", method="POST")).close()
     dock.until("the job's end", lambda: not any(dock.alive(pid) for pid in pids))
     dock.client("s3").create_bucket(Bucket="bucket")
-    assert dock.run("before-reset", "print('again')")["TrainingJobStatus"] == "Completed"
+    # Not of the same name: until the old one's thread has ended too, it has the folder of that name.
+    assert dock.run("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"
+    found = dock.client("sagemaker").list_training_jobs()["TrainingJobSummaries"]
+    assert [one["TrainingJobName"] for one in found] == ["after-reset"]
 
 
 @pytest.mark.parametrize(("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)])

@@ -22,6 +22,8 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.tools.groups import end_group
+
 ROOT = Path(__file__).parents[3]
 BUCKET = "leeway"
 SCRIPT = """
@@ -116,8 +118,7 @@ def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
         try:
             process.wait(60)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process)
 
 
 @pytest.fixture(scope="session")
@@ -210,7 +211,7 @@ def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture
 def context() -> dict[str, Any]:
     """The context of a task run, as far as the operator looks at it."""
-    return {"ti": SimpleNamespace(run_id="run", map_index=-1)}
+    return {"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}
 
 
 def started(task: Any, context: dict[str, Any]) -> Any:

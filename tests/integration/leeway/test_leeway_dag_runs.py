@@ -1,4 +1,4 @@
-"""Both DAGs run for real, task after task, with real MLflow, drydock, DVC, Iceberg and Great Expectations.
+"""The DAGs run for real, task after task, with real MLflow, drydock, DVC, Iceberg and Great Expectations.
 
 One process for all runs (`dag.test`), over an Airflow database of its own. The tests of this module follow one another.
 """
@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.tools.policies import EASY, HARD
 
 ROOT = Path(__file__).parents[3]
 RUN = """
@@ -50,7 +52,8 @@ class Airflow:
         return subprocess.run([sys.executable, *arguments], **options)
 
     def run(self, dag_id: str, logical: str | None = None, **conf: Any) -> SimpleNamespace:
-        answer = self.command("-c", RUN, str(ROOT / "dags"), json.dumps([dag_id, logical, conf]))
+        folder = self.env["AIRFLOW__CORE__DAGS_FOLDER"]
+        answer = self.command("-c", RUN, folder, json.dumps([dag_id, logical, conf]))
         log = answer.stdout + answer.stderr
         assert answer.returncode == 0, log[-4_000:]
         return SimpleNamespace(log=log, **json.loads(answer.stdout.splitlines()[-1]))
@@ -96,7 +99,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
         snapshot={"train_days": 6, "holdout_days": 3, "min_train_days": 3},
         preprocess={"validation_days": 2},
         train={"hyperparameters": {"num_round": 60, "eta": 0.05, "max_depth": 3}},
-        gate={"policy": {"min_rows": 500, "min_auc": 0.5, "max_auc": 1.0, "max_ece": 1.0, "max_auc_loss": 1.0}},
+        gate={"policy": {**EASY, "serving": {}}},
     )
     answer = made.command("-m", "airflow", "db", "migrate")
     assert answer.returncode == 0, answer.stderr[-2_000:]
@@ -119,6 +122,14 @@ def test_day_is_ingested_judged_and_published(airflow):
     assert Path(told.xcoms["validate"]["evidence"]).exists()
 
 
+def test_published_day_is_not_scored_while_there_is_no_champion(airflow):
+    told = airflow.run("flights_score", "2013-01-30")
+    assert told.state == "success", told.log[-4_000:]
+    assert told.states == {"score": "skipped", "outcomes": "skipped", "profile": "skipped"}
+    assert told.xcoms["score"]["scored"] == 0
+    assert "flights has no champion that was trained as of 2013-01-30 or before." in told.log
+
+
 def test_run_without_a_day_says_so(airflow):
     told = airflow.run("flights_ingest")
     assert told.state == "failed"
@@ -130,6 +141,8 @@ def test_days_that_are_not_published_fail_the_training_and_are_named(airflow):
     told = airflow.run("flights_train", as_of="2013-02-01")
     assert told.states["preprocess"] == "failed"
     assert told.states["promote"] == "upstream_failed"
+    assert (told.state, told.states["settle"]) == ("failed", "success"), "it hides no failure"
+    assert told.xcoms["settle"]["outcome"] == "failed"
     assert "training as of 2013-02-01 would have" in told.log
 
 
@@ -144,15 +157,90 @@ def test_candidate_that_passes_becomes_champion(airflow):
     assert told.xcoms["gate"]["passed"] is True
     assert told.xcoms["promote"]["changed"] is True
     assert told.xcoms["promote"]["version"] == told.xcoms["evaluate"]["version"] == told.xcoms["gate"]["version"]
+    assert (told.xcoms["guard"]["trigger"], told.xcoms["guard"]["outcome"]) == ("manual", "started")
+    assert (told.xcoms["settle"]["outcome"], told.xcoms["settle"]["changed"]) == ("passed", True)
+
+
+def test_published_day_is_scored_by_the_champion_and_its_labels_are_joined(airflow):
+    assert airflow.run("flights_ingest", "2013-02-01").state == "success"
+    told = airflow.run("flights_score", "2013-02-01")
+    assert told.states == {"score": "success", "outcomes": "success", "profile": "success"}, told.log[-4_000:]
+    score, outcomes = told.xcoms["score"], told.xcoms["outcomes"]
+    assert (score["partition"], score["changed"], score["reason"]) == ("2013-02-01", True, "")
+    assert outcomes["outcomes"] + outcomes["unlabelled"] == score["scored"] > 500
+    assert Path(score["rows"]).is_file()
+    assert (told.xcoms["profile"]["rows"], told.xcoms["profile"]["changed"]) == (score["scored"], True)
+
+
+def test_champion_that_scored_less_than_a_window_decides_nothing(airflow):
+    told = airflow.run("flights_monitor", "2013-02-01")
+    assert (told.state, told.states) == ("success", {"drift": "skipped"}), told.log[-4_000:]
+    assert told.xcoms["drift"]["outcome"] == "undecided"
+    assert "has not scored 6 of the window's 7 days, as 2013-01-31" in told.log
 
 
 def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, dock):
-    airflow.params(gate={"policy": {"min_auc": 0.99, "max_auc": 1.0, "min_rows": 500, "max_ece": 1.0}})
+    airflow.params(gate={"policy": HARD})
     told = airflow.run("flights_train", "2013-02-01")
     assert told.state == "success", told.log[-4_000:]
     assert told.states["gate"] == "success"
     assert told.states["promote"] == "skipped"
     assert told.xcoms["gate"]["passed"] is False
-    assert "AUC" in told.xcoms["gate"]["reason"]
-    assert "but at least 0.99 is demanded" in told.log
+    assert "auc is" in told.xcoms["gate"]["reason"]
+    assert "but surely at least 0.99 is demanded" in told.log
     assert "promote" not in told.xcoms
+    assert told.xcoms["settle"]["outcome"] == "not_passed"
+
+
+# What drift asks for, in a DAG of three tasks.
+
+GUARDED = """
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+from leeway.operators.guard import GuardOperator
+from leeway.operators.settle import SettleOperator
+
+with DAG("guarded", params={"as_of": "", "code": 0}):
+    about = {"dataset": "flights", "as_of": "{{ params.as_of }}", "trigger": "drift", "reason": "auc 0.61"}
+    guard = GuardOperator(task_id="guard", model_name="guarded", **about)
+    work = BashOperator(task_id="work", bash_command="exit {{ params.code }}")
+    settle = SettleOperator(task_id="settle", model_name="guarded").as_teardown(setups=guard)
+    guard >> work >> settle
+"""
+
+
+@pytest.fixture
+def drifted(airflow, tmp_path):
+    """Runs the DAG as of a day; gives the run, and the state of its three tasks."""
+    (tmp_path / "guarded.py").write_text(GUARDED)
+    beside = replace(airflow, env={**airflow.env, "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path)})
+
+    def run(as_of: str, code: int = 0) -> tuple[SimpleNamespace, list[str]]:
+        told = beside.run("guarded", as_of=as_of, code=code)
+        return told, [told.states[name] for name in ("guard", "work", "settle")]
+
+    return run
+
+
+def test_drift_that_comes_too_soon_is_skipped_with_the_reason_and_the_next_one_trains(drifted):
+    told, states = drifted("2013-05-01")
+    assert (told.state, states) == ("success", ["success", "success", "success"])
+    told, states = drifted("2013-05-02")
+    assert (told.state, states) == ("success", ["skipped", "skipped", "skipped"]), told.log[-4_000:]
+    assert (told.xcoms["guard"]["guard"], told.xcoms["guard"]["until"]) == ("cooldown", "2013-05-15")
+    assert "1 day(s) before 2013-05-02: 14 are to pass" in told.log
+    assert "settle" not in told.xcoms
+    told, states = drifted("2013-05-15", code=1)
+    assert (told.state, states) == ("failed", ["success", "failed", "success"])
+    assert told.xcoms["settle"]["outcome"] == "failed"
+
+
+def test_breaker_fails_the_run_once_and_lets_nothing_start_until_it_is_reset(airflow, drifted):
+    assert drifted("2013-06-15")[1] == ["success", "success", "success"], "the third whose version nobody judged"
+    told, states = drifted("2013-07-15")
+    assert (told.state, states) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
+    assert "held back by breaker: the last 3 trainings that drift started did not pass the gate" in told.log
+    assert drifted("2013-07-16")[1] == ["skipped", "skipped", "skipped"], "it is no news"
+    mended = airflow.command("-m", "pipelines", "loop", "reset", "guarded", "--why", "mended")
+    assert mended.returncode == 0, mended.stderr
+    assert drifted("2013-07-17")[1] == ["success", "success", "success"]

@@ -135,7 +135,7 @@ def test_other_inputs_are_the_next_job_and_another_index_another(at_dock, small,
     assert not [one for one in uploads(at_dock) - uploaded if ARCHIVE in one], "the code is there already"
     (small / "pipelines" / "more.py").write_text("")
     assert finish(task(), start(task(), context))["processing_job"].endswith("-3")
-    other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0)})
+    other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
     assert other.trigger.watch.job_name.rpartition("-")[0] != first.trigger.watch.job_name.rpartition("-")[0]
 
 
@@ -233,7 +233,7 @@ def create_and_die(self, *given):
 Jobs.create = create_and_die
 with DAG({dag!r}):
     task = SparkPreprocessOperator(task_id="preprocess", **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1)}})
+task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
 """
 
 

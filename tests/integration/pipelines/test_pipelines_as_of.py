@@ -11,11 +11,11 @@ import pytest
 from pipelines.files import sha256
 from pipelines.lake import Lake
 from pipelines.steps import evaluate, gate, preprocess, snapshot, train
+from tests.tools.policies import EASY
 
 AS_OF = dt.date(2013, 1, 22)
 WINDOW = {"as_of": AS_OF, "train_days": 9, "holdout_days": 4, "min_train_days": 4}
 TINY = {"num_round": 12, "early_stopping_rounds": 6, "checkpoint_rounds": 6, "eta": 0.3, "max_depth": 3}
-EASY = {"min_rows": 100, "min_auc": 0.3, "max_auc": 1.0, "max_ece": 1.0}
 LEFT = ("snapshot.json", "features", "model", "evaluation", "verdict.json")
 """What the steps leave; data/training has the clock's times."""
 DAY = dt.timedelta(days=1)

@@ -46,6 +46,25 @@ def test_whole_weeks_are_the_same_bytes_and_a_packed_window_too(
     assert json.loads(packed.out)["digest"] == duck["digest"]
 
 
+def test_an_error_amid_duckdbs_rows_is_the_one_that_is_told(home: Path, tmp_path: Path) -> None:
+    """DuckDB 2.0 refuses to drop the view under an open result, and would tell of that instead."""
+    from pipelines import engines
+    from pipelines.errors import DataError
+    from pipelines.window import Days
+
+    rows, day = pa.table({"date": [dt.date(2013, 1, 1)] * 1_000}), dt.date(2013, 1, 1)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+
+    def broken() -> None:
+        with engines.opened("duckdb", [str(tmp_path / "rows.parquet")], rows.schema) as engine:
+            batches = engine(lambda told: told, Days(day, day))
+            assert next(batches).num_rows
+            raise DataError("ours.")
+
+    with pytest.raises(DataError, match="ours"):
+        broken()
+
+
 NASTY = (
     {"carrier": "Ä"}, {"carrier": "é"}, {"carrier": "e\u0301"}, {"carrier": "\U0001f6eb"}, {"carrier": "zz"},
     {"carrier": "Zz"}, {"carrier": ""}, {"carrier": " a"}, {"carrier": "a'b\"c`d"},

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.contract import Report
 from pipelines.files import sha256
+from tests.tools import evaluated
 
 
 @pytest.fixture
@@ -141,9 +142,7 @@ def test_outputs_on_a_full_disk(
 
 
 def test_a_result_that_finds_no_space(disk: Path, ballast: Callable[[int], None], commands: Any) -> None:
-    Path("data/evaluation").mkdir(parents=True)
-    told = {"rows": 9_000, "auc": 0.7, "ece": 0.02, "log_loss": 0.45, "baseline_log_loss": 0.5}
-    Path("data/evaluation/metrics.json").write_text(json.dumps(told))
+    evaluated.write(Path("data"))
     (disk / "result.json").write_text("old")
     ballast(0)
     done = commands.step("gate", "--out", str(disk / "result.json"))

@@ -122,13 +122,14 @@ def test_kills_and_stops_at_random_moments_change_no_byte(new_job: Callable[[str
     assert differing == {"params.json"}, "they name the interval"
 
 
-def test_twenty_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job]) -> None:
+def test_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job]) -> None:
     """Killed again and again within a tenth of a second, and with only one checkpoint kept, it gets on all the same."""
     whole, job, chance = new_job("whole"), new_job("interrupted"), random.Random(20)
     given = GIVEN | {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
-    whole.run(given)
+    unhurried = given | {"checkpoint_s": 1_000}  # what is not killed need not save, and takes half the time
+    whole.run(unhurried)
     done = 0
-    for n in range(20):
+    for n in range(8):
         had = set(job.checkpoints.glob("*"))
         child = job.start(given)
         said = until_line(child, "checkpoint restored")
@@ -138,7 +139,7 @@ def test_twenty_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job]) -
         said += interrupted(child, signal.SIGKILL)
         assert restored(said) >= done
         done = restored(said)
-    job.run(given)
+    assert restored(job.run(unhurried)) >= done
     assert done > 0, "no kill came after a checkpoint"
     assert job.made() == whole.made()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pipelines.errors import DataError
@@ -61,6 +62,38 @@ def test_equal_rows_commit_nothing(home: Path) -> None:
     assert lake.read("t", D2).equals(rows(D2, 1))
     assert first.snapshot_id != lake.write("t", D1, rows(D1, 1, 49)).snapshot_id
     assert lake.partitions("t") == {D1: 49, D2: 50}
+
+
+def of_model(day: dt.date, model: str, value: int = 0, number: int = 50, at: int = 0) -> pa.Table:
+    table = rows(day, value, number).append_column("model", pa.array([model] * number))
+    return table.append_column("at", pa.array([at] * number, pa.int64()))
+
+
+def test_a_part_of_a_partition_is_replaced_and_cleared_by_itself(home: Path) -> None:
+    lake = Lake.open()
+    for day, model in ((D1, "a"), (D1, "b"), (D2, "a")):
+        assert lake.write("t", day, of_model(day, model, 1), part={"model": model}).changed
+    before = {model: lake.read("t", D1).filter(pc.equal(pc.field("model"), model)) for model in "ab"}
+    assert lake.write("t", D1, of_model(D1, "a", 2, 60), part={"model": "a"}).changed
+    assert lake.partitions("t") == {D1: 110, D2: 50}
+    assert lake.sizes("t", [D1, D2]) == {D1: 110, D2: 50}
+    after = lake.read("t", D1)
+    assert after.filter(pc.equal(pc.field("model"), "b")).equals(before["b"])
+    assert after.filter(pc.equal(pc.field("model"), "a"))["value"].to_pylist() == [2] * 60
+    assert not lake.write("t", D1, of_model(D1, "a", 2, 60), part={"model": "a"}).changed
+    assert lake.clear("t", D1, {"model": "a"}) and not lake.clear("t", D1, {"model": "a"})
+    assert lake.read("t", D1).equals(before["b"])
+    assert lake.partitions("t") == {D1: 50, D2: 50}
+
+
+def test_what_is_set_aside_makes_no_row_another_one(home: Path) -> None:
+    lake, part = Lake.open(), {"model": "a"}
+    lake.write("t", D1, of_model(D1, "a", 1, at=1), ["n"], part, ["at"])
+    assert not lake.write("t", D1, of_model(D1, "a", 1, at=2), ["n"], part, ["at"]).changed
+    assert set(lake.read("t", D1)["at"].to_pylist()) == {1}
+    assert lake.write("t", D1, of_model(D1, "a", 3, at=4), ["n"], part, ["at"]).changes.changed == 50
+    assert set(lake.read("t", D1)["at"].to_pylist()) == {4}
+    assert lake.write("t", D1, of_model(D1, "a", 3, at=5), ["n"], part).changed, "the control: not set aside"
 
 
 @pytest.mark.parametrize(
@@ -259,3 +292,22 @@ def test_another_catalog_by_configuration(commands: Any, home: Path, tmp_path: P
     assert (tmp_path / "other.db").exists()
     assert list((tmp_path / "elsewhere").rglob("*.parquet"))
     assert not (home / "lake").exists()
+
+
+def test_versions_of_days_are_equal_where_their_rows_are(home: Path) -> None:
+    lake, days = Lake.open(), [D1, D2, D3]
+    assert lake.versions("t", days) == {}
+    lake.write("t", D1, rows(D1, 1))
+    lake.write("t", D2, rows(D2, 1))
+    first = lake.versions("t", days)
+    assert set(first) == {D1, D2}
+    lake.write("t", D9, rows(D9, 1))
+    lake.write("t", D1, rows(D1, 1))
+    assert lake.versions("t", days) == first, "another day, or the same rows"
+    lake.write("t", D1, rows(D1, 2))
+    changed = lake.versions("t", days)
+    assert changed[D1] != first[D1] and changed[D2] == first[D2]
+    lake.write("t", D1, rows(D1, 1))
+    assert lake.versions("t", days) == first, "put back"
+    lake.clear("t", D2)
+    assert lake.versions("t", days)[D2] != first[D2]

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines import evidence
 from pipelines.errors import ValidationError
-from pipelines.lake import Lake
+from pipelines.lake import Lake, history
 from pipelines.steps import validate
 
 DAY = dt.date(2013, 5, 3)
@@ -199,7 +199,7 @@ def add(number: int) -> None:
 def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
         list(pool.map(add, range(16)))
-    monkeypatch.setattr(evidence, "MAX_SNAPSHOTS", 10)
+    monkeypatch.setattr(history, "MAX_SNAPSHOTS", 10)
     add(16)
     table = Lake.open().catalog.load_table(("leeway", evidence.TABLE))
     assert len(table.snapshots()) == 1, "the snapshots are forgotten"
@@ -209,8 +209,8 @@ def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: py
 def test_what_another_process_forgot_first_is_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         add(number)
-    monkeypatch.setattr(evidence, "MAX_SNAPSHOTS", 1)
+    monkeypatch.setattr(history, "MAX_SNAPSHOTS", 1)
     ours, theirs = (Lake.open().catalog.load_table(("leeway", evidence.TABLE)) for _ in range(2))
-    evidence._forget_snapshots(theirs)
-    evidence._forget_snapshots(ours)
+    history.forget_snapshots(theirs)
+    history.forget_snapshots(ours)
     assert len(Lake.open().catalog.load_table(("leeway", evidence.TABLE)).snapshots()) == 1

@@ -1,10 +1,8 @@
 """DVC as Airflow's runs use it (a workspace a run, one shared cache) and as a person does (`dvc repro`)."""
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +16,8 @@ import yaml
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
+from tests.tools.groups import end_group
+from tests.tools.policies import EASY
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
@@ -182,7 +182,7 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params["snapshot"] |= {"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4}
     params["preprocess"]["validation_days"] = 1
     params["train"]["hyperparameters"] |= {"num_round": 30}
-    params["gate"]["policy"] |= {"min_rows": 100, "min_auc": 0.5, "max_ece": 0.5, "max_auc": 0.9}
+    params["gate"]["policy"] = EASY
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run([*git, "init", "-q"], cwd=folder, check=True)
@@ -209,8 +209,7 @@ def dvc(laptop: Path) -> Iterator[Callable[..., SimpleNamespace]]:
 
     yield called
     for child in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        end_group(child)
 
 
 def test_dvc_repro_trains_from_an_empty_lake_and_then_does_nothing(laptop: Path, dvc: Callable[..., Any]) -> None:

@@ -47,6 +47,7 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
         "environment.json",
         "rounds.csv",
         "resources.json",
+        "scores.parquet",
     }
     rounds = (record / "rounds.csv").read_text().split()
     assert rounds[0] == "round,train-logloss,train-auc,validation-logloss,validation-auc"

@@ -19,11 +19,16 @@ def place(*, here: bool = True, **machine: str) -> Place:
 
 def test_the_servers_environment_stays_with_the_server() -> None:
     machine = {"PATH": "/bin", "PYTHONPATH": "/p", "LC_ALL": "C", "TOKEN": "secret", "AWS_PROFILE": "prod"}
+    machine["OMP_WAIT_POLICY"] = "passive"
     env = common("eu-west-1", place(**machine))
     assert env["PYTHONPATH"] == "/p" and env["LC_ALL"] == "C"
+    assert env["OMP_WAIT_POLICY"] == "passive"
     assert not {"TOKEN", "AWS_PROFILE"} & env.keys()
     # An image has its own: of this machine's nothing that names a place.
-    assert not {"PATH", "PYTHONPATH", "LC_ALL"} & common("eu-west-1", place(here=False, **machine)).keys()
+    assert (
+        not {"PATH", "PYTHONPATH", "LC_ALL", "OMP_WAIT_POLICY"}
+        & common("eu-west-1", place(here=False, **machine)).keys()
+    )
 
 
 def test_python_of_a_job_here_is_the_servers() -> None:

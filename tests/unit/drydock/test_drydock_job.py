@@ -11,6 +11,7 @@ from drydock.record import Record
 from drydock.states import Phase, Status
 from drydock.store import Store
 from drydock.training_job import TrainingJob
+from drydock.transform_job import TransformJob
 
 Make = Callable[..., TrainingJob]
 
@@ -24,6 +25,18 @@ def test_a_new_job_is_starting(job: TrainingJob) -> None:
     assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Starting")
     assert not {"TrainingStartTime", "FailureReason", "ModelArtifacts", "Tags"} & shown.keys()
     assert shown["EnableManagedSpotTraining"] is False
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_transform_job_that_never_ran_has_no_times(ran: bool, store: Store) -> None:
+    request = {"TransformJobName": "job", "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
+    job = TransformJob.create(store, request, "1", "us-east-1", "arn", {})
+    if ran:
+        job.advance(Phase.DOWNLOADING)
+    job.request_stop()
+    job.complete()
+    assert job.describe()["TransformJobStatus"] == "Stopped"
+    assert ("TransformStartTime" in job.describe(), "TransformEndTime" in job.describe()) == (ran, ran)
 
 
 def test_a_request_without_a_limit_gets_sagemakers(make_request: Callable[..., dict[str, Any]], store: Store) -> None:

@@ -11,7 +11,7 @@ from leeway.operators.backfill import BackfillOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.validate import ValidateOperator
 
-FLIGHTS, OTHER = (Asset(name=name, uri=f"leeway://lake/{name}") for name in ("flights", "other"))
+FLIGHTS, OTHER = (Asset(name=name, uri=f"x-leeway://lake/{name}") for name in ("flights", "other"))
 CHANGES = {"added": 1, "removed": 0, "changed": 0}
 PUBLISHED = f"result(partition='2013-01-01', snapshot_id=7, rows=3, changed=True, changes={CHANGES}, columns=[])"
 

@@ -8,13 +8,22 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, Asset
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 from leeway.operators.backfill import BackfillOperator
+from leeway.operators.batch_score import BatchScoreOperator
+from leeway.operators.drift import DriftSensor
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
+from leeway.operators.guard import GuardOperator
 from leeway.operators.ingest import IngestOperator
+from leeway.operators.mirror import MirrorOperator
+from leeway.operators.outcomes import OutcomesOperator
+from leeway.operators.profile import ProfileOperator
 from leeway.operators.promote import PromoteOperator
+from leeway.operators.rollback import RollbackOperator
+from leeway.operators.score import ScoreOperator
+from leeway.operators.settle import SettleOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.sync import SyncOperator
@@ -24,7 +33,7 @@ from leeway.provider import get_provider_info
 from pipelines.errors import SpecError
 from pipelines.steps import result_of, spec_of
 
-ORDERS = Asset(name="orders", uri="leeway://lake/orders")
+ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
 GIVEN = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
@@ -49,11 +58,28 @@ GIVEN = {
         "backfill": "False",
     },
     PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
+    RollbackOperator: {"model_name": "flights", "why": "it was wrong"},
+    GuardOperator: {"dataset": "flights", "model_name": "flights", "as_of": "2013-04-01", "trigger": "drift"},
+    SettleOperator: {"model_name": "flights"},
+    ScoreOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
+    ProfileOperator: {"model_name": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
+    DriftSensor: {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07", "backfill": "True"},
+    OutcomesOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
 }
 DOCS = Path(__file__).parents[3] / "docs" / "operators.md"
-FROM_ELSEWHERE = {"gate": {"policy"}, "sync": {"watermark"}}
-"""Fields that params.yaml alone gives, or the asset's state store."""
-OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator]
+FROM_ELSEWHERE = {
+    "evaluate": {"reference"},
+    "profile": {"reference", "engine"},
+    "gate": {"policy", "approval", "approval_timeout_h", "approval_default"},
+    "guard": {"policy", "run"},
+    "promote": {"moved_by_hand"},
+    "settle": {"run"},
+    "score": {"max_rows", "answers", "asked"},
+    "sync": {"watermark"},
+    "drift": {"window_days", "history_days", "label_delay_days", "policy"},
+}
+"""Fields that params.yaml alone gives, the asset's state store, LEEWAY_RUN, or BatchScoreOperator."""
+OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator, MirrorOperator, BatchScoreOperator]
 
 
 def made(operator: type, **more: object):
@@ -106,7 +132,9 @@ def test_spec_is_one_that_the_step_takes(operator):
 
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_no_field_of_the_step_is_out_of_reach(operator):
-    optional = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs", "asset", *GIVEN[operator]}
+    optional = (set(inspect.signature(operator.__init__).parameters) & set(operator.template_fields)) - {
+        *GIVEN[operator]
+    }
     everything = made(operator, **{name: {} if name == "lineage" else "x" for name in optional})
     fields = set(spec_of(operator.step).model_fields)
     assert set(everything.spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
@@ -168,11 +196,14 @@ def test_on_kill_before_anything_runs_does_nothing():
     SpotTrainingOperator(task_id="train", entry_point="a", bundle="b", channels={}).on_kill()
 
 
-CHECKS = '[dict(check="min_auc", value=v, bound=0.6, passed=v > 0.6, reason=f"auc is {v}") for v in (0.5, 0.7)]'
+OUTCOMES = '[(0.5, "failed"), (0.7, "passed"), (0.6, "undecided"), (None, "reported")]'
+CHECKS = f'[dict(check="auc", outcome=o, reason=f"auc is {{v}}") for v, o in {OUTCOMES}]'
 
 
 def gate(stub, passed: bool):
-    python = stub(f"result(passed={passed}, reason='auc is 0.5', checks={CHECKS}, verdict='/w/verdict.json')")
+    python = stub(
+        f"result(passed={passed}, reason='auc is 0.5', asks=False, checks={CHECKS}, verdict='/w/verdict.json')"
+    )
     with DAG("gated"):
         task = made(GateOperator, python=python)
         after = [PromoteOperator(task_id=name, **GIVEN[PromoteOperator]) for name in ("promote", "announce")]
@@ -189,13 +220,45 @@ def test_gate_that_says_no_skips_what_follows_and_says_why(stub, project, lines,
         task.execute(context)
     assert sorted(raised.value.tasks) == ["announce", "promote"]
     assert pushed["return_value"]["reason"] == "auc is 0.5"
-    assert lines.lines[-3:] == ["NO   auc is 0.5", "yes  auc is 0.7", "not promoted: auc is 0.5"]
+    told = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
+    assert lines.lines[-5:] == told
 
 
 def test_gate_that_says_yes_lets_pass(stub, project):
     task, context, pushed = gate(stub, passed=True)
     assert task.execute(context)["passed"] is True
     assert pushed == {}
+
+
+@pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
+def test_where_nothing_could_be_done_the_task_is_skipped_and_says_why(stub, project, operator):
+    pushed: dict[str, object] = {}
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
+    with pytest.raises(AirflowSkipException, match="no champion yet"):
+        made(operator, python=stub("result(scored=0, reason='no champion yet')")).execute(context)
+    assert pushed["return_value"]["reason"] == "no champion yet"
+
+
+@pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
+def test_where_something_was_done_it_is_the_result(stub, project, operator):
+    assert made(operator, python=stub("result(scored=7, reason='')")).execute({})["scored"] == 7
+
+
+HELD = "outcome='held_back', guard='breaker', reason='three did not pass'"
+
+
+@pytest.mark.parametrize(("alert", "raised"), [(True, AirflowFailException), (False, AirflowSkipException)])
+def test_what_is_held_back_is_skipped_and_where_a_person_has_to_look_fails_for_good(stub, project, alert, raised):
+    pushed: dict[str, object] = {}
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
+    with pytest.raises(raised, match="three did not pass"):
+        made(GuardOperator, python=stub(f"result({HELD}, alert={alert})")).execute(context)
+    assert pushed["return_value"]["guard"] == "breaker"
+
+
+def test_what_may_start_is_the_result(stub, project):
+    python = stub("result(outcome='started', guard='', reason='', alert=False)")
+    assert made(GuardOperator, python=python).execute({})["outcome"] == "started"
 
 
 def test_provider_tells_its_name():

@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.processing_job import failure_of, inputs, is_same, output, output_of
+from leeway.hooks.on_demand import failure_of
+from leeway.hooks.processing_job import inputs, is_same, output, output_of
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

@@ -80,6 +80,13 @@ def test_config_may_not_have_what_the_job_is_found_by(name):
     refused(f"config must not have {name}", checks.merged, {}, {name: "x"})
 
 
+def test_config_may_not_have_where_the_answers_go_and_may_have_the_rest_of_the_output():
+    output = {"S3OutputPath": "s3://all-days", "KmsKeyId": "k"}
+    refused("config must not have TransformOutput.S3OutputPath", checks.merged, {}, {"TransformOutput": output})
+    made = checks.merged({"TransformOutput": {"S3OutputPath": "s3://own"}}, {"TransformOutput": {"KmsKeyId": "k"}})
+    assert made == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
+
+
 def test_good_request_passes():
     checks.shape(REQUEST, SHAPE)
     checks.checkpoints(REQUEST, "b")

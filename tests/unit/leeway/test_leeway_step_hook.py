@@ -109,7 +109,8 @@ time.sleep(300)
 CHILD = """
 import os, pathlib, signal, time
 {more}
-pathlib.Path('{folder}/child-{{n}}').write_text(str(os.getpid()))
+pathlib.Path('{folder}/.child-{{n}}').write_text(str(os.getpid()))
+os.rename('{folder}/.child-{{n}}', '{folder}/child-{{n}}')  # there, it is whole
 time.sleep(300)
 """
 
@@ -173,6 +174,16 @@ def test_step_that_dies_does_not_wait_for_its_children(stub, project, lines, tmp
     with pytest.raises(AirflowException, match="SIGKILL"):
         StepHook(lines, python).run("ingest", {})
     until(lambda: not any(alive(pid) for pid in pids(tmp_path)))
+
+
+def test_number_of_a_reaped_step_that_is_another_s_by_now_is_left_alone(commands):
+    """The kernel gives it away once the group is gone; what the step left behind holds it, and is ended: see above."""
+    step, other = commands.start("true"), commands.start("sleep", "300")
+    step.wait()
+    own, step.pid = step.pid, other.pid
+    module._sweep(step)
+    assert alive(other.pid)
+    step.pid = own
 
 
 OPERATOR = """

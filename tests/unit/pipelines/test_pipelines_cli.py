@@ -8,23 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from pipelines import cli
 from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
 from pipelines.steps import gate
+from tests.tools import evaluated
 
-GOOD = {"rows": 9_000, "auc": 0.7, "ece": 0.02, "log_loss": 0.45, "baseline_log_loss": 0.5}
+QUICK = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: []}}\n"
 
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """A project of its own, with an evaluation for `gate` to judge: the step that needs nothing else."""
+    """A project of its own, with an evaluation for `gate` to judge: the step that needs no more than that."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
-    (tmp_path / "data/evaluation").mkdir(parents=True)
-    (tmp_path / "data/evaluation/metrics.json").write_text(json.dumps(GOOD))
+    evaluated.write(tmp_path / "data")
+    (tmp_path / "params.yaml").write_text(QUICK)
     return tmp_path
 
 
@@ -200,27 +202,29 @@ def test_ctrl_c_is_130_without_a_traceback(call: Callable[..., Any], monkeypatch
 
 
 def test_a_no_is_a_result(call: Callable[..., Any]) -> None:
-    done = call("gate", "--policy", '{"min_auc": 0.99, "max_auc": 1}')
+    done = call("gate", "--policy", '{"bounds": {"auc": {"at_least": 0.99}}}')
     assert done.code == 0
     assert json.loads(done.out)["passed"] is False
 
 
-def test_metrics_that_are_no_numbers_give_a_result_that_is_json(call: Callable[..., Any], project: Path) -> None:
-    (project / "data/evaluation/metrics.json").write_text(json.dumps({**GOOD, "auc": float("nan")}))
+@pytest.mark.parametrize("broken", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "gone"])
+def test_an_evaluation_that_is_none_is_bad_data(call: Callable[..., Any], project: Path, broken: str) -> None:
+    """The verdict of before stays as it was."""
+    assert call("gate").code == 0
+    before = (project / "data/verdict.json").read_bytes()
+    told, rows = project / "data/evaluation/predictions.parquet", project / "data/features/holdout/data.parquet"
+    frame, features = pd.read_parquet(told), pd.read_parquet(rows)
+    {
+        "score is NaN": lambda: frame.assign(score=float("nan")).to_parquet(told),
+        "no score": lambda: frame.drop(columns="score").to_parquet(told),
+        "other rows": lambda: frame.iloc[::-1].to_parquet(told),
+        "fewer rows": lambda: frame.iloc[1:].to_parquet(told),
+        "one label": lambda: features.assign(late=True).to_parquet(rows),
+        "gone": told.unlink,
+    }[broken]()
     done = call("gate")
-    told = json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert told["passed"] is False
-    assert gate.GateResult.model_validate(told).checks[1].value is None
-    json.loads((project / "data/verdict.json").read_text(), parse_constant=pytest.fail)
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", "{}", json.dumps({**GOOD, "auc": "high"}), json.dumps({**GOOD, "ece": [1]}), "null", "3"]
-)
-def test_an_evaluation_that_is_none_is_bad_data(call: Callable[..., Any], project: Path, text: str) -> None:
-    (project / "data/evaluation/metrics.json").write_text(text)
-    done = call("gate")
-    assert (done.code, len(done.errors)) == (2, 1)
+    assert (done.code, len(done.errors)) == (2, 1), done.err
+    assert (project / "data/verdict.json").read_bytes() == before
 
 
 def test_unknown_errors_are_bugs() -> None:

@@ -178,3 +178,18 @@ def test_a_key_that_is_there_twice_or_null_is_refused(
     )
     with pytest.raises(DataError, match="the key column carrier is null in 1 rows"):
         features.write(batches_of(null, size), wanted, tmp_path / "bad")
+
+
+@pytest.mark.parametrize("column", sorted(KNOWN_BEFORE - set(DATASET.key)))
+def test_a_feature_changes_only_with_the_columns_that_it_is_said_to_rest_on(column: str, rows: pa.Table) -> None:
+    made, now, then = features.rests_on(DATASET, rows.schema), built_of(rows), built_of(permuted(rows, column))
+    changed = {name for name in DATASET.features if not now[name].equals(then[name])}
+    assert changed <= {name for name, columns in made.items() if column in columns}
+    assert bool(changed) == any(column in columns for columns in made.values())
+
+
+def test_a_feature_rests_on_what_its_neighbours_are_chosen_by(rows: pa.Table) -> None:
+    made = features.rests_on(DATASET, rows.schema)
+    assert made["departures_hour"] == {"date", "origin", "sched_dep_time"}
+    assert made["plane_age"] == {"date", "plane_year"}
+    assert made["carrier"] == {"carrier"}

@@ -1,83 +1,301 @@
-import math
-from collections.abc import Mapping
-from typing import Any
+"""Each check of a policy, on a holdout made for it: what keeps it, and what it must refuse or leave open."""
 
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from pipelines.errors import DataError
-from pipelines.gates import Policy, judge, passed, words
+from pipelines.gates import FAILED, PASSED, REPORTED, UNDECIDED, Check, Policy, verdict, words
+from pipelines.gates.checks import enough, exact, sure
+from pipelines.gates.holdout import Holdout
+from pipelines.gates.judging import Evidence, judge
+from pipelines.gates.leakage import solo_auc
+from pipelines.gates.policy import Metric
+from pipelines.gates.serving import Measured
+from pipelines.statistics.estimate import Estimate
+from pipelines.statistics.weighted import METRICS
 
-GOOD = {"rows": 10_000, "auc": 0.7, "ece": 0.02, "log_loss": 0.45, "baseline_log_loss": 0.5}
-CHAMPION = {**GOOD, "auc": 0.702}
+ROWS = 6_000
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
+    **{"bounds": {}, "baseline": [], "champion": []},
+}
+"""A policy's parts, all turned off."""
 
 
-def verdict(champion: Mapping[str, float] | None = None, policy: Policy | None = None, **changed: Any) -> bool:
-    return passed(judge({**GOOD, **changed}, champion, policy or Policy()))
+def holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
+    """Scores that are the truth but for noise; the champion is the candidate with its signal less `gain`."""
+    random = np.random.default_rng(seed)
+    signal = random.normal(size=rows)
+    chance = 1 / (1 + np.exp(-(signal - 1.4)))
+    label = (random.random(rows) < chance).astype(float)
+    noisy = 1 / (1 + np.exp(-((1 - gain) * signal + gain * random.normal(size=rows) - 1.4)))
+    days = pd.to_datetime("2013-03-01") + pd.to_timedelta(np.arange(rows) * 28 // rows, unit="D")
+    frame = pd.DataFrame({"date": days, "origin": random.choice(["EWR", "JFK", "LGA"], rows), "signal": signal})
+    return Holdout(label, chance, noisy, frame, base_rate=float(label.mean()), last_week=float(label.mean()))
 
 
-def test_a_good_candidate_passes_with_and_without_a_champion() -> None:
-    assert verdict()
-    assert verdict(CHAMPION)
+def judged(rows: Holdout, more: Evidence | None = None, **policy: Any) -> list[Check]:
+    told = replace(more, rows=rows) if more else Evidence(rows)
+    return judge(told, Policy(**{**NOTHING, "min_rows": 0, "draws": 200, **policy})).checks
+
+
+def outcome(rows: Holdout, name: str, more: Evidence | None = None, **policy: Any) -> str:
+    found = [one for one in judged(rows, more, **policy) if one.check.startswith(name)]
+    assert len(found) == 1, [one.check for one in found]
+    return found[0].outcome
+
+
+def test_the_policys_metrics_are_those_of_the_statistics() -> None:
+    assert set(get_args(Metric)) == set(METRICS)
 
 
 @pytest.mark.parametrize(
-    ("changed", "check"),
+    "wrong",
     [
-        ({"rows": 4_999}, "rows of holdout"),
-        ({"auc": 0.599}, "AUC"),
-        ({"auc": 0.801}, "AUC, leakage"),
-        ({"ece": 0.101}, "calibration error"),
-        ({"log_loss": 0.501}, "log loss against the base rate's"),
-        ({"auc": 0.6969}, "AUC against the champion's"),
+        {"bounds": {"acu": {"at_least": 0.5}}},
+        {"bounds": {"auc": {"atleast": 0.5}}},
+        {"champion": [{"metric": "ece", "test": "delong"}]},
+        {"alpha": 0.0},
+        {"power": 1.0},
+        {"min_auc": 0.6},
+        {"champion": [{"metric": "auc", "test": "delong"}], "draw_by": "date"},
     ],
 )
-def test_each_check_alone_refuses(changed: dict[str, float], check: str) -> None:
-    checks = judge({**GOOD, **changed}, CHAMPION, Policy())
-    failed = [one for one in checks if not one.passed]
-    assert check in [one.check for one in failed]
-    assert not passed(checks)
-    assert "but" in words(checks)
-    assert check in words(checks)
+def test_a_policy_that_would_guard_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Policy(**wrong)
 
 
-def test_bounds_are_included() -> None:
-    assert verdict(rows=5_000, auc=0.60, ece=0.10, log_loss=0.5)
-    assert verdict(auc=0.80)
-    assert verdict({**GOOD, "auc": 0.705}, auc=0.70)
+@pytest.mark.parametrize(
+    ("metric", "bound", "expected"),
+    [
+        ("auc", {"at_least": 0.5}, PASSED),
+        ("auc", {"at_least": 0.95}, FAILED),
+        ("auc", {"at_most": 0.95}, PASSED),
+        ("auc", {"at_most": 0.5}, FAILED),
+        ("log_loss", {"at_most": 0.9}, PASSED),
+        ("log_loss", {"at_most": 0.1}, FAILED),
+        ("brier", {"at_most": 0.25}, PASSED),
+        ("ece", {"at_most": 0.1}, PASSED),
+    ],
+)
+@pytest.mark.parametrize("draw_by", ["", "date"])
+def test_a_bound_holds_the_whole_interval(metric: str, bound: dict[str, float], expected: str, draw_by: str) -> None:
+    assert outcome(holdout(), metric, bounds={metric: bound}, draw_by=draw_by) == expected
 
 
-@pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("value", [math.nan, None])
-def test_what_is_not_a_number_never_passes(name: str, value: float | None) -> None:
-    checks = judge({**GOOD, name: value}, None, Policy())  # type: ignore[dict-item]
-    assert not passed(checks)
-    # A verdict is JSON that can be read again.
-    for one in checks:
-        assert type(one).model_validate_json(one.model_dump_json()) == one
+def test_a_bound_within_the_interval_is_undecided_with_the_rows_that_would_decide() -> None:
+    told = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
+    check = sure("auc", told, 0.69, Policy())
+    assert (check.outcome, check.bound) == (UNDECIDED, 0.69)
+    assert check.rows_needed
+    # With those rows the same value passes: its interval is narrower.
+    more = Estimate.normal(0.70, 0.01 * (2_000 / check.rows_needed) ** 0.5, check.rows_needed, 0.05, 0.0, 1.0)
+    assert sure("auc", more, 0.69, Policy()).outcome == PASSED
+    assert f"{check.rows_needed:,} rows" in check.reason
 
 
-def test_a_champion_whose_auc_is_no_number_is_no_bound_to_pass() -> None:
-    assert not verdict({**GOOD, "auc": math.nan})
+def test_a_value_on_its_bound_needs_no_number_of_rows() -> None:
+    check = sure("auc", Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
+    assert (check.outcome, check.rows_needed) == (UNDECIDED, None)
+    assert "no number of rows" in check.reason
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_a_metric_that_is_missing_is_bad_data(name: str) -> None:
-    with pytest.raises(DataError, match=name):
-        judge({key: value for key, value in GOOD.items() if key != name}, None, Policy())
+def test_where_nothing_that_matters_is_left_more_rows_would_not_help() -> None:
+    told = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
+    assert sure("gain", told, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
+    assert sure("gain", told, 0.0, Policy(), matters=0.01).outcome == FAILED
 
 
-def test_no_checks_is_no() -> None:
-    assert not passed([])
+def test_too_few_rows_decide_nothing() -> None:
+    check = enough("rows of holdout", 4_999, 5_000)
+    assert (check.outcome, check.rows_needed) == (UNDECIDED, 5_000)
+    assert enough("rows of holdout", 5_000, 5_000).outcome == PASSED
 
 
-def test_infinite_is_refused() -> None:
-    assert not verdict(log_loss=math.inf)
-    assert not verdict(auc=math.inf)
-    assert not verdict(ece=math.inf)
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_what_is_not_a_number_never_passes(value: float | None) -> None:
+    for check in (exact("size", value, at_most=1.0), exact("size", 0.5, at_most=value), exact("d", value, at_least=0)):
+        assert check.outcome == FAILED
+        assert Check.model_validate_json(check.model_dump_json()) == check  # JSON that can be read again
 
 
-@pytest.mark.parametrize(("days", "yes"), [(31, True), (0, True), (-1, False), (None, True)])
-def test_a_candidate_of_an_earlier_moment_than_the_champions_is_refused(days: int | None, yes: bool) -> None:
-    checks = judge(GOOD, None, Policy(), days)
-    assert passed(checks) is yes
-    assert ("newer" in words(checks)) is not yes
+def test_bounds_of_exact_numbers_are_included() -> None:
+    assert exact("size", 1.0, at_most=1.0).outcome == PASSED
+    assert exact("size", 1.0, at_least=1.0).outcome == PASSED
+    assert exact("size", 1.1, at_most=1.0).outcome == FAILED
+
+
+def test_trivial_models_must_be_beaten() -> None:
+    good = holdout()
+    useless = replace(good, candidate=np.full(ROWS, good.base_rate + 0.05))
+    for name in ("log_loss against the training's", "log_loss against its last week's"):
+        assert outcome(good, name, baseline=["log_loss"]) == PASSED
+        assert outcome(useless, name, baseline=["log_loss"]) == FAILED
+
+
+@pytest.mark.parametrize("metric", ["auc", "log_loss", "brier"])
+@pytest.mark.parametrize("draw_by", ["", "date"])
+def test_a_champion_must_be_met(metric: str, draw_by: str) -> None:
+    better = holdout(gain=0.4)
+    worse = replace(better, candidate=better.champion, champion=better.candidate)
+    asked = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
+    assert outcome(better, f"{metric} against the champion's", **asked) == PASSED
+    assert outcome(worse, f"{metric} against the champion's", **asked) == FAILED
+
+
+def test_a_model_is_not_better_than_itself_and_not_worse() -> None:
+    rows = holdout()
+    same = replace(rows, champion=rows.candidate)
+    assert outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
+    for matters in (0.0, 0.005):
+        assert outcome(same, "auc against", champion=[{"metric": "auc", "matters": matters}]) == FAILED
+
+
+def test_two_models_that_differ_by_chance_are_undecided() -> None:
+    one, other = holdout(gain=0.3, seed=1), np.random.default_rng(9).normal(size=ROWS)
+    mixed = 1 / (1 + np.exp(-(0.7 * one.rows.signal.to_numpy() + 0.3 * other - 1.4)))
+    told = judged(replace(one, candidate=mixed), champion=[{"metric": "auc"}])
+    assert told[1].outcome == UNDECIDED
+    assert told[1].rows_needed
+
+
+def test_without_a_champion_nothing_is_compared() -> None:
+    rows = replace(holdout(), champion=None)
+    names = [one.check for one in judged(rows, champion=[{"metric": "auc"}], threshold=0.5)]
+    assert names == ["rows of holdout"]
+
+
+def test_at_a_threshold_the_candidate_may_not_surely_have_fewer_right() -> None:
+    better = holdout(gain=0.9)
+    worse = replace(better, candidate=better.champion, champion=better.candidate)
+    assert outcome(better, "right at 0.3", threshold=0.3) == PASSED
+    assert outcome(worse, "right at 0.3", threshold=0.3) == FAILED
+
+
+@pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
+def test_a_candidate_of_an_earlier_moment_than_the_champions_is_refused(days: int, expected: str) -> None:
+    assert outcome(holdout(), "days that the window", Evidence(holdout(), days_newer=days)) == expected
+
+
+def broken_in(origin: str) -> Holdout:
+    rows = holdout(gain=0.1)
+    there = (rows.rows.origin == origin).to_numpy()
+    noise = np.random.default_rng(5).random(ROWS)
+    return replace(rows, candidate=np.where(there, noise, rows.candidate))
+
+
+def test_a_slice_that_falls_behind_blocks() -> None:
+    asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": 500}}
+    assert outcome(holdout(gain=0.1), "AUC against the champion's in the slices of origin", **asked) == PASSED
+    broken = judged(broken_in("JFK"), **asked)[1]
+    assert broken.outcome == FAILED
+    assert "JFK" in broken.reason
+
+
+def test_small_slices_are_told_and_not_judged() -> None:
+    asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": ROWS}}
+    assert outcome(broken_in("JFK"), "AUC against the champion's in the slices", **asked) == REPORTED
+
+
+def test_many_slices_of_chance_do_not_block() -> None:
+    """Each of 200 slices of one model against itself but for noise: without Holm some would be refused."""
+    rows = holdout(40_000, gain=0.02)
+    by_chance = replace(rows, rows=rows.rows.assign(cell=np.arange(40_000) % 200))
+    asked = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
+    told = judge(Evidence(by_chance), Policy(**{**NOTHING, "min_rows": 0, **asked}))
+    assert told.checks[1].outcome == PASSED
+    assert len(told.slices) == 200
+
+
+def test_without_a_champion_slices_are_told() -> None:
+    rows = replace(holdout(), champion=None)
+    told = judge(Evidence(rows), Policy(**{**NOTHING, "slices": {"columns": ["origin"]}}))
+    assert told.checks[1].outcome == REPORTED
+    assert sorted(told.slices["slice"]) == ["EWR", "JFK", "LGA"]
+
+
+def test_a_slice_column_that_is_missing_is_bad_data() -> None:
+    with pytest.raises(DataError, match="no column dest"):
+        judged(holdout(), slices={"columns": ["dest"]})
+
+
+def test_a_week_that_falls_off_blocks() -> None:
+    rows = holdout()
+    late = np.arange(ROWS) >= ROWS * 3 // 4
+    broken = replace(rows, candidate=np.where(late, np.random.default_rng(5).random(ROWS), rows.candidate))
+    assert outcome(rows, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == PASSED
+    assert outcome(broken, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == FAILED
+
+
+def test_a_feature_that_knows_the_label_blocks() -> None:
+    rows = holdout()
+    leaky = replace(rows, rows=rows.rows.assign(arr_delay=rows.label + 0.1))
+    assert outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
+    told = Evidence(leaky, features=("origin", "arr_delay"))
+    assert outcome(leaky, "AUC of one feature alone (arr_delay)", told, max_solo_auc=0.75) == FAILED
+
+
+def test_solo_auc_of_what_tells_nothing_is_a_half_and_of_a_reversed_feature_its_mirror() -> None:
+    random = np.random.default_rng(1)
+    label = (random.random(4_000) < 0.3).astype(float)
+    unique = pd.Series([f"N{n}" for n in range(4_000)])
+    assert solo_auc(label, unique) == pytest.approx(0.5, abs=0.02)  # a tail number each: no rate of its own to learn
+    assert solo_auc(label, pd.Series(-label)) == 1.0
+    assert solo_auc(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
+    assert solo_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
+
+
+def test_the_packaged_model_is_held_to_its_bounds() -> None:
+    measured = Measured(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
+    told = Evidence(holdout(), packaged=measured)
+    tight = {"serving": {"max_skew": 1e-6, "max_mb": 1, "max_single_ms": 2, "max_batch_ms": 20}}
+    wide = {"serving": {"max_skew": 1e-5, "max_mb": 10, "max_single_ms": 5, "max_batch_ms": 50}}
+    assert [one.outcome for one in judged(told.rows, told, **tight)][1:] == [FAILED] * 4
+    assert [one.outcome for one in judged(told.rows, told, **wide)][1:] == [PASSED] * 4
+    assert [one.outcome for one in judged(told.rows, told, serving={})][1:] == [FAILED] + [REPORTED] * 3
+
+
+@pytest.mark.parametrize(("cost", "expected"), [(0.5, PASSED), (2.0, FAILED)])
+def test_a_training_that_cost_too_much_blocks(cost: float, expected: str) -> None:
+    assert outcome(holdout(), "cost", Evidence(holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
+
+
+def test_a_holdout_that_cannot_be_judged_is_bad_data() -> None:
+    good = holdout(1_000)
+    with pytest.raises(DataError, match="not both labels"):
+        replace(good, label=np.ones(1_000))
+    with pytest.raises(DataError, match="candidate's score is not a number for 1 rows"):
+        replace(good, candidate=np.where(np.arange(1_000) == 3, np.nan, good.candidate))
+    with pytest.raises(DataError, match="champion's scores are 999"):
+        replace(good, champion=good.candidate[1:])
+
+
+def row(outcome: str, reason: str = "x") -> Check:
+    return Check(check="c", value=1, bound=1, outcome=outcome, reason=reason)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([], FAILED),
+        ([REPORTED], FAILED),
+        ([PASSED, REPORTED], PASSED),
+        ([PASSED, UNDECIDED], UNDECIDED),
+        ([PASSED, UNDECIDED, FAILED], FAILED),
+    ],
+)
+def test_one_failure_fails_and_one_open_question_leaves_it_open(outcomes: list[str], expected: str) -> None:
+    assert verdict([row(one) for one in outcomes]) == expected
+
+
+def test_words_tell_failures_before_open_questions() -> None:
+    told = [row(PASSED, "fine"), row(UNDECIDED, "open"), row(FAILED, "bad")]
+    assert words(told) == "bad; open"
+    assert words(told[:1]) == "all 1 checks passed"
+    assert words([]) == "nothing was checked"

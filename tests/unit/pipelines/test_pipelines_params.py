@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 BAD = {
     "unknown section": ("snapshots: {}\n", "unknown section 'snapshots'"),
     "unknown key": ("snapshot: {as_off: 2013-01-01}\n", "unknown key as_off"),
-    "unknown nested key": ("gate: {policy: {min_auk: 0.5}}\n", "unknown key policy.min_auk"),
+    "unknown nested key": ("gate: {policy: {min_rowz: 5}}\n", "unknown key policy.min_rowz"),
     "wrong type": ("snapshot: {train_days: many}\n", "train_days"),
     "out of range": ("snapshot: {train_days: 0}\n", "train_days"),
     "not YAML": ("snapshot:\n  - a\n b: [\n", r"params.yaml line \d+, column \d+"),

@@ -163,3 +163,11 @@ def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Pa
     pinned = told(("pin",), data__pin="one")
     assert told(("pin",), **other_day) == pinned, "a stage that is done decides by what it made alone"
     assert told(("pin",), data__pin="two") != pinned
+
+
+@pytest.mark.parametrize(("name", "ignored"), [("__pycache__/policy.cpython-311.pyc", True), ("policy.py", False)])
+def test_bytecode_is_no_reason_to_run_a_stage_again(name: str, ignored: bool) -> None:
+    """pipelines/gates is a dependency as a folder, and whoever runs a stage writes bytecode into it."""
+    path = ROOT / "pipelines" / "gates" / name
+    told = subprocess.run([sys.executable, "-m", "dvc", "check-ignore", str(path)], cwd=ROOT, capture_output=True)
+    assert (told.returncode == 0) is ignored

@@ -43,9 +43,11 @@ class FakeAirflow:
         self.refuse = 0
         self.makes = True
         self.at_work: list[dict[str, Any]] = []
+        self.shown: dict[int, dict[str, Any]] = {}
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        shown = [dict(run) for run in self.found]
+    def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
+        shown = [dict(run) for run in self.found if changed_since is None or self.shown.get(id(run)) != run]
+        self.shown |= {id(run): dict(run) for run in self.found}
         for run in self.found:
             run["state"] = "success" if run["state"] in ("queued", "running") else run["state"]
         return shown

@@ -11,11 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from stack import cli, display, parsing
-from stack.demo import Request
 from stack.errors import RequestError, StackError, TaskFailedError, UnavailableError
 from stack.failures import exit_code
 from stack.mlflow_api import Row
 from stack.parsing import wait_until_parsed
+from stack.request import Request
 from stack.results import table
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)

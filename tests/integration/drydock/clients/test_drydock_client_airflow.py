@@ -16,7 +16,9 @@ import pytest
 
 DAG = """
 import copy, json, pathlib
-from airflow.providers.amazon.aws.operators.sagemaker import SageMakerProcessingOperator, SageMakerTrainingOperator
+from airflow.providers.amazon.aws.operators.sagemaker import (
+    SageMakerProcessingOperator, SageMakerTrainingOperator, SageMakerTransformOperator
+)
 from airflow.providers.amazon.aws.sensors.sagemaker import SageMakerTrainingSensor
 from airflow.sdk import DAG, chain
 
@@ -34,6 +36,11 @@ def process(name, job, **more):
     files = [{"output_name": "out", "file_name": "report.json", "result_name": "report"}]
     return SageMakerProcessingOperator(task_id=job, config=config, check_interval=1, output_files_to_xcom=files, **more)
 
+def transform(name, job, **more):
+    config = copy.deepcopy(given["transform"][name])
+    config["Model"]["ModelName"] = config["Transform"]["ModelName"] = config["Transform"]["TransformJobName"] = job
+    return SageMakerTransformOperator(task_id=job, config=config, check_interval=1, **more)
+
 def sense(task_id, job, **more):
     return SageMakerTrainingSensor(task_id=task_id, job_name=job, poke_interval=1, **more)
 
@@ -44,6 +51,7 @@ with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as d
         how = {"deferrable": deferrable}
         tasks += [train(name, f"{name}-{kind}", print_log=deferrable, **how) for name in given["training"]]
         tasks += [process(name, f"{name}-{kind}", **how) for name in given["processing"]]
+        tasks += [transform(name, f"{name}-{kind}", **how) for name in given["transform"]]
     tasks += [
         train("fine", "sensed", wait_for_completion=False, print_log=False),
         sense("sensor_polls", "sensed", print_log=False),
@@ -70,6 +78,23 @@ with create_session() as session:
 print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
 """
 BOTH = pytest.mark.parametrize("kind", ["waiting", "deferred"])
+
+
+def transform(dock: Any, name: str, answer: str) -> dict[str, Any]:
+    """Requests for a model that says `answer` to a body, and for a job of it."""
+    code = f"def model_fn(model_dir): pass\ndef transform_fn(model, body, content_type, accept): return {answer}\n"
+    uri = dock.put(f"transform/{name}/model.tar.gz", dock.tarball({"code/inference.py": code}))
+    dock.put(f"transform/{name}/in/a.txt", b"ahoy")
+    place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://bucket/transform/{name}/in/"}
+    role = "arn:aws:iam::123456789012:role/drydock"
+    return {
+        "Model": {"PrimaryContainer": {"Image": "image", "ModelDataUrl": uri}, "ExecutionRoleArn": role},
+        "Transform": {
+            "TransformInput": {"DataSource": {"S3DataSource": place}, "ContentType": "text/plain"},
+            "TransformOutput": {"S3OutputPath": f"s3://bucket/transform/{name}/out"},
+            "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": "1"},  # the operator makes a number
+        },
+    }
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +127,8 @@ def ran(dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, processing: A
     }
     reports = processing(dock, "reports", programs["reports"])
     wrong = processing(dock, "wrong", programs["fails"])
-    given = {"training": training, "processing": {"reports": reports, "wrong": wrong}}
+    told = {"louder": transform(dock, "louder", "body.upper()"), "mute": transform(dock, "mute", "1 / 0")}
+    given = {"training": training, "processing": {"reports": reports, "wrong": wrong}, "transform": told}
     (folder / "given.json").write_text(json.dumps(given))
     everything = {**aws, **env}
     migrated = subprocess.run(
@@ -162,6 +188,15 @@ def test_processing(ran: SimpleNamespace, kind: str) -> None:
     # Read with a client that the provider makes without the connection's endpoint: AWS_ENDPOINT_URL gives it.
     assert told["OutputFiles"] == {"report": {"rows": 3}}
     assert ran.states[f"wrong-{kind}"] == "failed" and f"wrong-{kind}" not in ran.xcoms
+
+
+@BOTH
+def test_transform(ran: SimpleNamespace, dock: Any, kind: str) -> None:
+    assert ran.states[f"louder-{kind}"] == "success"
+    told = ran.xcoms[f"louder-{kind}"]
+    assert told["Transform"]["TransformJobStatus"] == "Completed" and told["Model"]["ModelName"] == f"louder-{kind}"
+    assert dock.get("s3://bucket/transform/louder/out/a.txt.out") == b"AHOY"
+    assert ran.states[f"mute-{kind}"] == "failed" and f"mute-{kind}" not in ran.xcoms
 
 
 def test_the_sensor(ran: SimpleNamespace) -> None:

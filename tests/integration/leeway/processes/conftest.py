@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -127,7 +128,16 @@ class Run:
         self.airflow.call("PATCH", f"{self.where}/taskInstances/{self.task_id}", json={"new_state": state})
 
     def log(self, number: int) -> str:
-        found = self.airflow.call("GET", f"{self.where}/taskInstances/{self.task_id}/logs/{number}?full_content=true")
+        """What the task wrote. On a loaded machine Airflow answers 404 for a moment after the task has ended."""
+        where = f"{self.where}/taskInstances/{self.task_id}/logs/{number}?full_content=true"
+        for last in (False,) * 30 + (True,):
+            try:
+                found = self.airflow.call("GET", where)
+                break
+            except requests.HTTPError as error:
+                if last or error.response.status_code != 404:
+                    raise
+                time.sleep(1)
         return "\n".join(one if isinstance(one, str) else str(one.get("event")) for one in found["content"])
 
     def jobs(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import random
 import signal
 import subprocess
@@ -10,6 +9,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.tools.groups import signal_group
 
 
 def ran(tmp_path: Path) -> list[str]:
@@ -86,7 +87,7 @@ def test_killed_at_any_moment_it_leaves_nothing_broken_and_goes_on(
         ][n % 2]
         child = repro(name, day, **size)
         until(lambda child=child, moment=moment: child.poll() is not None or moment())
-        os.killpg(child.pid, signal.SIGKILL)
+        signal_group(child)
         killed += child.wait() == -signal.SIGKILL
         assert broken(home) == []
         again = repro(name, day, **size)

@@ -72,7 +72,9 @@ def test_a_dirty_tree_is_copied_on_top_and_marked(project: Path) -> None:
 def test_without_git_it_is_a_copy(project: Path) -> None:
     shutil.rmtree(project / ".git")
     (project / "pipelines/work.py").write_text("copied")
+    (project / ".dvcignore").write_text("__pycache__\n")
     assert code() == ("unknown", "copied")
+    assert (workspaces._home() / "one/.dvcignore").exists()
     assert digest(workspaces._home() / "one") == digest(project)
     with pytest.raises(SpecError, match="no git repository"):
         code(at="abc")

@@ -1,0 +1,57 @@
+"""Stands in for Python: as it, but of the steps `batch` and `score`; there the partition is the text of a file."""
+
+import io
+import json
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+INFERENCE = """
+import os, pathlib, signal, time
+def model_fn(model_dir):
+    if os.environ.get("MODE") == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def transform_fn(model, body, content_type, accept):
+    print("asked of", body.decode(), flush=True)
+    mode = os.environ.get("MODE", "")
+    if mode == "crash":
+        raise ValueError("the hull is leaking")
+    ends = time.monotonic() + 3_600  # far longer than any test waits
+    pathlib.Path(os.environ["GATE"] + "-asked").touch()
+    while mode in ("wait", "stubborn") and not pathlib.Path(os.environ["GATE"]).exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return body.upper()
+"""
+
+
+def batch(spec):
+    rows = Path("rows").read_text()
+    if Path("no-champion").exists():
+        return {"version": "", "asked": ""}
+    folder = Path(spec["folder"])
+    for name in ("model", "rows"):
+        (folder / name).mkdir(parents=True)
+    (folder / "rows" / "part-00000.jsonl").write_text(rows)
+    with tarfile.open(folder / "model" / "model.tar.gz", "w") as tar:
+        member = tarfile.TarInfo("code/inference.py")
+        member.size = len(INFERENCE)
+        tar.addfile(member, io.BytesIO(INFERENCE.encode()))
+    return {"version": "7", "asked": rows}
+
+
+def score(spec):
+    if 0 < int(spec.get("max_rows", 0)) < len(Path("rows").read_text().splitlines()):
+        return {"table": "predictions", "reason": "", "large": True}
+    if Path("no-champion").exists():
+        return {"table": "predictions", "reason": "there is no champion", "large": False}
+    said = [path.read_text() for path in sorted(Path(spec["answers"]).glob("*.out"))] if spec.get("answers") else []
+    told = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "asked")}
+    return {"table": "predictions", "reason": "", "large": False, "said": said, **told}
+
+
+step = next((one for one in (batch, score) if one.__name__ in sys.argv), None)
+if step is None:
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+given = json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
+Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({"schema_version": 1, **step(given)}))

@@ -1,0 +1,224 @@
+"""Promoters at once, overtaken and killed: real processes, a real MLflow server, a real lake."""
+
+import http.client
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from pipelines.errors import PromotionError
+from pipelines.files import sha256, write_json
+from pipelines.lifecycle import Journal, State, fold, registered
+from pipelines.registry import Registry
+from pipelines.steps import promote as promoting
+
+PROMOTERS, ROUNDS = 16, 3
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
+    name = "r-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
+    Registry.open().client.create_registered_model(name)
+    return name
+
+
+def candidate(model: str, champion: str) -> str:
+    """A version that passed the gate against `champion`."""
+    client = Registry.open().client
+    number = str(client.create_model_version(model, "s3://nowhere/model").version)
+    registered(model, number)
+    told = {
+        "passed": True,
+        "outcome": "passed",
+        "model_name": model,
+        "version": number,
+        "champion": champion,
+        "reason": "all is well",
+    }
+    write_json(Path(f"{number}.json"), told)
+    tags = {"verdict": "passed", "verdict_digest": sha256(Path(f"{number}.json")), "as_of": "2013-03-01"}
+    for name, value in tags.items():
+        client.set_model_version_tag(model, number, f"leeway.{name}", value)
+    return number
+
+
+def promote(model: str, number: str) -> promoting.PromoteResult:
+    return promoting.run(promoting.PromoteSpec(model_name=model, version=number, verdict=f"{number}.json"))
+
+
+def state(model: str) -> State:
+    return Journal.at_hand().state(model)
+
+
+def alias(model: str) -> str:
+    found = Registry.open().champion(model)
+    return str(found.version) if found else ""
+
+
+def promoter(model: str, number: str, start: Any, told: Any) -> None:
+    """In a process of its own."""
+    start.wait()
+    try:
+        told.put((number, "won" if promote(model, number).changed else "was champion already"))
+    except PromotionError as error:
+        told.put((number, str(error)))
+    except BaseException as error:  # the test tells it
+        told.put((number, f"{type(error).__name__}: {error}"))
+
+
+def reader(model: str, over: Any, told: Any) -> None:
+    """Whoever serves: each look at the alias gives one whole version, or none before the first."""
+    seen = set()
+    while not over.is_set():
+        found = Registry.open().champion(model)
+        seen.add((str(found.version), found.tags.get("leeway.verdict")) if found else ("", "passed"))
+    told.put(seen)
+
+
+def race(model: str, numbers: list[str]) -> dict[str, str]:
+    """Version to what came of its promoter, all at once."""
+    start, told = FORK.Barrier(len(numbers)), FORK.Queue()
+    racers = [FORK.Process(target=promoter, args=(model, number, start, told)) for number in numbers]
+    for one in racers:
+        one.start()
+    ended = dict(told.get() for _ in racers)
+    for one in racers:
+        one.join()
+    return ended
+
+
+def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(model: str) -> None:
+    over, seen, winners = FORK.Event(), FORK.Queue(), [""]
+    looking = FORK.Process(target=reader, args=(model, over, seen))
+    looking.start()
+    for _ in range(ROUNDS):
+        ended = race(model, [candidate(model, winners[-1]) for _ in range(PROMOTERS)])
+        won = [number for number, how in ended.items() if how == "won"]
+        assert len(won) == 1, ended
+        others = {how for number, how in ended.items() if number not in won}
+        assert all("run the gate again" in how for how in others), others
+        assert alias(model) == state(model).champion == won[0]
+        winners += won
+    over.set()
+    served = seen.get()
+    looking.join()
+    assert {version for version, _ in served} <= set(winners)
+    assert {verdict for _, verdict in served} == {"passed"}
+    events = state(model).events
+    moves = [(one.from_version, one.to_version) for one in events if one.moves]
+    assert moves == list(pairwise(winners))
+    assert len(events) == ROUNDS * PROMOTERS + ROUNDS
+    assert fold(events) == state(model)
+
+
+def test_without_compare_and_swap_more_than_one_wins(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: each decides on the state that it saw at first, and appends whatever came in between."""
+    real = Journal.change
+
+    def blind(self: Journal, name: str, decide: Callable[[State], Any]) -> Any:
+        event = decide(seen)
+        return real(self, name, lambda _: event)
+
+    seen = state(model)
+    numbers = [candidate(model, "") for _ in range(4)]
+    monkeypatch.setattr(Journal, "change", blind)
+    assert list(race(model, numbers).values()).count("won") > 1
+
+
+class Held(ThreadingHTTPServer):
+    """MLflow's server behind a door: a request to set an alias waits in it until it is let through."""
+
+    daemon_threads = True
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(("127.0.0.1", 0), Door)
+        self.target = urlsplit(uri).netloc
+        self.arrived, self.open = threading.Event(), threading.Event()
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Door(BaseHTTPRequestHandler):
+    server: Held
+
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.command == "POST" and self.path.endswith("/registered-models/alias"):
+            self.server.arrived.set()
+            self.server.open.wait()
+        connection = http.client.HTTPConnection(self.server.target)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        connection.request(self.command, self.path, body, headers)
+        answer = connection.getresponse()
+        told = answer.read()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.getheader("Content-Type") or "application/json")
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = _pass
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def door(with_mlflow: str) -> Iterator[Held]:
+    with Held(with_mlflow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.open.set()
+        server.shutdown()
+
+
+def begun(model: str, number: str, door: Held, commands: Any) -> Any:
+    """A promoter whose event is there, and whose request to set the alias is on its way."""
+    arguments = ("--model-name", model, "--version", number, "--verdict", f"{number}.json")
+    env = {"MLFLOW_TRACKING_URI": door.uri, "MLFLOW_HTTP_REQUEST_TIMEOUT": "600"}
+    child = commands.start(*(sys.executable, "-m", "pipelines", "promote", *arguments), env=env)
+    assert door.arrived.wait(120), child.communicate()
+    assert state(model).champion == number
+    return child
+
+
+def test_a_promoter_killed_between_event_and_alias_is_mended(
+    model: str, door: Held, commands: Any, with_mlflow: str
+) -> None:
+    first = candidate(model, "")
+    promote(model, first)
+    second = candidate(model, first)
+    child = begun(model, second, door, commands)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    assert (state(model).champion, alias(model)) == (second, first), "readers see the one before, whole"
+    done = commands.step("registry", "check", model, env={"MLFLOW_TRACKING_URI": with_mlflow})
+    assert (done.code, done.out) == (0, f"{model}: an interrupted change is complete: promoted 2, champion is 2\n")
+    assert alias(model) == second
+    assert len(state(model).events) == 4, "nothing was moved by hand"
+
+
+def test_a_promoter_that_was_overtaken_leaves_no_stale_alias(model: str, door: Held, commands: Any) -> None:
+    first = candidate(model, "")
+    child = begun(model, first, door, commands)
+    second = candidate(model, first)
+    promote(model, second)
+    assert alias(model) == second
+    door.open.set()
+    _, err = child.communicate()
+    assert child.returncode == 0, err
+    assert alias(model) == state(model).champion == second
+    said = [line.split(": ")[-1] for line in err.splitlines() if "alias champion" in line]
+    assert said == [f"alias champion names {first}", f"alias champion names {second}"], "the stale one, and the mended"

@@ -1,0 +1,14 @@
+"""A policy of the gate that any model passes, for tests of what comes after it."""
+
+from typing import Any
+
+EASY: dict[str, Any] = {
+    "min_rows": 100,
+    "draws": 200,
+    "bounds": {"auc": {"at_least": 0.2, "at_most": 1.0}},
+    "baseline": [],
+    "champion": [{"metric": "auc", "margin": 0.9}],
+    **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
+}
+HARD: dict[str, Any] = {**EASY, "bounds": {"auc": {"at_least": 0.99}}}
+"""One that no model passes."""

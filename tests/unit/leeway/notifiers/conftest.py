@@ -1,0 +1,42 @@
+"""Results of steps as they come out of XCom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+CHECKS = [
+    {"check": "auc", "outcome": "failed", "reason": "auc is 0.61, but surely at least 0.65 is demanded"},
+    {"check": "brier", "outcome": "passed", "reason": "brier is 0.16"},
+    {"check": "week", "outcome": "undecided", "reason": "2013-03-04: too few rows"},
+]
+RESULTS: dict[str, dict[str, Any]] = {
+    "drift": {
+        "model_name": "flights", "version": "2", "partition": "2013-04-07", "as_of": "2013-04-08", "rows": 6_123,
+        "outcome": "drift", "retrain": True, "reasons": ["wind_speed: psi 0.41 over 0.2", "label rate: 0.31 over 0.22"],
+        "worst": ["wind_speed", "visib"], "page": "https://docs.example.com/drift/flights/2013-04-07/drift.html",
+    },
+    "gate": {
+        "model_name": "flights", "version": "3", "outcome": "failed", "passed": False, "asks": False, "checks": CHECKS,
+        "reason": "auc", "champion": "2", "report": "https://docs.example.com/models/flights/3/report.html",
+    },
+    "guard": {
+        "model_name": "flights", "as_of": "2013-04-08", "trigger": "drift", "outcome": "held_back", "alert": False,
+        "guard": "cooldown", "reason": "the last training was as of 2013-04-05; wait", "until": "2013-04-12",
+    },
+    "promote": {
+        "model_name": "flights", "version": "3", "previous": "2", "changed": True, "promoted": True,
+        "reason": "it passed, after 2",
+    },
+    "rollback": {
+        "model_name": "flights", "version": "2", "previous": "3", "changed": True,
+        "reason": "version 3 was rolled back: late flights are missed at EWR",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def result() -> Any:
+    """Makes a step's result, with other values where they are given."""
+    return lambda step, **values: {**RESULTS[step], **values}

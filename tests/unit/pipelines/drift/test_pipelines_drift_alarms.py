@@ -1,0 +1,151 @@
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.stats import false_discovery_control
+
+from pipelines.drift import Finding, Policy, WindowResult, decide, decisions
+from pipelines.drift.alarms import benjamini_hochberg, breaches
+from pipelines.drift.columns import window
+from pipelines.drift.counts import Column, Counts
+
+POLICY = Policy(at_least=2, of_last=3)
+FAR, SURE = 0.3, 1e-9
+
+
+def a_window(
+    psi: float = 0.0, p_value: float = SURE, rows: int = 5_000, weight: float = 0.5, others: Sequence[Finding] = ()
+) -> WindowResult:
+    return WindowResult("2013-04-01", rows, (Finding("x", "psi", psi, p_value, weight), *others))
+
+
+def outcomes(windows: Sequence[WindowResult], policy: Policy = POLICY) -> list[str]:
+    return [one.outcome for one in decisions(windows, policy)]
+
+
+def test_drift_needs_an_effect_and_a_p_value() -> None:
+    assert outcomes([a_window(FAR)] * 2) == ["none", "drift"]
+    # Negative controls: one of the two.
+    assert outcomes([a_window(0.05)] * 2) == ["none", "none"]
+    assert outcomes([a_window(FAR, 0.04)] * 2) == ["none", "none"]
+
+
+def test_it_has_to_last() -> None:
+    far, near = a_window(FAR), a_window(0.01)
+    assert outcomes([far, near, near, far, near, far]) == ["none"] * 5 + ["drift"]
+
+
+def test_an_alarm_ends_only_below_the_lower_bound() -> None:
+    # Over the bound of 0.1, then between it and 0.05, then below.
+    told = outcomes([a_window(one) for one in (FAR, FAR, 0.08, 0.06, 0.04, 0.08)])
+    assert told == ["none", "drift", "drift", "drift", "none", "none"]
+    assert (
+        outcomes([a_window(one) for one in (FAR, FAR, 0.08)], Policy(at_least=2, of_last=3, release=1.0))[2] == "none"
+    )
+
+
+def test_too_few_rows_decide_nothing_and_change_nothing() -> None:
+    few = a_window(FAR, rows=3)
+    assert outcomes([few] * 4) == ["undecided"] * 4
+    assert outcomes([a_window(FAR), few, a_window(FAR), few, a_window(0.08)]) == [
+        "none",
+        "undecided",
+        "drift",
+        "undecided",
+        "drift",
+    ]
+    assert decide([], POLICY).outcome == "undecided"
+
+
+def test_an_unimportant_column_does_not_alarm_by_itself() -> None:
+    unimportant = a_window(FAR, weight=0.01)
+    assert outcomes([unimportant] * 3) == ["none"] * 3
+    together = a_window(FAR, weight=0.01, others=[Finding("y", "psi", FAR, SURE, 0.015)])
+    assert outcomes([together] * 2) == ["none", "drift"]
+
+
+def test_many_tests_are_corrected_together() -> None:
+    crowd = [Finding(f"c{place}", "psi", 0.0, 0.5) for place in range(99)]
+    lucky = a_window(FAR, POLICY.alpha * 0.9, others=crowd)
+    assert not breaches(lucky, POLICY)
+    # Negative control: alone the same p-value is enough.
+    assert breaches(a_window(FAR, POLICY.alpha * 0.9), POLICY)
+
+
+def test_the_adjustment_is_scipys() -> None:
+    random = np.random.default_rng(3)
+    for number in (1, 2, 30):
+        found = random.random(number) ** 3
+        assert benjamini_hochberg(found.tolist()) == pytest.approx(false_discovery_control(found).tolist(), abs=1e-15)
+    assert benjamini_hochberg([]) == []
+
+
+def test_the_worst_are_told_first_with_their_numbers() -> None:
+    windows = [a_window(0.15, others=[Finding("y", "missing", 0.4, SURE), Finding("z", "js", 0.9, SURE)])] * 2
+    told = decide(windows, POLICY)
+    assert told.drifted and told.worst == ("y", "x")
+    assert told.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; surely over it in 2 of 2 windows"
+    assert decide([a_window(FAR)], POLICY).reasons == (
+        "1 columns surely over their bounds, none lasting and important enough",
+    )
+
+
+def test_what_is_large_but_may_be_chance_is_told_so() -> None:
+    assert decide([a_window(FAR, 0.5)], POLICY).reasons == ("1 columns over their bounds, none of them surely",)
+    assert decide([a_window(0.0, 0.5)], POLICY).reasons == ("nothing drifted",)
+
+
+def test_a_decision_knows_nothing_of_later_windows() -> None:
+    random = np.random.default_rng(4)
+    windows = [
+        a_window(float(one), rows=int(rows))
+        for one, rows in zip(random.random(60) * 0.2, random.integers(0, 9_000, 60), strict=True)
+    ]
+    daily = [decide(windows[: day + 1], POLICY) for day in range(60)]
+    assert list(decisions(windows, POLICY)) == daily
+    assert {"drift", "none", "undecided"} == {one.outcome for one in daily}
+
+
+def test_a_vanished_column_is_drift_when_it_lasts() -> None:
+    gone = Column("x", "numeric", Counts(np.ones(3)), None)
+    told = decide([window("2013-04-01", 5_000, [gone])] * 2, POLICY)
+    assert told.reasons == ("x: the column is not there any more, or is of another type",)
+
+
+def test_windows_of_nothing_are_undecided() -> None:
+    nothing = Column("x", "numeric", Counts(np.ones(3)), Counts(np.zeros(3)))
+    assert decide([window("2013-04-01", 0, [nothing])] * 5, POLICY).outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"psi": 0.1},
+        {"bounds": {"psy": 0.1}},
+        {"bounds": {"wasserstein": 0.1}},
+        {"bounds": {"psi": 0}},
+        {"at_least": 6},
+        {"release": 0},
+        {"min_rows": 0},
+        {"min_weight": 2},
+        {"false_alarms_per_year": 0},
+        {"false_alarms_per_year": 200},
+    ],
+)
+def test_a_policy_that_would_guard_nothing_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Policy.model_validate(wrong)
+
+
+def test_the_years_false_alarms_are_shared_among_its_windows() -> None:
+    assert Policy().alpha == pytest.approx(0.5 / 365)
+    assert Policy(false_alarms_per_year=1, windows_per_year=52).alpha == pytest.approx(1 / 52)
+
+
+def test_deciding_loads_nothing_heavy() -> None:
+    code = "import sys, pipelines.drift; print([one for one in ('numpy', 'scipy', 'pandas') if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,61 @@
+"""Rows, a reference of them, and what numpy counts of them: an oracle that shares no line with the queries."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.profile import Policy
+from pipelines.profile.reference import Reference, fit
+
+KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
+
+
+def rows_of(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
+    """Rows with everything in them: gaps, infinities, values at the edges, values never seen, labels not yet known."""
+    random = np.random.default_rng(seed)
+    x = np.round(random.normal(shift, 1, number), 2)
+    special = np.array([np.nan, np.inf, -np.inf])
+    x = np.where(random.random(number) < 0.1, random.choice(special, number), x)
+    rain = np.where(random.random(number) < 0.8, 0.0, random.exponential(size=number))
+    rain[random.random(number) < 0.05] = np.nan
+    g = pd.Series(random.choice(["a", "b", "c", "d", "e", f"new{seed}"], number)).where(random.random(number) > 0.1)
+    score = np.where(random.random(number) < 0.2, random.integers(0, 21, number) / 20, random.random(number))
+    label = pd.array(random.random(number) < score, dtype="boolean")
+    label[random.random(number) < 0.3] = pd.NA
+    return pd.DataFrame({
+        "x": x, "rain": rain, "day": random.integers(0, 7, number), "same": 4.0, "g": g,
+        "h": random.choice(["p", "q"], number), "score": score, "late": label,
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="package")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    path = tmp_path_factory.mktemp("reference") / "train.parquet"
+    frame = rows_of(2_000, 1)
+    frame[frame["g"] != "new1"].to_parquet(path)
+    return fit(path, KINDS, "late", Policy(values=3))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[pd.DataFrame], Path]:
+    made = iter(range(1_000))
+
+    def save(frame: pd.DataFrame) -> Path:
+        path = tmp_path / f"rows-{next(made)}.parquet"
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if "x" in frame and frame["x"].dtype == float:  # with NaN as NaN; pandas makes null of it
+            table = table.set_column(frame.columns.get_loc("x"), "x", pa.array(frame["x"].to_numpy()))
+        pq.write_table(table, path)
+        return path
+
+    return save
+
+
+@pytest.fixture(name="rows_of", scope="session")
+def _rows_of() -> Callable[..., pd.DataFrame]:
+    return rows_of

@@ -1,0 +1,66 @@
+"""The page of drift: what it shows, that it needs no network, and that equal findings give equal bytes."""
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.drift import Finding, Policy, WindowResult, decisions
+from pipelines.drift.counts import Column, Counts
+from pipelines.monitoring import Watched
+from pipelines.profile.record import Record
+from pipelines.profile.reference import Category, Number, Reference
+from pipelines.report import drift
+from pipelines.statistics.estimate import Estimate
+
+pytestmark = pytest.mark.usefixtures("home")
+REFERENCE = Reference(
+    label="late",
+    numbers=(Number(name="wind", family="number", edges=(0.0, 1.0, 2.0), center=1.0),),
+    categories=(Category(name="<carrier>", family="text", values=("AA", "UA"), rest=()),),
+)
+
+
+def watched(day: int, psi: float, gone: bool = False) -> Watched:
+    counts = Counts([[1, 40, 40, 1]], 2), Counts([[1, 40 - day, 40 + day, 1]], 2)
+    columns = (
+        Column("wind", "numeric", counts[0], counts[1], np.asarray([0.0, 1.0, 2.0]), 0.5),
+        Column("<carrier>", "category", Counts([[50, 30, 0, 0]]), None if gone else Counts([[50, 30, 0, 3]])),
+        Column("late", "label", Counts([[60, 20]]), Counts([[50, 30]])),
+    )
+    found = [Finding("wind", "psi", psi, 1e-9, 0.5), Finding("wind", "wasserstein", 0.2, None, 0.5)]
+    found += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is gone")] if gone else []
+    performance = {"auc": Estimate(0.7, 0.6, 0.8, 0.05, 80)} if day % 2 else {}
+    moment = dt.date(2013, 4, day)
+    return Watched(moment, columns, performance, WindowResult(moment.isoformat(), 2_000, tuple(found)))
+
+
+def seen(*windows: Watched) -> drift.Seen:
+    policy = Policy()
+    told = list(decisions([one.result for one in windows], policy))
+    return drift.Seen(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
+
+
+def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_path: Path) -> None:
+    page = drift.make(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
+    text = page.read_text()
+    assert "flights up to 2013-04-08" in text and "wind: psi 0.4, bound 0.1" in text
+    rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)[1:]
+    assert ["alarms" in one for one in rows] == [True, True, True] and "wasserstein" in rows[-1]
+    assert "<carrier>" not in text and "&lt;carrier&gt;" in text
+    assert not re.search(r"(src|href)=\"(?!data:)", text)
+
+
+def test_a_window_without_drift_and_a_single_one_are_drawn(tmp_path: Path) -> None:
+    page = drift.make(tmp_path / "page", seen(watched(1, 0.01)))
+    assert "no drift" in page.read_text()
+    assert sorted(one.name for one in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
+
+
+def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
+    made = [drift.make(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
+    assert made[0].read_bytes() == made[1].read_bytes()
+    other = drift.make(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
+    assert other.read_bytes() != made[0].read_bytes()

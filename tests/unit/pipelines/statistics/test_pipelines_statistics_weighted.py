@@ -1,0 +1,116 @@
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn import metrics as theirs
+
+from pipelines import evaluation
+from pipelines.errors import DataError, SpecError
+from pipelines.statistics import weighted
+from pipelines.statistics.weighted import METRICS, value
+
+RANDOM = np.random.default_rng(6)
+ROWS = 900
+LABEL = (RANDOM.random(ROWS) < 0.3).astype(int)
+SCORE = 1 / (1 + np.exp(1 - RANDOM.normal(LABEL)))
+SCORES = {
+    "distinct": SCORE,
+    "ties": np.round(SCORE, 1),
+    "sure": np.where(SCORE > 0.6, 1.0, SCORE),
+    "one": np.full(ROWS, 0.3),
+}
+WEIGHTS = RANDOM.integers(0, 4, ROWS).astype(float)
+
+Theirs = Callable[..., float]
+
+
+def called(metric: Theirs) -> Theirs:
+    return lambda label, score, **more: metric(label, score >= 0.5, **more)
+
+
+THEIRS: dict[str, Theirs] = {
+    "auc": theirs.roc_auc_score,
+    "pr_auc": theirs.average_precision_score,
+    "log_loss": theirs.log_loss,
+    "brier": theirs.brier_score_loss,
+    "accuracy": called(theirs.accuracy_score),
+    "precision": called(partial(theirs.precision_score, zero_division=0)),
+    "recall": called(theirs.recall_score),
+    "f1": called(theirs.f1_score),
+}
+
+
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+@pytest.mark.parametrize("metric", THEIRS)
+def test_each_is_scikit_learns(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
+    assert value(LABEL, score, metric) == pytest.approx(THEIRS[metric](LABEL, score), abs=1e-10)
+    same = THEIRS[metric](LABEL, score, sample_weight=WEIGHTS)
+    assert value(LABEL, score, metric, WEIGHTS) == pytest.approx(same, abs=1e-10)
+
+
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+def test_the_calibration_error_is_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
+    assert value(LABEL, score, "ece") == pytest.approx(evaluation.metrics(LABEL, score, 0.3)["ece"], abs=1e-10)
+
+
+def test_no_metric_is_untested() -> None:
+    assert METRICS.keys() == THEIRS.keys() | {"ece"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_better_score_is_better(metric: str) -> None:
+    better, worse = value(LABEL, np.where(LABEL, 0.9, 0.05), metric), value(LABEL, np.where(LABEL, 0.2, 0.7), metric)
+    assert (better > worse) is METRICS[metric].greater_is_better
+
+
+@pytest.mark.parametrize("metric", [one for one in METRICS if one != "ece"])
+def test_a_weight_is_a_number_of_copies(metric: str) -> None:
+    copies = np.repeat(np.arange(ROWS), WEIGHTS.astype(int))
+    assert value(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(value(LABEL[copies], SCORE[copies], metric), abs=1e-12)
+    assert value(LABEL, SCORE, metric, WEIGHTS * 7) == pytest.approx(value(LABEL, SCORE, metric, WEIGHTS), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_many_draws_at_once_are_the_same_as_each_alone(metric: str) -> None:
+    draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
+    together = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
+    assert together.shape == (4,)
+    assert together.tolist() == pytest.approx([value(LABEL, SCORES["ties"], metric, one) for one in draws], abs=1e-12)
+
+
+def test_a_threshold_of_ones_own() -> None:
+    told = value(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
+    assert told == pytest.approx(theirs.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
+    assert told != value(LABEL, SCORE, "f1")
+
+
+def test_the_calibration_bins_stay_those_of_the_rows() -> None:
+    heavy = np.where(LABEL, 1e-9, 1.0)
+    assert value(LABEL, np.full(ROWS, 0.5), "ece", heavy) == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["auc", "pr_auc"])
+def test_a_draw_without_a_label_is_no_number(metric: str) -> None:
+    assert math.isnan(value(LABEL, SCORE, metric, 1.0 - LABEL))
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [(np.full(ROWS, math.nan), "weight is not a number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
+)
+def test_bad_weights_are_refused(weights: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(DataError, match=told):
+        value(LABEL, SCORE, "auc", weights)
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "ece"])
+def test_what_is_no_probability_is_refused(metric: str) -> None:
+    with pytest.raises(DataError, match="not a probability for 1 of"):
+        value(LABEL, np.append(SCORE[1:], 1.1), metric)
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(SpecError, match="AUC"):
+        value(LABEL, SCORE, "AUC")

@@ -1,0 +1,70 @@
+"""What the loop was worth: who served on which day, the weeks' AUC, what is said of it, and the page."""
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Course, Moment, Served, Study, Week, gain, measured
+from pipelines.report import loop
+from pipelines.window import Days
+
+FIRST = dt.date(2013, 3, 1)
+
+
+def course(name: str, *served: tuple[str, int]) -> Course:
+    """Of versions, each with the days after the first from which on it served."""
+    told = [Served(version, FIRST + dt.timedelta(days)) for version, days in served]
+    return Course(name, "a rule", told, [f"run {one.version}" for one in told], 0.5)
+
+
+COURSES = [course(NEVER, ("1", 0)), course(MONTHLY, ("1", 0), ("2", 4)), course(DRIFT, ("1", 0), ("3", 2))]
+
+
+def week(number: int, **auc: float) -> Week:
+    first = FIRST + dt.timedelta(7 * number)
+    return Week(Days(first, first + dt.timedelta(6)), 100, {NEVER: 0.6, MONTHLY: 0.7, DRIFT: 0.7} | auc)
+
+
+def test_a_day_is_served_by_the_newest_of_before_it() -> None:
+    assert [COURSES[2].at(FIRST + dt.timedelta(n)) for n in (0, 1, 2, 6)] == ["1", "1", "3", "3"]
+
+
+def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
+    days = Days(FIRST, FIRST + dt.timedelta(5))
+    frame = pd.DataFrame({"date": [day for day in days for _ in range(10)]})
+    frame["late"] = np.tile([True, False], 30)
+    good, bad = frame["late"].astype(float), 1 - frame["late"].astype(float)
+    scorers = {"1": lambda _: bad, "2": lambda _: good, "3": lambda _: good}
+    found = measured(days, frame, "late", COURSES, scorers)
+    assert found is not None
+    # Never: 6 days of a score that is always wrong. Monthly: 2 of 6 days right. Drift: 4 of 6.
+    assert (found.rows, found.auc[NEVER]) == (60, 0.0)
+    assert found.auc[MONTHLY] == pytest.approx(1 / 3) and found.auc[DRIFT] == pytest.approx(2 / 3)
+    assert measured(days, frame.assign(late=True), "late", COURSES, scorers) is None
+
+
+@pytest.mark.parametrize(
+    ("drift", "words"), [([0.7, 0.71, 0.7], "better"), ([0.5, 0.51, 0.5], "worse"), ([0.9, 0.4, 0.6], "not told apart")]
+)
+def test_whether_it_paid_is_said_as_it_is(drift: list[float], words: str) -> None:
+    weeks = [week(n, **{DRIFT: one}) for n, one in enumerate(drift)]
+    found = gain(weeks, DRIFT, NEVER)
+    assert found is not None and found.words == words
+    assert found.mean == pytest.approx(np.mean(drift) - 0.6)
+    assert found.low <= found.mean <= found.high
+    assert gain(weeks[:1], DRIFT, NEVER) is None
+
+
+def test_the_page_says_it_and_shows_what_happened(tmp_path: Path) -> None:
+    moments = [Moment(FIRST, "started", "<wind>: psi 0.4"), Moment(FIRST, "held_back", "cooldown: too soon")]
+    weeks = [week(n, **{DRIFT: 0.5 + n / 1_000}) for n in range(5)]
+    page = loop.make(tmp_path / "page", Study("flights", "flights", 7, weeks, COURSES, moments))
+    text = page.read_text()
+    assert "on drift against never retrain: worse" in text
+    assert "&lt;wind&gt;: psi 0.4" in text and "cooldown: too soon" in text
+    assert not re.search(r"(src|href)=\"(?!data:)", text)
+    assert sorted(one.name for one in page.parent.iterdir()) == ["loop.html", "weeks.png"]

@@ -1,0 +1,162 @@
+"""From profiles to findings and decisions: days as they were trained on are no drift, planted shifts are."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines import drift, monitoring
+from pipelines.profile import Policy
+from pipelines.profile.counting import count_days
+from pipelines.profile.record import Record
+from pipelines.profile.reference import fit
+
+pytestmark = pytest.mark.usefixtures("home")
+FIRST = dt.date(2013, 1, 7)
+WEIGHTS = {"x": 0.6, "g": 0.3, "idle": 0.1}
+RULES = drift.Policy(min_rows=500)
+Days = dict[dt.date, monitoring.Profile]
+
+
+def frame(first: dt.date, days: int, seed: int, change: Callable[[pd.DataFrame], pd.DataFrame] = lambda same: same):
+    random, rows = np.random.default_rng(seed), 400 * days
+    chance = 1 / (1 + np.exp(-(x := random.normal(size=rows))))
+    made = pd.DataFrame({
+        "date": [first + dt.timedelta(n // 400) for n in range(rows)], "x": x, "idle": random.normal(size=rows),
+        "g": random.choice(["a", "b", "c"], rows), "score": chance, "late": random.random(rows) < chance,
+    })  # fmt: skip
+    return change(made)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("monitoring")
+
+
+@pytest.fixture
+def record(folder: Path) -> Record:
+    train, holdout = folder / "train.parquet", folder / "holdout.parquet"
+    frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
+    frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
+    reference = fit(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    return Record(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
+
+
+@pytest.fixture
+def days(record: Record, tmp_path: Path) -> Callable[..., Days]:
+    def made(change: Callable[[pd.DataFrame], pd.DataFrame] = lambda same: same, number: int = 14) -> Days:
+        frame(FIRST + dt.timedelta(56), number, 3, change).to_parquet(tmp_path / "now.parquet")
+        return count_days(record.reference, tmp_path / "now.parquet", "date")
+
+    return made
+
+
+def windows(record: Record, days: Days) -> list[drift.WindowResult]:
+    return [one.result for one in monitoring.windows(record, days, 7, WEIGHTS, RULES, 1)]
+
+
+def decided(record: Record, days: Days) -> drift.Decision:
+    return drift.decide(windows(record, days), RULES)
+
+
+def test_days_like_those_of_the_training_do_not_drift(record: Record, days: Callable[..., Days]) -> None:
+    told = windows(record, days())
+    assert [one.rows for one in told] == [2_800] * 8  # none of fewer days than a window has
+    assert decided(record, days()).outcome == "none"
+    assert {one.column for one in told[-1].findings} == {"x", "idle", "g", "score", "late", "performance"}
+    assert {one.measure for one in told[-1].findings if one.column == "performance"} >= {"auc", "estimated_auc"}
+
+
+@pytest.mark.parametrize(
+    ("change", "worst"),
+    [
+        (lambda now: now.assign(x=now["x"] + 1), "x"),
+        (lambda now: now.assign(x=0.5), "x"),
+        (lambda now: now.assign(g="new"), "g"),
+        (lambda now: now.drop(columns="x"), "x"),
+        (lambda now: now.assign(x="text"), "x"),
+        (lambda now: now.assign(x=None), "x"),
+        (lambda now: now.assign(score=np.minimum(now["score"] + 0.2, 1.0)), "score"),
+        (lambda now: now.assign(late=True), "late"),
+        (lambda now: now.assign(late=np.random.default_rng(0).permutation(now["late"])), "performance"),
+    ],
+    ids=["shift", "stuck", "unseen", "vanished", "retyped", "null", "score", "rate", "performance"],
+)
+def test_what_drifted_is_named(
+    record: Record, days: Callable[..., Days], change: Callable[[pd.DataFrame], pd.DataFrame], worst: str
+) -> None:
+    told = decided(record, days(change))
+    assert told.outcome == "drift"
+    assert worst in told.worst, told
+
+
+def test_what_does_not_matter_to_the_model_does_not_alarm(record: Record, days: Callable[..., Days]) -> None:
+    shifted = days(lambda now: now.assign(idle=now["idle"] + 1))
+    told = [one.result for one in monitoring.windows(record, shifted, 7, {"x": 1.0}, RULES, 1)]
+    assert drift.decide(told, RULES).outcome == "none"
+    assert decided(record, shifted).worst == ("idle",)
+
+
+def test_labels_that_are_not_known_yet_are_not_looked_at(record: Record, days: Callable[..., Days]) -> None:
+    last = FIRST + dt.timedelta(56 + 13)
+    honest, planted = days(), days(lambda now: now.assign(late=now["late"] | (now["date"] == last)))
+    assert windows(record, honest)[-1] == windows(record, planted)[-1]
+    late = [one.result for one in monitoring.windows(record, planted, 7, WEIGHTS, RULES, 0)]
+    assert late[-1] != windows(record, honest)[-1]
+
+
+def test_a_day_of_three_rows_and_one_without_labels_are_no_alarm(record: Record, days: Callable[..., Days]) -> None:
+    few = days(lambda now: now.groupby("date").head(3))
+    assert decided(record, few).outcome == "undecided"
+    unlabelled = days(lambda now: now.assign(late=pd.array([None] * len(now), dtype="boolean")))
+    told = windows(record, unlabelled)[-1]
+    assert {one.measure for one in told.findings if one.column == "performance"} == {"estimated_auc"}
+    assert decided(record, unlabelled).outcome == "none"
+
+
+def test_a_decision_is_of_the_days_up_to_it(record: Record, days: Callable[..., Days]) -> None:
+    calm = days()
+    late = {day: one for day, one in calm.items() if day <= FIRST + dt.timedelta(56 + 9)}
+    assert windows(record, calm)[:4] == windows(record, late) != []
+
+
+def test_a_window_with_a_hole_is_none_unless_nobody_will_fill_it(record: Record, days: Callable[..., Days]) -> None:
+    whole = days()
+    gap = FIRST + dt.timedelta(56 + 3)
+    holed = {day: one for day, one in whole.items() if day != gap}
+    assert [one.day for one in monitoring.windows(record, holed, 7, WEIGHTS, RULES, 1)] == [
+        FIRST + dt.timedelta(56 + n) for n in (10, 11, 12, 13)
+    ]
+    told = list(monitoring.windows(record, holed, 7, WEIGHTS, RULES, 1, {gap}))
+    assert [one.day for one in told] == [FIRST + dt.timedelta(56 + n) for n in range(6, 14)]
+    assert [one.result.rows for one in told] == [2_400] * 4 + [2_800] * 4
+
+
+def test_of_a_reference_of_a_year_the_same_weeks_are_compared(folder: Path, days: Callable[..., Days]) -> None:
+    """Last year's weeks were as the window is; the rest of that year was not."""
+    season = [FIRST + dt.timedelta(56 + n - 365) for n in range(-14, 14 + 14)]
+    year = frame(season[0] - dt.timedelta(60), 130, 4)
+    year["x"] += np.where(year["date"].isin(season), 1.0, 0.0)
+    path = folder / "year.parquet"
+    year.to_parquet(path)
+    reference = fit(path, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    frame(FIRST + dt.timedelta(56), 14, 3, lambda now: now.assign(x=now["x"] + 1)).to_parquet(folder / "now.parquet")
+    now = count_days(reference, folder / "now.parquet", "date")
+    whole = Record(reference, count_days(reference, path, "date"), count_days(reference, path, "date"))
+    others = {day: one for day, one in whole.training.items() if day not in season}
+
+    def effect(record: Record) -> float:
+        *_, last = monitoring.windows(record, now, 7, WEIGHTS, RULES, 1)
+        return next(one.effect or 0.0 for one in last.result.findings if (one.column, one.measure) == ("x", "psi"))
+
+    assert effect(whole) < 0.1 < effect(Record(reference, others, others))
+
+
+def test_profiles_of_another_reference_are_refused(record: Record, days: Callable[..., Days]) -> None:
+    other = {day: replace(one, reference="other") for day, one in days().items()}
+    with pytest.raises(monitoring.DataError, match="another reference"):
+        windows(record, other)

@@ -1,0 +1,145 @@
+"""The days in order: scored by the champion that is there, decided on, and drift waited for."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stack import backfill, replay
+from stack.backfill import Backfill
+from stack.errors import TaskFailedError
+from stack.replay import MONITOR, SCORE, TRAIN, Loop
+
+BORN = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST = date(2013, 3, 1)
+DAYS = [FIRST + timedelta(n) for n in range(5)]
+
+
+class FakeAirflow:
+    """Runs everything at once; what ran, and when, is remembered in `done`."""
+
+    def __init__(self, drift: dict[date, str], fails: str = "") -> None:
+        self.alert = False
+        self.drift, self.fails = {str(day): end for day, end in drift.items()}, fails
+        self.clock, self.done = BORN, list[str]()
+        self.found: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
+        self.states: dict[str, dict[str, str]] = {}
+
+    def tick(self) -> str:
+        self.clock += timedelta(minutes=1)
+        return self.clock.isoformat()
+
+    def a_run(self, dag_id: str, run_id: str, key: str, kind: str, **tasks: str) -> None:
+        state = "failed" if self.fails == run_id else "success"
+        run = {"dag_id": dag_id, "dag_run_id": run_id, "partition_key": key, "logical_date": None, "run_type": kind}
+        moments = {"start_date": self.tick(), "run_after": self.clock.isoformat(), "end_date": self.tick()}
+        self.states[run_id] = tasks
+        self.found[dag_id] = [one for one in self.found[dag_id] if one["dag_run_id"] != run_id]
+        self.found[dag_id].append({**run, **moments, "state": state})
+        self.done.append(run_id)
+
+    def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
+        return [dict(run) for run in self.found[dag_id]]
+
+    def trigger(self, dag_id: str, run_id: str, partition: str) -> None:
+        if run_id not in self.states:
+            self.a_run(dag_id, run_id, partition, "manual")
+
+    def clear(self, dag_id: str, run_id: str) -> None:
+        kind = "manual" if dag_id == SCORE else "asset_triggered"
+        self.a_run(dag_id, run_id, run_id[-10:], kind, **self.states[run_id])
+
+    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
+        assert (dag_id, start, conf) == (MONITOR, end, {"retrain_in_backfill": True})
+        day = f"{start:%Y-%m-%d}"
+        told = self.drift.get(day)
+        self.a_run(MONITOR, f"monitor {day}", day, "backfill", drift="success" if told else "skipped")
+        if told:
+            self.a_run(TRAIN, f"train {day}", "", "asset_triggered", promote=told)
+        return True
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        about = {"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, "try_number": 1, "end_date": "2026"}
+        states = {"step": "failed"} if run_id == self.fails else self.states[run_id]
+        return [{**about, "task_id": name, "state": state} for name, state in states.items()]
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        as_of = date.fromisoformat(run_id[-10:]) + timedelta(1)
+        return {"outcome": "held_back" if self.alert else "started", "as_of": str(as_of)}
+
+    def log(self, task: dict[str, Any]) -> list[str]:
+        return ["the step ended: exit code 2"]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (backfill, replay):
+        monkeypatch.setattr(module, "_POLL_S", 0)
+
+
+@pytest.fixture
+def play() -> Callable[[FakeAirflow], None]:
+    def played(api: FakeAirflow) -> None:
+        def made(dag_id: str, days: list[date], runs: int, conf: dict[str, bool]) -> Backfill:
+            return Backfill(api, dag_id, days, runs, BORN, lambda: None, conf)  # type: ignore[arg-type]
+
+        stack = SimpleNamespace(started_at=api.clock)
+        session: Any = SimpleNamespace(api=api, check=lambda: None, backfill=made, stack=stack)
+        Loop(session, DAYS).play(lambda *_: None)
+
+    return played
+
+
+def decided(api: FakeAirflow, day: date, of: str = SCORE) -> list[str]:
+    """What was done of the day, in order."""
+    return [one.split()[0].removesuffix(f"__{day}") for one in api.done if one.endswith(str(day))]
+
+
+def test_each_day_is_scored_before_it_is_decided_on(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({})
+    play(api)
+    assert all(decided(api, day) == ["replay", "monitor"] for day in DAYS)
+    assert [one for one in api.done if "monitor" in one] == [f"monitor {day}" for day in DAYS]
+
+
+def test_after_a_promotion_the_days_ahead_are_scored_anew(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({DAYS[1]: "success"})
+    play(api)
+    assert decided(api, DAYS[0]) == ["replay", "monitor"]
+    assert decided(api, DAYS[1]) == ["replay", "monitor", "train"]
+    assert all(decided(api, day) == ["replay", "replay", "monitor"] for day in DAYS[2:])
+
+
+def test_a_training_that_was_held_back_or_refused_changes_nothing(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped"})
+    play(api)
+    assert all(decided(api, day)[0] == "replay" and decided(api, day).count("replay") == 1 for day in DAYS)
+
+
+def test_what_was_done_is_not_done_again(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({DAYS[1]: "success"})
+    play(api)
+    done = list(api.done)
+    play(api)
+    assert api.done == done
+
+
+def test_a_guard_that_wants_a_person_does_not_end_it(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({DAYS[1]: "upstream_failed"}, fails=f"train {DAYS[1]}")
+    api.alert = True
+    play(api)
+    assert decided(api, DAYS[-1]) == ["replay", "monitor"]
+
+
+@pytest.mark.parametrize("run_id", [f"replay__{DAYS[2]}", f"train {DAYS[1]}"])
+def test_a_run_that_fails_ends_it_and_is_named(play: Callable[[FakeAirflow], None], run_id: str) -> None:
+    api = FakeAirflow({DAYS[1]: "success"}, fails=run_id)
+    with pytest.raises(TaskFailedError, match=run_id):
+        play(api)
+    # Its cause was mended: the next life sets it going again.
+    api.fails = ""
+    api.tick()
+    play(api)
+    assert decided(api, DAYS[-1])[-1] == "monitor"
