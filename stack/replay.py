@@ -17,9 +17,12 @@ from stack.failures import explain
 from stack.job import PROMOTE, TRAIN, Job, Session
 
 SCORE, MONITOR = "flights_score", "flights_monitor"
-AHEAD = 6
-"""Days that are scored while one is decided on: more than cores would only be scored anew after a promotion."""
-RETRAIN = {"retrain_in_backfill": True}
+LOOK = 6
+"""Days that are looked at at once, before each is decided on in its turn."""
+AHEAD = 2 * LOOK
+"""Days that are scored ahead, for the next look: more would only be scored anew after a promotion."""
+OWN = "replay__"
+"""Begin of the names of the runs that this triggers, a day each."""
 BY_DRIFT = "asset_triggered"
 _ENDED = ("success", "failed")
 _POLL_S = 1.0
@@ -75,6 +78,10 @@ class Replay(Job):
 class Loop:
     """The days in order: each is scored by the champion that it finds, and decided on; drift is waited for.
 
+    Most days nothing drifts, and a day's decision waits for nothing but its process. So some days are looked at
+    together, by a backfill that may not retrain. Where it sees drift, or where a promotion came after it, the day has a
+    run of its own, which may.
+
     Attributes:
         session: the stack.
         days: to play.
@@ -91,7 +98,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         """Remembers what Airflow has shown of each DAG."""
-        self._scores, self._trainings = (Runs(self.session.api, one) for one in (SCORE, TRAIN))
+        self._scores, self._monitors, self._trainings = (Runs(self.session.api, one) for one in (SCORE, MONITOR, TRAIN))
 
     def play(self, show: display.Bar) -> None:
         """Returns when each day is scored and decided on, and what drift started has ended. Idempotent.
@@ -101,15 +108,44 @@ class Loop:
             UnavailableError: Airflow does not answer.
         """
         self._revive()
-        for done, day in enumerate(self.days):
-            show(done, len(self.days), f"{day}, {self._alarms} alarms")
-            self._score(day, self.days[done : done + AHEAD])
-            decided = self.session.backfill(MONITOR, [day], 1, RETRAIN)
-            decided.complete(lambda *_: None)
-            if self._state(MONITOR, decided.found()[day.isoformat()], "drift") == "success":
-                self._alarms += 1
-                self._retrain(day)
+        for first in range(0, len(self.days), LOOK):
+            looked = self._look(first)
+            for done, day in enumerate(self.days[first : first + LOOK], first):
+                show(done, len(self.days), f"{day}, {self._alarms} alarms")
+                run = looked[day.isoformat()]
+                if self._stale(run) or self._seen(run) == "drift":
+                    self._decide(done, day)
         show(len(self.days), len(self.days), f"{self._alarms} alarms")
+
+    def _look(self, first: int) -> dict[str, Json]:
+        """What a backfill that may not retrain sees of the days, once they are scored."""
+        days = self.days[first : first + LOOK]
+        for done, day in enumerate(days, first):
+            self._score(day, self.days[done : done + AHEAD])
+        looked = self.session.backfill(MONITOR, days, LOOK)
+        looked.complete(lambda *_: None)
+        return looked.found()
+
+    def _decide(self, done: int, day: date) -> None:
+        """The day's own run has ended, and the training that it started."""
+        self._score(day, self.days[done : done + AHEAD])
+        run = self._own_run(day)
+        if self._state(MONITOR, run, "drift") == "success":
+            self._alarms += 1
+            self._retrain(day)
+
+    def _own_run(self, day: date) -> Json:
+        """Triggered where there is none, and waited for."""
+        self.session.api.trigger(MONITOR, f"{OWN}{day}", day.isoformat())
+        while True:
+            self.session.check()
+            for run in self._monitors.look():
+                if run["dag_run_id"] == f"{OWN}{day}" and self._ended(run):
+                    return run
+            time.sleep(_POLL_S)
+
+    def _seen(self, run: Json) -> str:
+        return str(self.session.api.result(MONITOR, run["dag_run_id"], "drift").get("outcome", ""))
 
     def _score(self, day: date, ahead: Sequence[date]) -> None:
         """The day has a run that began after the last promotion; those ahead have one, too."""
@@ -118,9 +154,9 @@ class Loop:
             self.session.check()
             runs = {run["dag_run_id"]: run for run in self._scores.look()}
             for one in ahead:
-                run = runs.get(f"replay__{one}")
+                run = runs.get(f"{OWN}{one}")
                 if run is None and one not in asked:
-                    self.session.api.trigger(SCORE, f"replay__{one}", one.isoformat())
+                    self.session.api.trigger(SCORE, f"{OWN}{one}", one.isoformat())
                     asked.add(one)
                 elif run and run["state"] in _ENDED and self._stale(run):
                     self.session.api.clear(SCORE, run["dag_run_id"])
@@ -134,8 +170,8 @@ class Loop:
     def _revive(self) -> None:
         """Sets going again what failed in an earlier life of the stack."""
         born = self.session.stack.started_at
-        for run in (*self._scores.look(), *self._trainings.look()):
-            ours = run["run_type"] == BY_DRIFT or run["dag_run_id"].startswith("replay__")
+        for run in (*self._scores.look(), *self._monitors.look(), *self._trainings.look()):
+            ours = run["run_type"] == BY_DRIFT or run["dag_run_id"].startswith(OWN)
             failed = run["state"] == "failed" and not self._held_back(run)
             if ours and failed and datetime.fromisoformat(run["end_date"]) < born:
                 self.session.api.clear(run["dag_id"], run["dag_run_id"])

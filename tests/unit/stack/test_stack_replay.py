@@ -14,7 +14,7 @@ from stack.replay import MONITOR, SCORE, TRAIN, Loop
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = date(2013, 3, 1)
-DAYS = [FIRST + timedelta(n) for n in range(5)]
+DAYS = [FIRST + timedelta(n) for n in range(replay.LOOK + 2)]
 
 
 class FakeAirflow:
@@ -35,38 +35,47 @@ class FakeAirflow:
         state = "failed" if self.fails == run_id else "success"
         run = {"dag_id": dag_id, "dag_run_id": run_id, "partition_key": key, "logical_date": None, "run_type": kind}
         moments = {"start_date": self.tick(), "run_after": self.clock.isoformat(), "end_date": self.tick()}
-        self.states[run_id] = tasks
+        self.states[f"{dag_id} {run_id}"] = tasks
         self.found[dag_id] = [one for one in self.found[dag_id] if one["dag_run_id"] != run_id]
         self.found[dag_id].append({**run, **moments, "state": state})
-        self.done.append(run_id)
+        self.done.append(run_id if dag_id != MONITOR else run_id.replace("replay__", "monitor "))
 
     def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
         return [dict(run) for run in self.found[dag_id]]
 
     def trigger(self, dag_id: str, run_id: str, partition: str) -> None:
-        if run_id not in self.states:
+        if dag_id == SCORE and f"{SCORE} {run_id}" not in self.states:
             self.a_run(dag_id, run_id, partition, "manual")
+        elif dag_id == MONITOR and f"{MONITOR} {run_id}" not in self.states:
+            self.a_look(run_id, partition, "manual")
+            if told := self.drift.get(partition):
+                self.a_run(TRAIN, f"train {partition}", "", "asset_triggered", promote=told)
+
+    def a_look(self, run_id: str, day: str, kind: str) -> None:
+        may = kind == "manual" and day in self.drift
+        self.a_run(MONITOR, run_id, day, kind, drift="success" if may else "skipped")
 
     def clear(self, dag_id: str, run_id: str) -> None:
-        kind = "manual" if dag_id == SCORE else "asset_triggered"
-        self.a_run(dag_id, run_id, run_id[-10:], kind, **self.states[run_id])
+        kind = "asset_triggered" if dag_id == TRAIN else "manual"
+        self.a_run(dag_id, run_id, run_id[-10:], kind, **self.states[f"{dag_id} {run_id}"])
 
     def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
-        assert (dag_id, start, conf) == (MONITOR, end, {"retrain_in_backfill": True})
-        day = f"{start:%Y-%m-%d}"
-        told = self.drift.get(day)
-        self.a_run(MONITOR, f"monitor {day}", day, "backfill", drift="success" if told else "skipped")
-        if told:
-            self.a_run(TRAIN, f"train {day}", "", "asset_triggered", promote=told)
+        assert (dag_id, conf) == (MONITOR, {})  # it may not retrain: of days ahead nothing may start a training
+        for n in range((end - start).days + 1):
+            day = f"{start + timedelta(n):%Y-%m-%d}"
+            self.a_look(f"look {day}", day, "backfill")
         return True
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         about = {"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, "try_number": 1, "end_date": "2026"}
-        states = {"step": "failed"} if run_id == self.fails else self.states[run_id]
+        states = {"step": "failed"} if run_id == self.fails else self.states[f"{dag_id} {run_id}"]
         return [{**about, "task_id": name, "state": state} for name, state in states.items()]
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-        as_of = date.fromisoformat(run_id[-10:]) + timedelta(1)
+        day = run_id[-10:]
+        if dag_id == MONITOR:
+            return {"outcome": "drift" if day in self.drift else "none"}
+        as_of = date.fromisoformat(day) + timedelta(1)
         return {"outcome": "held_back" if self.alert else "started", "as_of": str(as_of)}
 
     def log(self, task: dict[str, Any]) -> list[str]:
@@ -82,8 +91,8 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def play() -> Callable[[FakeAirflow], None]:
     def played(api: FakeAirflow) -> None:
-        def made(dag_id: str, days: list[date], runs: int, conf: dict[str, bool]) -> Backfill:
-            return Backfill(api, dag_id, days, runs, BORN, lambda: None, conf)  # type: ignore[arg-type]
+        def made(dag_id: str, days: list[date], runs: int) -> Backfill:
+            return Backfill(api, dag_id, days, runs, BORN, lambda: None)  # type: ignore[arg-type]
 
         stack = SimpleNamespace(started_at=api.clock)
         session: Any = SimpleNamespace(api=api, check=lambda: None, backfill=made, stack=stack)
@@ -97,25 +106,28 @@ def decided(api: FakeAirflow, day: date, of: str = SCORE) -> list[str]:
     return [one.split()[0].removesuffix(f"__{day}") for one in api.done if one.endswith(str(day))]
 
 
-def test_each_day_is_scored_before_it_is_decided_on(play: Callable[[FakeAirflow], None]) -> None:
+def test_each_day_is_scored_before_it_is_looked_at(play: Callable[[FakeAirflow], None]) -> None:
     api = FakeAirflow({})
     play(api)
-    assert all(decided(api, day) == ["replay", "monitor"] for day in DAYS)
-    assert [one for one in api.done if "monitor" in one] == [f"monitor {day}" for day in DAYS]
+    assert all(decided(api, day) == ["replay", "look"] for day in DAYS)
 
 
-def test_after_a_promotion_the_days_ahead_are_scored_anew(play: Callable[[FakeAirflow], None]) -> None:
+def test_where_drift_is_seen_the_day_is_decided_on_in_its_turn(play: Callable[[FakeAirflow], None]) -> None:
+    api = FakeAirflow({DAYS[1]: "skipped", DAYS[3]: "skipped"})
+    play(api)
+    assert all(decided(api, day) == ["replay", "look", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
+    assert all(decided(api, day) == ["replay", "look"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
+    assert [one for one in api.done if "train" in one] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
+
+
+def test_after_a_promotion_the_days_ahead_are_scored_and_decided_on_anew(play: Callable[[FakeAirflow], None]) -> None:
     api = FakeAirflow({DAYS[1]: "success"})
     play(api)
-    assert decided(api, DAYS[0]) == ["replay", "monitor"]
-    assert decided(api, DAYS[1]) == ["replay", "monitor", "train"]
-    assert all(decided(api, day) == ["replay", "replay", "monitor"] for day in DAYS[2:])
-
-
-def test_a_training_that_was_held_back_or_refused_changes_nothing(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped"})
-    play(api)
-    assert all(decided(api, day)[0] == "replay" and decided(api, day).count("replay") == 1 for day in DAYS)
+    assert decided(api, DAYS[0]) == ["replay", "look"]
+    assert decided(api, DAYS[1]) == ["replay", "look", "monitor", "train"]
+    looked, later = DAYS[2 : replay.LOOK], DAYS[replay.LOOK :]
+    assert all(decided(api, day) == ["replay", "look", "replay", "monitor"] for day in looked)
+    assert all(decided(api, day) == ["replay", "replay", "look"] for day in later)
 
 
 def test_what_was_done_is_not_done_again(play: Callable[[FakeAirflow], None]) -> None:
@@ -130,7 +142,7 @@ def test_a_guard_that_wants_a_person_does_not_end_it(play: Callable[[FakeAirflow
     api = FakeAirflow({DAYS[1]: "upstream_failed"}, fails=f"train {DAYS[1]}")
     api.alert = True
     play(api)
-    assert decided(api, DAYS[-1]) == ["replay", "monitor"]
+    assert decided(api, DAYS[-1]) == ["replay", "look"]
 
 
 @pytest.mark.parametrize("run_id", [f"replay__{DAYS[2]}", f"train {DAYS[1]}"])
@@ -142,4 +154,4 @@ def test_a_run_that_fails_ends_it_and_is_named(play: Callable[[FakeAirflow], Non
     api.fails = ""
     api.tick()
     play(api)
-    assert decided(api, DAYS[-1])[-1] == "monitor"
+    assert decided(api, DAYS[-1])[-1] == "look"
