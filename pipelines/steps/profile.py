@@ -77,8 +77,11 @@ def run(spec: ProfileSpec) -> ProfileResult:
     from pipelines.profile.table import Profiles
 
     record, version = _record(spec)
-    made = count(record.reference, spec.rows, spec.engine, spec.sketch_rows)
-    changed = Profiles.at_hand().put(spec.partition, spec.model_name, version, made)
+    changed, kept, seen = False, Profiles.at_hand(), None
+    # Scored anew while it was counted: else the older rows' profile could be the last to be kept.
+    while seen != (seen := _identity(spec.rows)):
+        made = count(record.reference, spec.rows, spec.engine, spec.sketch_rows)
+        changed |= kept.put(spec.partition, spec.model_name, version, made)
     result = _result(spec, version, made, changed=changed)
     log.info(
         "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
@@ -86,6 +89,15 @@ def run(spec: ProfileSpec) -> ProfileResult:
         *(", ".join(one) or "none" for one in (result.vanished, result.retyped, result.empty)),
     )
     return result
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    """Of a file; another one in its place has another. Of none it is that, and `count` says so."""
+    try:
+        told = file.stat()
+    except OSError:
+        return 0, 0
+    return told.st_ino, told.st_mtime_ns
 
 
 def _record(spec: ProfileSpec) -> tuple[Record, str]:

@@ -16,7 +16,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.profile import Policy
+from pipelines.profile import Policy, counting
 from pipelines.profile.counting import count
 from pipelines.profile.profile import Profile, total
 from pipelines.profile.record import Record
@@ -127,6 +127,25 @@ def test_the_step_profiles_a_file(rows: Path, record: Path, made: Profile) -> No
     )
     assert Profiles.at_hand().window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
     assert not step(rows, version="2", reference=record).changed
+
+
+def test_rows_that_are_scored_anew_meanwhile_are_counted_anew(
+    rows: Path, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run scores the day again, and profiles that, while this one counts: the older rows may not stay."""
+    newer = rows.with_suffix(".newer")
+    pd.read_parquet(rows)[:100].to_parquet(newer)
+
+    def counted(*arguments: Any) -> Profile:
+        made = count(*arguments)
+        if newer.exists():
+            newer.replace(rows)
+            step(rows, version="2", reference=record)
+        return made
+
+    monkeypatch.setattr(counting, "count", counted)
+    assert step(rows, version="2", reference=record).rows == 100
+    assert Profiles.at_hand().window(DAY, DAY, "flights", "2")[DAY].rows == 100
 
 
 def test_the_step_tells_what_vanished_and_what_is_not_what_it_was(rows: Path, record: Path) -> None:
