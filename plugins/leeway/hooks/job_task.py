@@ -55,7 +55,11 @@ class JobTask(ABC):
         self.again = again
         self.task = f"the task {identity['task_id']}"
         self.hook: SageMakerHook = place.hook(SageMakerHook)
-        self.jobs = self.kind(self.hook, log, base_name(**identity))
+        self.jobs = self.kind(self.hook, log, base_name(**{**identity, "run_id": self.occasion()}))
+
+    def occasion(self) -> str:
+        """What each asks for a job of its own, by one DAG's task: its runs."""
+        return str(self.identity["run_id"])
 
     @abstractmethod
     def work(self, inputs: Mapping[str, Any] | None = None) -> Work:

@@ -52,6 +52,10 @@ class TransformTask(JobTask):
     fields: TransformFields
     jobs: TransformJobs
 
+    def occasion(self) -> str:
+        """The partition: another run of it, for labels that came, asks the model of the same rows."""
+        return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
+
     def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
         """See `JobTask.work`."""
         if not inputs:

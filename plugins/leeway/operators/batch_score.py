@@ -19,10 +19,10 @@ class BatchScoreOperator(WaitsForJob, SageMakerTransformOperator):
 
     Either way the same predictions, in the same table. The task is skipped, with the reason, while there is no
     champion that may score the day. Of a large partition the rows and the packaged model are uploaded, once a content.
-    The job is named as a function of DAG, run, task and map index, and asked for before it is started: one of the same
-    rows and model that runs is waited for, that completed is collected; one that failed, was stopped, lost its answers
-    or was asked of other rows is followed by the next name (and stopped, if it ran). So a retry, a clear or a killed
-    worker never pays for a second job. A retry that finds the partition small now stops what the try before left
+    The job is named as a function of DAG, task, map index and partition, and asked for before it is started: one of the
+    same rows and model that runs is waited for, that completed is collected; one that failed, was stopped, lost its
+    answers or was asked of other rows is followed by the next name (and stopped, if it ran). So a retry, a clear, a
+    killed worker or another run of the day, when its labels came, never pays for a second job. A retry that finds the partition small now stops what the try before left
     running. Waits in the triggerer, where the job's log shows in the task's. A person's clear or mark stops the job.
     Idempotent.
 

@@ -168,6 +168,18 @@ def test_other_rows_and_another_image_are_the_next_job(at_dock, small, task, con
     assert other.trigger.watch.job_name.rpartition("-")[0] != first.rpartition("-")[0]
 
 
+def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(
+    at_dock, small, task, context, start, finish
+):
+    """Labels come a day later, with another publication of the day: what the model is asked of is the same."""
+    first = finish(task(), start(task(), context))
+    again = task().execute({"ti": SimpleNamespace(run_id="of the labels", map_index=-1, try_number=1)})
+    assert (again["transform_job"], again["said"]) == (first["transform_job"], first["said"])
+    assert len(jobs(at_dock, first["transform_job"])) == 1
+    other = start(task(partition="2026-01-02"), context)
+    assert other.trigger.watch.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]
+
+
 def test_one_model_of_a_version_however_many_jobs(at_dock, small, task, context, start, finish):
     names = set()
     for run in ("one", "two"):
@@ -297,8 +309,8 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
     (row,) = Ledger.at_hand().rows(project="boat")
     assert (row["arn"], row["status"], row["task_id"]) == (told["transform_job_arn"], "Completed", "score")
     assert (row["model"], row["spot"], row["instance_type"]) == ("boats", False, "ml.m5.large")
-    context["ti"].run_id = "left"
-    left = start(task("wait", project="boat"), context).trigger.watch.job_name
+    another = task("wait", project="boat", partition="2026-01-02")
+    left = start(another, context).trigger.watch.job_name
     at_dock.client("sagemaker").stop_transform_job(TransformJobName=left)
     until(lambda: status(at_dock, left) == "Stopped")
     assert left in [one.name for one in sweep(since)]
