@@ -22,9 +22,9 @@ class BatchScoreOperator(WaitsForJob, SageMakerTransformOperator):
     The job is named as a function of DAG, task, map index and partition, and asked for before it is started: one of the
     same rows and model that runs is waited for, that completed is collected; one that failed, was stopped, lost its
     answers or was asked of other rows is followed by the next name (and stopped, if it ran). So a retry, a clear, a
-    killed worker or another run of the day, when its labels came, never pays for a second job. A retry that finds the partition small now stops what the try before left
-    running. Waits in the triggerer, where the job's log shows in the task's. A person's clear or mark stops the job.
-    Idempotent.
+    killed worker or another run of the day, when its labels came, never pays for a second job. A retry that finds the
+    partition small now stops what the try before left running. Waits in the triggerer, where the job's log shows in the
+    task's. A person's clear or mark stops the job. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated).

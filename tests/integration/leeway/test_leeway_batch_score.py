@@ -168,9 +168,7 @@ def test_other_rows_and_another_image_are_the_next_job(at_dock, small, task, con
     assert other.trigger.watch.job_name.rpartition("-")[0] != first.rpartition("-")[0]
 
 
-def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(
-    at_dock, small, task, context, start, finish
-):
+def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(at_dock, small, task, context, start, finish):
     """Labels come a day later, with another publication of the day: what the model is asked of is the same."""
     first = finish(task(), start(task(), context))
     again = task().execute({"ti": SimpleNamespace(run_id="of the labels", map_index=-1, try_number=1)})
