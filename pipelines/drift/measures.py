@@ -63,6 +63,8 @@ def wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
     Each bin's rows are put at its middle, those under the first edge and over the last at that edge: distance and
     standard deviation (of the population) are both of these points. What is far outside is seen no farther than there.
     """
+    # By a power of two, so to the bit the same: in their own size squares of large numbers have no end.
+    edges = np.ldexp(edges, -np.frexp(np.abs(edges).max(initial=0))[1])
     points = np.concatenate([edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
     p = shares(reference)
     mean = float(p @ points)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -116,8 +117,10 @@ def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Categ
         raise DataError(f"{path}: the feature {name} is {values.type}, not a number.")
     numbers = np.asarray(values.cast(pa.float64()).drop_null())
     finite = numbers[np.isfinite(numbers)]
-    center = float(finite.mean()) if finite.size else 0.0
-    return Number(name=name, family=of, edges=edges_of(finite, policy.bins), center=center)
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = float(finite.mean()) if finite.size else 0.0
+    # Of numbers near the largest the sum is infinite; any center will do, it is there for the last digits of moments.
+    return Number(name=name, family=of, edges=edges_of(finite, policy.bins), center=center if isfinite(center) else 0.0)
 
 
 def _category(name: str, of: Family, values: pa.ChunkedArray, most: int) -> Category:

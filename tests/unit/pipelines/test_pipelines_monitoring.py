@@ -160,3 +160,36 @@ def test_profiles_of_another_reference_are_refused(record: Record, days: Callabl
     other = {day: replace(one, reference="other") for day, one in days().items()}
     with pytest.raises(monitoring.DataError, match="another reference"):
         windows(record, other)
+
+
+@pytest.mark.parametrize("odd", [[3.0], [np.nan], [np.inf, -np.inf, 1.0], [np.nan, np.inf], [1e308, -1e308]])
+def test_what_was_odd_in_training_already_is_no_alarm(odd: list[float], tmp_path: Path) -> None:
+    """Constant, without a value, infinite, near the end of what a number can be: counted, and nothing divides by it."""
+
+    def change(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(idle=np.resize(odd, len(rows)))
+
+    paths = [tmp_path / f"{name}.parquet" for name in ("train", "holdout", "now")]
+    for n, path in enumerate(paths):
+        frame(FIRST + dt.timedelta(28 * n), 28, n + 1, change).to_parquet(path)
+    reference = fit(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    trained, held, now = (count_days(reference, path, "date") for path in paths)
+    told = list(monitoring.windows(Record(reference, trained, held), now, 7, {**WEIGHTS, "idle": 0.5}, RULES, 1))
+    assert drift.decide([one.result for one in told], RULES).outcome == "none"
+    found = [one for one in told[-1].result.findings if one.column == "idle"]
+    assert found and all(
+        np.isfinite(value) for one in found for value in (one.effect, one.p_value) if value is not None
+    )
+    # The same column, as it then is not: that is drift.
+    frame(FIRST + dt.timedelta(56), 28, 3).to_parquet(paths[2])
+    other = monitoring.windows(
+        Record(reference, trained, held), count_days(reference, paths[2], "date"), 7, {**WEIGHTS, "idle": 0.5}, RULES, 1
+    )
+    assert drift.decide([one.result for one in other], RULES).worst[0] == "idle"
+
+
+def test_days_in_any_order_are_the_same_windows(record: Record, days: Callable[..., Days]) -> None:
+    ordered = days()
+    shuffled = dict(reversed(ordered.items()))
+    assert list(shuffled) != list(ordered)
+    assert windows(record, shuffled) == windows(record, ordered)
