@@ -1,5 +1,6 @@
 """The report of a backtest, from real models in a real MLflow over real days."""
 
+import datetime as dt
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +20,9 @@ from pipelines.errors import DataError
 from pipelines.features import build
 from pipelines.files import write_json
 from pipelines.lake import Lake
-from pipelines.steps import evaluate, gate
+from pipelines.loop.study import DRIFT, MONTHLY, NEVER
+from pipelines.loop.study import study as loop_study
+from pipelines.steps import evaluate, gate, guard, promote, settle
 from tests.tools.policies import EASY, HARD
 
 
@@ -80,6 +83,52 @@ def by_hand(model: str, version: str, first: str, last: str) -> float:
     frame = frame[frame["late"].notna()]
     score = dataset("flights").load_model(Path("data/model")).score(frame)
     return float(roc_auc_score(frame["late"].astype(bool), score))
+
+
+def training(model: str, as_of: str, trigger: str, passes: bool = True, champion: bool = True) -> tuple[str, str]:
+    """What a run of the loop's steps leaves: its guard's answer, and the version that it made."""
+    about = {"model_name": model, "run": f"flights_train/{trigger} {as_of}"}
+    answer = guard.run(guard.GuardSpec(as_of=as_of, trigger=trigger, reason="wind", **about)).outcome
+    if answer != "started":
+        return answer, ""
+    number = version(model, as_of, passes)
+    if passes and champion:
+        told = promote.PromoteSpec(model_name=model, version=number, verdict=Path("data/verdict.json"))
+        assert promote.run(told).promoted
+    settle.run(settle.SettleSpec(version=number, **about))
+    return answer, number
+
+
+def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, mlflow_uri: str) -> None:
+    """Each way's versions from the registry and the loop's own events; a day is scored by the one of before it."""
+    begin, end = dt.date(2013, 2, 1), dt.date(2013, 3, 31)
+    with pytest.raises(DataError, match="no version of report was promoted as of 2013-02-01"):
+        loop_study(model, dataset("flights"), begin, end)
+    _, first = training(model, "2013-02-01", "manual")
+    _, monthly = training(model, "2013-03-01", "backfill", champion=False)
+    assert training(model, "2013-02-03", "drift") == ("held_back", "")
+    _, drifted = training(model, "2013-02-20", "drift")
+    _, refused = training(model, "2013-03-10", "drift", passes=False)
+    told = loop_study(model, dataset("flights"), begin, end)
+    assert {one.name: [(now.version, str(now.since)) for now in one.served] for one in told.courses} == {
+        NEVER: [(first, "2013-02-01")],
+        MONTHLY: [(first, "2013-02-01"), (monthly, "2013-03-01")],
+        DRIFT: [(first, "2013-02-01"), (drifted, "2013-02-20")],
+    }
+    assert [len(one.runs) for one in told.courses] == [1, 2, 3], f"{refused} was paid for, and served nobody"
+    assert [one.cost_usd for one in told.courses] == [None] * 3, "no training of these was charged"
+    assert [str(one.days) for one in (told.weeks[0], told.weeks[-1])] == [
+        "2013-02-01..2013-02-07", "2013-03-29..2013-03-31",
+    ]  # fmt: skip
+    assert told.weeks[0].auc[NEVER] == pytest.approx(by_hand(model, first, "2013-02-01", "2013-02-07"), abs=1e-9)
+    assert [(str(one.day), one.what) for one in told.moments if one.what != "started"] == [
+        ("2013-02-01", "promoted"), ("2013-02-03", "held_back"), ("2013-02-20", "passed"), ("2013-02-20", "promoted"),
+        ("2013-03-10", "not_passed"),
+    ]  # fmt: skip
+    page = ("loop", "report", model, "--from", "2013-02-01", "--out", "loop")
+    done = commands.step(*page, env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    assert done.code == 0, done.err
+    assert f"{told.weeks[0].auc[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
 
 
 def test_days_without_a_month_to_score_are_refused(model: str) -> None:
