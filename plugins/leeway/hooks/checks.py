@@ -16,7 +16,10 @@ LONGEST_RUN_S = 28 * 24 * 3_600
 """SageMaker's limit of MaxRuntimeInSeconds."""
 LARGEST_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
-OWN = ("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags", "TransformOutput.S3OutputPath")
+OWN = (
+    *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
+    *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
+)
 """Parts of the request that `config` may not have: by them a task finds its jobs and their answers, and the bill its
 task."""
 

@@ -34,7 +34,7 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
         project: who pays (templated); section `budget` of params.yaml where it is not given.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more of a request to CreateProcessingJob, in its shape (templated): mappings are merged over the task's
-            own, all else replaces it. Neither ProcessingJobName nor Tags.
+            own, all else replaces it. Neither ProcessingJobName, Tags nor ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two looks at the job (templated).
         deferrable: wait in the triggerer; in the worker where it is false.
         python: interpreter of the environment that has the steps; Airflow's own where it is empty (templated).

@@ -83,6 +83,13 @@ def test_config_may_not_have_what_the_job_is_found_by(name):
 def test_config_may_not_have_where_the_answers_go_and_may_have_the_rest_of_the_output():
     output = {"S3OutputPath": "s3://all-days", "KmsKeyId": "k"}
     refused("config must not have TransformOutput.S3OutputPath", checks.merged, {}, {"TransformOutput": output})
+    places = {"KmsKeyId": "k", "Outputs": []}
+    refused(
+        "config must not have ProcessingOutputConfig.Outputs", checks.merged, {}, {"ProcessingOutputConfig": places}
+    )
+    assert checks.merged({}, {"ProcessingOutputConfig": {"KmsKeyId": "k"}})["ProcessingOutputConfig"] == {
+        "KmsKeyId": "k"
+    }
     made = checks.merged({"TransformOutput": {"S3OutputPath": "s3://own"}}, {"TransformOutput": {"KmsKeyId": "k"}})
     assert made == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
 
