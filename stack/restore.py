@@ -95,7 +95,7 @@ def _members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, Counted | None]]:
             if not (info.isreg() or info.isdir()):
                 raise _Damaged(f"{info.name} is neither a file nor a folder")
             content = tar.extractfile(info) if info.isreg() else None
-            yield info, Counted(content) if content else None  # type: ignore[arg-type]
+            yield info, Counted(content) if content else None
 
 
 def _digest(info: tarfile.TarInfo, content: Counted) -> Entry:
