@@ -54,7 +54,8 @@ def compared(base: str, head: str, home: Path) -> str:
         run(before, home, "git", *AUTHOR, "commit", "--quiet", "--no-verify", "--message", "sample")
         commit = run(before, home, "git", "rev-parse", "HEAD").strip()
         table = run(after, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
-    return f"Metrics on a sample, {base[:12]} to {head[:12]}:\n\n{table or NOTHING}\n"
+    rows = table.replace(commit, "before").replace("workspace", "after") if table.count("\n") > 1 else NOTHING
+    return f"Metrics on a sample, {base[:12]} to {head[:12]}:\n\n{rows}\n"
 
 
 DVC = (sys.executable, "-m", "dvc")

@@ -24,6 +24,7 @@ FILES = [
     "flights_job",
     "glue",
     "mirror",
+    "secrets",
     "spark_preprocess",
     "spot_training",
 ]

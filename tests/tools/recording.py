@@ -80,13 +80,15 @@ def _resource(service: str, action: str, asked: dict[str, Any]) -> str:
         kind = told.rpartition(":")[2].split("/")[0] if told else _KINDS[re.sub(r"^[A-Z][a-z]+", "", action)]
         return f"{arn}:{kind}/NAME"
     if service == "logs":
-        return f"{arn}:log-group:{asked['logGroupName']}" + (":log-stream:NAME" if "logStreamName" in asked else "")
+        # As IAM sees it, a question about a group is one about a stream without a name.
+        stream = "NAME" if "logStreamName" in asked else ""
+        return f"{arn}:log-group:{asked['logGroupName']}:log-stream:{stream}"
     if service == "glue":
         return (
             f"{arn}:table/{asked['DatabaseName']}/NAME" if "DatabaseName" in asked else f"{arn}:database/{_base(asked)}"
         )
     if service == "secretsmanager":
-        return f"{arn}:secret:{asked['SecretId']}-XXXXXX"
+        return f"{arn}:secret:{asked['SecretId'].rpartition('/')[0]}/NAME"
     return "*"
 
 

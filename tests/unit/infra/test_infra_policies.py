@@ -15,6 +15,7 @@ REASONS = json.loads((POLICIES / "reasons.json").read_text())
 # Actions that IAM knows no resource for, and those that it knows none of while the resource is not made.
 ANYWHERE = {
     *("sagemaker:ListTrainingJobs", "sagemaker:ListProcessingJobs", "sagemaker:ListTransformJobs"),
+    *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages"),
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),
 }
