@@ -29,7 +29,8 @@ def wrong(text: str, known: dict[str, Any]) -> list[str]:
     for program, words, rest in CALL.findall(text.replace("\\\n", " ")):
         command, name = known[program], program
         for word in words.split():
-            if not hasattr(command, "commands"):
+            subcommands = getattr(command, "commands", {})
+            if not subcommands:
                 break  # an argument
             command, name = command.commands.get(word), f"{name} {word}"
         parameters = command.params if command else []
