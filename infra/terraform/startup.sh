@@ -18,6 +18,7 @@ if [ "$${MWAA_AIRFLOW_COMPONENT:-}" = "worker" ]; then
   mkdir -p "$LEEWAY_HOME" "$LEEWAY_PROJECT"
   aws s3 cp --quiet "s3://${source}/pipelines.tar.gz" /tmp/pipelines.tar.gz
   tar -xzf /tmp/pipelines.tar.gz -C "$LEEWAY_PROJECT"
+  export LEEWAY_GIT_COMMIT="$(cat "$LEEWAY_PROJECT/commit")"
   python3 -m venv /usr/local/airflow/leeway/venv
   "$LEEWAY_PYTHON" -m pip install --quiet --no-deps -r "$LEEWAY_PROJECT/requirements.txt"
 fi
