@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down check test bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa check test bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -43,6 +43,16 @@ up: $(STAMP) ## start Airflow, MLflow and drydock; prints URLs and login
 
 down: ## stop what up or demo started, after a crash too
 	@if [ -x .venv/bin/python ]; then .venv/bin/python -m stack down; else echo "Nothing was running."; fi
+
+backup: $(STAMP) ## put all state into one file (TO=FILE); the stack has to be down
+	@.venv/bin/python -m stack backup $(TO)
+
+restore: $(STAMP) ## put the state of a backup back (FROM=FILE; FORCE=1 replaces what is there)
+	@test -n "$(FROM)" || { echo "error: name the backup: make restore FROM=FILE" >&2; exit 2; }
+	@.venv/bin/python -m stack restore "$(FROM)" $(if $(FORCE),--force)
+
+mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt, pipelines.tar.gz
+	@.venv/bin/python tools/mwaa.py
 
 check: $(STAMP) ## style, types and who may import whom
 	.venv/bin/ruff check .

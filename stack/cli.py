@@ -1,4 +1,4 @@
-"""The commands: `python -m stack up | down | status | demo | replay`."""
+"""The commands: `python -m stack up | down | status | demo | replay | backup | restore`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from stack import backup as backups
 from stack import display, lifecycle
+from stack import restore as restoring
 from stack.demo import Demo
 from stack.errors import StackError, UnavailableError
 from stack.layout import Layout
@@ -98,6 +101,30 @@ def replay(
     with _reported():
         request = Request.checked(start.date(), end.date(), [as_of.date()], keep)
         Replay(Layout.from_environment(), request).run()
+
+
+@app.command()
+def backup(
+    archive: Annotated[Path | None, typer.Argument(help="File to make; by default leeway-MOMENT.tar.")] = None,
+) -> None:
+    """Puts all state into one file, which has keys and connections in it. The stack has to be down."""
+    with _reported():
+        named = archive or Path(f"leeway-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.tar")
+        made = backups.backup(Layout.from_environment(), named)
+        size = f"{made.size_bytes / 1e6:,.0f} MB"
+        display.console().print(f"{made.archive}: {made.files:,} files, {size}. It has Airflow's keys: keep it safe.")
+
+
+@app.command()
+def restore(
+    archive: Annotated[Path, typer.Argument(help="File from `backup`.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the state that is there.")] = False,
+) -> None:
+    """Puts the state of a backup in the place of none, or with --force of what is there. Verified before it begins."""
+    with _reported():
+        layout = Layout.from_environment()
+        made = restoring.restore(layout, archive, force)
+        display.console().print(f"{layout.home} is as of {made.made_at:%Y-%m-%d %H:%M:%S} UTC. `make up` starts it.")
 
 
 @contextmanager

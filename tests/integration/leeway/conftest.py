@@ -23,6 +23,7 @@ import boto3
 import pytest
 
 from tests.tools.groups import end_group
+from tests.tools.recording import TESTS
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "leeway"
@@ -59,7 +60,7 @@ class Dock:
     process: subprocess.Popen[bytes]
 
     def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "AKIADRYDOCKTAKESANY0", "aws_secret_access_key": "drydock-takes-any"}
+        keys = {"aws_access_key_id": TESTS, "aws_secret_access_key": "drydock-takes-any"}
         return boto3.client(service, endpoint_url=self.url, region_name="us-east-1", **keys)
 
     def jobs(self) -> list[str]:
@@ -103,7 +104,11 @@ def connection(url: str) -> str:
 def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
     """A drydock in `folder`, gone at the end with all that it runs."""
     port = folder / "port"
-    command = [sys.executable, "-m", "drydock", "--port", "0", "--port-file", str(port), "--data", str(folder / "data")]
+    # Set by tools/record_calls.py: a file for the calls that the server gets.
+    noted = os.environ.get("RECORD_CALLS")
+    server = [str(ROOT / "tests/tools/recording.py"), noted] if noted else ["-m", "drydock"]
+    command = [sys.executable, *server, "--port", "0", "--port-file", str(port)]
+    command += ["--data", str(folder / "data")]
     command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}

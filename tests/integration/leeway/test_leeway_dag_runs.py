@@ -19,6 +19,8 @@ import yaml
 from tests.tools.policies import EASY, HARD
 
 ROOT = Path(__file__).parents[3]
+CANARY = "tweety-is-a-secret"
+"""In every credential of the runs of this module."""
 RUN = """
 import datetime as dt, json, os, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -87,7 +89,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
         "AWS_ENDPOINT_URL": dock.url,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0",
-        "AWS_SECRET_ACCESS_KEY": "drydock-takes-any",
+        "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud",
         "LEEWAY_PROJECT": str(project),
         "LEEWAY_HOME": str(folder / "home"),
         "LEEWAY_BUCKET": "leeway",
@@ -108,7 +110,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
 
 def _connection(url: str) -> str:
     extra = {"endpoint_url": url, "region_name": "us-east-1"}
-    given = {"login": "AKIADRYDOCKTAKESANY0", "password": "drydock-takes-any"}
+    given = {"login": "AKIADRYDOCKTAKESANY0", "password": f"{CANARY}-cloud"}
     return json.dumps({"conn_type": "aws", **given, "extra": extra})
 
 
@@ -244,3 +246,40 @@ def test_breaker_fails_the_run_once_and_lets_nothing_start_until_it_is_reset(air
     mended = airflow.command("-m", "pipelines", "loop", "reset", "guarded", "--why", "mended")
     assert mended.returncode == 0, mended.stderr
     assert drifted("2013-07-17")[1] == ["success", "success", "success"]
+
+
+# No secret is anywhere, after all these runs.
+
+SOURCED = """
+from airflow.sdk import DAG
+from leeway.operators.ingest import IngestOperator
+
+with DAG("sourced"):
+    IngestOperator(task_id="ingest", dataset="flights", partition="2013-02-02", source_conn_id="shop_db")
+"""
+
+
+def found_in(folder, secret):
+    """The files below a folder that have the secret in them, and whether there are any files at all."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert paths, folder
+    return [path for path in paths if secret in path.read_bytes()]
+
+
+def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_path, tmp_path_factory, dock):
+    (tmp_path / "sourced.py").write_text(SOURCED)
+    connection = {"conn_type": "postgres", "host": "db", "login": "mate", "password": f"{CANARY}-source"}
+    env = {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path), "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}
+    told = replace(airflow, env={**airflow.env, **env}).run("sourced")
+    assert told.state == "success", told.log[-4_000:]
+    assert CANARY not in told.log + str(told.xcoms)
+    base = tmp_path_factory.getbasetemp()
+    places = [airflow.home, airflow.project.parent / "airflow", *base.glob("mlflow*"), *base.glob("dock*")]
+    assert len(places) >= 4
+    for place in places:
+        assert found_in(place, CANARY.encode()) == [], place
+
+
+def test_a_secret_in_a_file_would_be_found(tmp_path):
+    (tmp_path / "log").write_text(f"password={CANARY}-source")
+    assert found_in(tmp_path, CANARY.encode()) == [tmp_path / "log"]

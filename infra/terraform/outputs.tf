@@ -1,0 +1,31 @@
+output "environment" {
+  description = "Variables for Airflow's workers and for people: .env.example has the whole list."
+  value = {
+    AWS_DEFAULT_REGION                   = var.region
+    LEEWAY_BUCKET                        = aws_s3_bucket.all["artifacts"].id
+    LEEWAY_ROLE_ARN                      = aws_iam_role.all["job"].arn
+    LEEWAY_DVC_REMOTE                    = "s3://${aws_s3_bucket.all["artifacts"].id}/dvc"
+    PYICEBERG_CATALOG__LEEWAY__TYPE      = "glue"
+    PYICEBERG_CATALOG__LEEWAY__WAREHOUSE = aws_glue_catalog_database.leeway.location_uri
+  }
+}
+
+output "airflow_role_arn" {
+  description = "Role of Airflow's tasks: MWAA has it; elsewhere, what the connection aws_default assumes."
+  value       = aws_iam_role.all["airflow"].arn
+}
+
+output "source_bucket" {
+  description = "Where MWAA reads the DAGs: `aws s3 sync dags s3://.../dags`."
+  value       = aws_s3_bucket.all["source"].id
+}
+
+output "webserver_url" {
+  description = "Airflow's page; empty where there is no MWAA."
+  value       = one([for one in aws_mwaa_environment.airflow : "https://${one.webserver_url}"])
+}
+
+output "secrets" {
+  description = "Secrets to put the connections into."
+  value       = [for one in aws_secretsmanager_secret.connection : one.name]
+}
