@@ -23,4 +23,4 @@ def main(url: str, component: str = "") -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]) or 0)

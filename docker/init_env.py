@@ -1,4 +1,4 @@
-"""python docker/init_env.py [FILE]: .env has a value for each secret that docker-compose.yaml asks for; its owner's alone.
+"""python docker/init_env.py [FILE]: .env, its owner's alone, has each secret that docker-compose.yaml asks for.
 
 What is there stays, so that it serves an upgrade too. With the standard library alone: nothing need be installed.
 """
@@ -18,6 +18,7 @@ PASSWORDS = (
     "LAKE_DB_PASSWORD",
     "REDIS_PASSWORD",
     "S3_SECRET_ACCESS_KEY",
+    "GRAFANA_PASSWORD",
 )
 
 

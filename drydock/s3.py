@@ -41,7 +41,8 @@ def _client(url: str, account_id: str, region: str) -> Any:
     core.set_config_variable("profile", None)
     session = Session(**_keys(), region_name=region, botocore_session=core)
     config = Config(
-        proxies={},  # the server talks to itself or to a neighbour: a proxy from the environment must not stand in between
+        # The server talks to itself or to a neighbour: a proxy from the environment must not stand in between.
+        proxies={},
         s3={"addressing_style": "path"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

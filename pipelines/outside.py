@@ -66,7 +66,9 @@ def _unreachable(error: BaseException) -> LeewayError | None:
 
 def _file(error: BaseException) -> LeewayError | None:
     if isinstance(error, ModuleNotFoundError):
-        hint = "Run `make setup`, then .venv/bin/python; for Airflow, name the interpreter that has it in LEEWAY_PYTHON."
+        hint = (
+            "Run `make setup`, then .venv/bin/python; for Airflow, name the interpreter that has it in LEEWAY_PYTHON."
+        )
         return SpecError(f"the package {error.name} is not installed here.", hint)
     kinds = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
     if isinstance(error, kinds):

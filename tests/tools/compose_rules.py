@@ -8,7 +8,9 @@ from tests.tools.compose import VARIABLE
 
 ONCE = {"init"}
 """Services that end by themselves."""
-SECRET = re.compile(r"PASSWORD|SECRET|FERNET|TOKEN|_KEY\b|ACCESS_KEY|CONN_|DB_URI|BROKER_URL|BACKEND|STORE_URI|SQL_ALCHEMY_CONN|__URI")
+SECRET = re.compile(
+    r"PASSWORD|SECRET|FERNET|TOKEN|_KEY\b|ACCESS_KEY|CONN_|DB_URI|BROKER_URL|BACKEND|STORE_URI|SQL_ALCHEMY_CONN|__URI"
+)
 HAS_PASSWORD = re.compile(r"://[^/@\s]*:(?!\$\{)[^/@\s]+@")
 PINNED = re.compile(r":v?\d+(\.\d+)+([-.\w]*)?$")
 CONDITIONS = {"service_healthy", "service_completed_successfully"}

@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Absent())
 """
 SHELL = """#!/bin/sh
 # The interpreter of another image: nothing of the first one's applies there.
-PYTHONPATH={path} exec {python} "$@"
+PYTHONPATH={site}:{root} exec {python} "$@"
 """
 
 
@@ -51,7 +51,9 @@ def _group(project: dict[str, Any], group: str) -> Iterator[dict[str, Any]]:
 
 
 def _needs(package: dict[str, Any], extra: str) -> Iterator[dict[str, Any]]:
-    return _applying(package.get("optional-dependencies", {}).get(extra, []) if extra else package.get("dependencies", []))
+    return _applying(
+        package.get("optional-dependencies", {}).get(extra, []) if extra else package.get("dependencies", [])
+    )
 
 
 def _applying(needed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -77,8 +79,9 @@ def site(folder: Path, group: str) -> Path:
     return folder
 
 
-def full(path: Path) -> Path:
-    """An executable that starts this environment's interpreter with all that it has, whoever asks."""
-    path.write_text(SHELL.format(path=ROOT, python=sys.executable))
+def interpreter(folder: Path, group: str) -> Path:
+    """The interpreter of the group's image: an executable, whoever asks for it."""
+    path = folder / f"python-{group}"
+    path.write_text(SHELL.format(site=site(folder / f"site-{group}", group), root=ROOT, python=sys.executable))
     path.chmod(0o755)
     return path

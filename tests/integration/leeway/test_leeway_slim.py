@@ -14,7 +14,18 @@ import pytest
 from tests.tools import slim
 
 ROOT = Path(__file__).parents[3]
-HEAVY = ["dvc", "duckdb", "great_expectations", "ibis", "mlflow", "pandas", "pyarrow", "pyiceberg", "sagemaker", "xgboost"]
+HEAVY = [
+    "dvc",
+    "duckdb",
+    "great_expectations",
+    "ibis",
+    "mlflow",
+    "pandas",
+    "pyarrow",
+    "pyiceberg",
+    "sagemaker",
+    "xgboost",
+]
 IMPORT_ALL = """
 import importlib, importlib.util, json, pathlib, pkgutil, sys
 import leeway
@@ -66,6 +77,11 @@ def test_library_is_not_in_the_airflow_image(module):
     assert module in slim.absent("airflow")
 
 
+def test_airflow_is_not_in_the_pipelines_image():
+    assert "airflow" in slim.absent("pipelines")
+    assert not {"boto3", "xgboost"} & set(slim.absent("pipelines"))
+
+
 def test_what_airflow_is_made_of_is_in_its_image():
     assert not {"airflow", "boto3", "aiobotocore", "celery", "redis", "psycopg", "statsd"} & set(slim.absent("airflow"))
 
@@ -83,7 +99,7 @@ def test_module_that_needs_one_is_caught(airflow):
 
 
 def test_operators_run_their_steps_in_the_other_environment(airflow, tmp_path):
-    python = str(slim.full(tmp_path / "python"))
+    python = str(slim.interpreter(tmp_path, "pipelines"))
     answer = airflow(STEPS, python, "", LEEWAY_PYTHON=python)
     assert answer.returncode == 0, answer.stderr[-2_000:]
     ingested, validated = json.loads(answer.stdout.splitlines()[-1])

@@ -41,6 +41,10 @@ def put(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+DATABASE = ("postgres", "environment", "POSTGRES_PASSWORD")
+ANY = "0.0.0.0:5000:5000"
+
+
 def drop(*path: str) -> Callable[[dict[str, Any]], None]:
     def change(content: dict[str, Any]) -> None:
         node = content["services"]
@@ -67,15 +71,15 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
         (drop("drydock", "security_opt"), "drydock: may gain privileges"),
         (put("mlflow", "read_only", value=False), "mlflow: may write to its image"),
         (put("mlflow", "ports", value=["5000:5000"]), "mlflow: port 5000:5000 is published off loopback"),
-        (put("mlflow", "ports", value=["0.0.0.0:5000:5000"]), "mlflow: port 0.0.0.0:5000:5000 is published off loopback"),
+        (put("mlflow", "ports", value=[ANY]), f"mlflow: port {ANY} is published off loopback"),
         (put("mlflow", "networks", value=["data"]), "mlflow: publishes a port from an internal network"),
         (put("mlflow", "network_mode", value="host"), "mlflow: has the host's network"),
         (put("redis", "image", value="redis"), "redis: image redis is not pinned"),
         (put("redis", "image", value="redis:latest"), "redis: image redis:latest is not pinned"),
         (put("redis", "image", value="redis:7"), "redis: image redis:7 is not pinned"),
-        (put("postgres", "environment", "POSTGRES_PASSWORD", value="hunter2"), "postgres: POSTGRES_PASSWORD is written out"),
+        (put(*DATABASE, value="hunter2"), "postgres: POSTGRES_PASSWORD is written out"),
         (
-            put("postgres", "environment", "POSTGRES_PASSWORD", value="${POSTGRES_PASSWORD:-hunter2}"),
+            put(*DATABASE, value="${POSTGRES_PASSWORD:-hunter2}"),
             "postgres: POSTGRES_PASSWORD is written out",
         ),
         (
