@@ -72,6 +72,9 @@ class Stack:
         self.here = compose.Here(self.services, self.ports, self._places())
         self.site = slim.site(folder / "site", "airflow")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.revived: list[str] = []
+        self.down: set[str] = set()
+        """Services that a test has ended; all others are started again where they end, as their restart policy says."""
 
     def _places(self) -> dict[str, str]:
         for name in ("airflow/passwords", "airflow/logs", "leeway", "drydock", "seaweedfs", "redis"):
@@ -90,11 +93,7 @@ class Stack:
 
     def start(self, service: str) -> None:
         """The service runs, and says of itself that it is healthy; one that ends by itself has ended well."""
-        command, env = self._command(service), self._environment(service)
-        options: dict[str, Any] = {"env": env, "cwd": self.folder, "stdin": subprocess.DEVNULL, **self._user(service)}
-        with (self.folder / f"{service}.log").open("ab") as log:
-            child = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options)
-        self.running[service] = child
+        child = self._begin(service)
         if service == "init":
             assert child.wait() == 0, self.log(service)
             return
@@ -103,6 +102,31 @@ class Stack:
             assert time.monotonic() < ends, f"{service}: {self.told}\n{self.log(service)}"
             time.sleep(0.3)  # a check is a process
         assert child.poll() is None, self.log(service)
+
+    def _begin(self, service: str) -> subprocess.Popen[bytes]:
+        command, env = self._command(service), self._environment(service)
+        options: dict[str, Any] = {"env": env, "cwd": self.folder, "stdin": subprocess.DEVNULL, **self._user(service)}
+        with (self.folder / f"{service}.log").open("ab") as log:
+            child = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options)
+        self.running[service] = child
+        self.down.discard(service)
+        return child
+
+    def come_about(self, what: Callable[[], Any], within_s: float = 300.0) -> Any:
+        """What `what()` gives, as soon as that is true. Meanwhile Docker's part is done, and the API may fail."""
+
+        def looked() -> Any:
+            for service, child in list(self.running.items()):
+                policy = str(self.services[service]["restart"])
+                if child.poll() is not None and service not in self.down and policy == "unless-stopped":
+                    self.revived.append(service)
+                    end_group(child)
+                    self._begin(service)
+            time.sleep(0.2)
+            with contextlib.suppress(requests.RequestException):
+                return what()
+
+        return self.until(looked, within_s)
 
     def healthy(self, service: str) -> bool:
         """What the health check of the file says."""
@@ -116,6 +140,7 @@ class Stack:
 
     def kill(self, service: str) -> None:
         """kill -9 of the service and of all that it started: its container is gone."""
+        self.down.add(service)
         child = self.running[service]
         below = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
         for one in [child, *below]:
@@ -125,6 +150,7 @@ class Stack:
 
     def stop(self, service: str) -> None:
         """The service has ended as `docker compose stop` ends it."""
+        self.down.add(service)
         child = self.running[service]
         child.send_signal(getattr(signal, self.services[service].get("stop_signal", "SIGTERM")))
         child.wait(120)
