@@ -1,4 +1,4 @@
-"""The password file of Airflow's users, and the buckets, are there. Idempotent."""
+"""The password file of Airflow's users, the folder of the data docs and the buckets are there. Idempotent."""
 
 import json
 import os
@@ -32,5 +32,7 @@ def make_bucket(name: str) -> None:
 if __name__ == "__main__":
     file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
+    # The service that shows it may only read.
+    Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
     for bucket in BUCKETS:
         make_bucket(bucket)

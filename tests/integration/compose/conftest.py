@@ -27,14 +27,15 @@ from tests.tools.groups import end_group
 
 DAGS = Path(__file__).parent / "dags"
 ORDER = [
-    *("postgres", "redis", "s3", "init", "mlflow", "drydock"),
+    *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs"),
     *("api-server", "scheduler", "dag-processor", "triggerer", "worker"),
 ]
 """Of the start; each waits for the health of those that it depends on."""
 SLIM = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
 """Services whose image has no ML libraries."""
 PORTS = {
-    "postgres": 5432, "redis": 6379, "s3": 8333, "mlflow": 5000, "drydock": 5005, "api-server": 8080, "scheduler": 8974,
+    "postgres": 5432, "redis": 6379, "s3": 8333, "mlflow": 5000, "drydock": 5005, "docs": 8000, "api-server": 8080,
+    "scheduler": 8974,
 }  # fmt: skip
 OURS = {
     "AIRFLOW_HEARTBEAT_TIMEOUT": "20",
@@ -177,6 +178,8 @@ class Stack:
         if service == "postgres":
             sockets = ("-c", f"unix_socket_directories={self.postgres}", "-c", "fsync=off")
             return [*command, "-D", f"{self.postgres}/data", "-c", "listen_addresses=127.0.0.1", "-p", port, *sockets]
+        if service == "docs":
+            return [port if one == "8000" else one for one in command]
         return [*command, "--bind", "127.0.0.1", "--port", port] if service == "redis" else command
 
     def _environment(self, service: str) -> dict[str, str]:

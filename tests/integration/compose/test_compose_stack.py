@@ -101,7 +101,7 @@ def known(stack: Any) -> Any:
 
 def test_all_services_of_the_profile_run(stack):
     wanted = {name for name, one in stack.services.items() if one.get("profiles", ["celery"]) == ["celery"]}
-    assert set(stack.running) == wanted - {"docs"}
+    assert set(stack.running) == wanted
     for service in set(stack.running) - {"init"}:
         assert stack.healthy(service), service
 
