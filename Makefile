@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa check test bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-down check test bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 RUN := PYTHONDONTWRITEBYTECODE= PYTHONPATH=.:plugins .venv/bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make the environment in .venv
 
@@ -53,6 +53,16 @@ restore: $(STAMP) ## put the state of a backup back (FROM=FILE; FORCE=1 replaces
 
 mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt, pipelines.tar.gz
 	@.venv/bin/python tools/mwaa.py
+
+compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
+	@$(PYTHON) docker/init_env.py
+
+compose-up: compose-init ## build the images and start the team's stack
+	GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null) docker compose up --build --detach
+	@docker compose ps
+
+compose-down: ## stop the team's stack; its data stay in its volumes
+	docker compose --profile '*' down
 
 check: $(STAMP) ## style, types and who may import whom
 	.venv/bin/ruff check .

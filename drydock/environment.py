@@ -36,6 +36,7 @@ class Place:
         machine: The server's own environment; only what PASSED names gets through.
         here: Whether the job has this machine's Python and files, and not an image's.
         url: This server, for the job's own AWS clients.
+        s3_url: Another server for their S3; "" where it is this one.
     """
 
     base: str
@@ -45,6 +46,7 @@ class Place:
     machine: Mapping[str, str]
     here: bool
     url: str
+    s3_url: str = ""
 
 
 def place_of(job: Job, tree: HostTree, executor: Executor, settings: Settings) -> Place:
@@ -57,6 +59,7 @@ def place_of(job: Job, tree: HostTree, executor: Executor, settings: Settings) -
         machine=os.environ,
         here=executor.here,
         url=settings.url,
+        s3_url=settings.s3_url,
     )
 
 
@@ -66,8 +69,9 @@ def common(region: str, place: Place) -> dict[str, str]:
     found = {name: place.machine[name] for name in CREDENTIALS if name in place.machine}
     credentials = found if "AWS_ACCESS_KEY_ID" in found else DUMMY_CREDENTIALS
     aws = {**credentials, "AWS_ENDPOINT_URL": place.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    s3 = {"AWS_ENDPOINT_URL_S3": place.s3_url} if place.s3_url else {}
     # Containers of SageMaker set it: the log is there while the job runs.
-    return {**passed, **_programs(place), **aws, "PYTHONUNBUFFERED": "1"}
+    return {**passed, **_programs(place), **aws, **s3, "PYTHONUNBUFFERED": "1"}
 
 
 def _programs(place: Place) -> dict[str, str]:

@@ -15,6 +15,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from drydock import backend, buckets, streams
 from drydock.control import PREFIX, Control
+from drydock.elsewhere import Elsewhere
 from drydock.errors import CannotStart, JobFailed
 from drydock.executor import Executor
 from drydock.kinds import KINDS
@@ -110,7 +111,7 @@ def serving(settings: Settings, executor: Executor, policy: Policy, listener: so
     store = _store(settings.data)
     yard = Yard(settings, executor, SpotMarket(policy), Heartbeat(store))
     moto = DomainDispatcherApplication(create_backend_app)
-    services = Outages(buckets.install(store, settings.data / "objects")(moto))
+    services = Outages(Elsewhere(buckets.install(store, settings.data / "objects")(moto), settings.s3_url))
     streams.install(store)
     backend.install(yard, store)
     server = _server(listener, Application(Unimplemented(services), Control(yard, services), settings.url))

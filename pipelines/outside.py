@@ -66,7 +66,10 @@ def _unreachable(error: BaseException) -> LeewayError | None:
 
 def _file(error: BaseException) -> LeewayError | None:
     if isinstance(error, ModuleNotFoundError):
-        return SpecError(f"the package {error.name} is not installed here.", "Run `make setup`, then .venv/bin/python.")
+        hint = (
+            "Run `make setup`, then .venv/bin/python; for Airflow, name the interpreter that has it in LEEWAY_PYTHON."
+        )
+        return SpecError(f"the package {error.name} is not installed here.", hint)
     kinds = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
     if isinstance(error, kinds):
         reason = os.strerror(error.errno) if error.errno else "cannot be opened"

@@ -121,7 +121,7 @@ def _hashes(stage: Mapping[str, Any]) -> list[tuple[str, str]]:
 @contextmanager
 def _remote() -> Iterator[tuple[Any, str]]:
     """The file system of the remote (fsspec) and its folder there; None where there is no remote."""
-    url, endpoint = settings().dvc_remote, settings().aws_endpoint_url
+    url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         yield None, ""
         return

@@ -33,17 +33,26 @@ class Settings(BaseSettings):
     """Where DVC's data go besides LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX; empty where they go nowhere."""
     actor: str = ""
     """Who is asking, for the registry's events: Airflow's operators say it; the system's user where it is empty."""
+    python: str = ""
+    """Interpreter that has the ML libraries, for Airflow's operators; Airflow's own where it is empty."""
     run: str = ""
     """Run of a DAG that is asking, DAG/RUN; empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
     """MLflow's address; empty where there is none (a plain `dvc repro`)."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
     """drydock's address; empty for AWS itself."""
+    aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
+    """Address of an S3 store apart from it; empty where there is none."""
 
     @field_validator("project", "home")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @property
+    def s3_endpoint(self) -> str:
+        """Where S3 is; empty for AWS itself."""
+        return self.aws_endpoint_url_s3 or self.aws_endpoint_url
 
     def docs_page(self, dataset: str, partition: str) -> str:
         """The address of the data docs' page of one partition."""

@@ -124,7 +124,7 @@ def _configure(folder: Path) -> None:
 
 
 def _remote() -> list[str]:
-    url, endpoint = settings().dvc_remote, settings().aws_endpoint_url
+    url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         return []
     # A folder is taken from where this process is, as other paths are; DVC would take it from .dvc/config.

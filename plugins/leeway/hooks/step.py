@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
 from pipelines.contract import SCHEMA_VERSION, Report
+from pipelines.settings import settings
 
 KILL_AFTER_S = 4
 """Seconds between SIGTERM and SIGKILL of a step's process group: Airflow kills the task itself after 5."""
@@ -42,12 +43,13 @@ class StepHook:
 
     Args:
         log: where the step's lines go.
-        python: interpreter of the environment that has the ML libraries; this one where it is empty.
+        python: interpreter of the environment that has the ML libraries; where it is empty LEEWAY_PYTHON, or this one.
         env: more environment variables for the step.
     """
 
     def __init__(self, log: Logger, python: str = "", env: Mapping[str, Any] | None = None) -> None:
-        self.log, self.python, self.env = log, python or sys.executable, dict(env or {})
+        self.log, self.env = log, dict(env or {})
+        self.python = python or settings().python or sys.executable
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:

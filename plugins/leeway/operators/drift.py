@@ -11,6 +11,7 @@ from airflow.sdk import Asset, BaseSensorOperator, PokeReturnValue
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
+from leeway.hooks import metrics
 from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import IN_BACKFILL, StepOperator, said
@@ -109,6 +110,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         self.defer(trigger=TimeDeltaTrigger(wait), method_name="look_again", kwargs={"since": since})
 
     def _decided(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        metrics.drifted(result, self.model_name)
         reason = "; ".join(result["reasons"])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)

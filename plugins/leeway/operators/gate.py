@@ -7,6 +7,7 @@ from typing import Any
 from airflow.providers.standard.utils.skipmixin import SkipMixin
 from airflow.sdk.definitions.context import Context
 
+from leeway.hooks import metrics
 from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
 
@@ -63,6 +64,7 @@ class GateOperator(StepOperator, SkipMixin):
     def execute(self, context: Context) -> Any:
         """The verdict; where it is a no, what follows is skipped."""
         verdict = super().execute(context)
+        metrics.judged(verdict, self.model_name)
         for check in verdict["checks"]:
             self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
         if verdict["passed"] or verdict["asks"]:

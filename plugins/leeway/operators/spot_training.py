@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
 
+from leeway.hooks import metrics
 from leeway.hooks.fields import Fields
 from leeway.hooks.machines import OnNoCapacity
 from leeway.hooks.spot_task import SpotTask
@@ -113,3 +114,7 @@ class SpotTrainingOperator(WaitsForJob, SageMakerTrainingOperator):
         self.project, self.model = project, model
         self.environment, self.check_interval_s = environment, check_interval_s
         self.python, self.env = python, env
+
+    def measured(self, result: Mapping[str, Any]) -> None:
+        """Airflow's metrics tell what the training cost."""
+        metrics.trained(result, self.model)

@@ -29,7 +29,8 @@ class StepOperator(BaseOperator):
     Subclasses name the step, and say in `spec` what goes into it.
 
     Args:
-        python: interpreter of the environment that has the ML libraries (templated); Airflow's own where it is empty.
+        python: interpreter of the environment that has the ML libraries (templated); where it is empty,
+            LEEWAY_PYTHON or Airflow's own.
         env: more environment variables for the step (templated). No secrets: they show in the UI.
     """
 

@@ -64,6 +64,7 @@ class WaitsForJob:
                 work = task.work(inputs)
                 found = work.go_on(event)
             if isinstance(found, dict):
+                self.measured(found)
                 return found
             inputs = work.inputs
             if self.deferrable:
@@ -74,6 +75,9 @@ class WaitsForJob:
                     kwargs={"inputs": inputs},
                 )
             event = asyncio.run(watched(found, self.log))
+
+    def measured(self, result: Mapping[str, Any]) -> None:
+        """Airflow's metrics tell of the result; of most kinds of jobs nothing beyond what they tell of any task."""
 
     def _of(self: Any, context: Context) -> JobTask:
         """The task as it is rendered, and as `on_kill` finds it."""

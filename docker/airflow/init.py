@@ -1,0 +1,38 @@
+"""The password file of Airflow's users, the folder of the data docs and the buckets are there. Idempotent."""
+
+import json
+import os
+from pathlib import Path
+
+import boto3
+from botocore.exceptions import ClientError
+
+BUCKETS = ("leeway", "mlflow")
+USER = "admin"
+
+
+def write_passwords(path: Path, password: str) -> None:
+    """The file has the password, and only its owner can read it: never half of it, nor for a moment others."""
+    half = path.with_name(f".{path.name}")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({USER: password}, file)
+    half.replace(path)
+
+
+def make_bucket(name: str) -> None:
+    """The bucket is there."""
+    try:
+        boto3.client("s3").create_bucket(Bucket=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            raise
+
+
+if __name__ == "__main__":
+    file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
+    write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
+    # The service that shows it may only read.
+    Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
+    for bucket in BUCKETS:
+        make_bucket(bucket)

@@ -1,0 +1,19 @@
+#!/bin/sh
+# A database and its owner for each service. The postgres image runs it once, on an empty data folder.
+set -eu
+
+make_database() {
+    # Read from the environment by psql itself: a password on its command line could be read by others.
+    NAME="$1" PASSWORD="$2" psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" \
+        --dbname postgres <<'SQL'
+\getenv name NAME
+\getenv password PASSWORD
+CREATE ROLE :"name" LOGIN PASSWORD :'password';
+CREATE DATABASE :"name" OWNER :"name" ENCODING 'UTF8' TEMPLATE template0;
+REVOKE CONNECT ON DATABASE :"name" FROM PUBLIC;
+SQL
+}
+
+make_database airflow "$AIRFLOW_DB_PASSWORD"
+make_database mlflow "$MLFLOW_DB_PASSWORD"
+make_database lake "$LAKE_DB_PASSWORD"

@@ -1,0 +1,45 @@
+"""What Airflow's metrics (StatsD, OpenTelemetry) tell of results; nothing where `[metrics]` names no backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MICROS = 1_000_000
+"""Of a dollar: counters are whole numbers."""
+
+
+def trained(result: Mapping[str, Any], model: str) -> None:
+    """A training's cost, its saving, its interruptions and its length have been told."""
+    tags = {"model": model or "none"}
+    _count("training.jobs", 1, tags)
+    _count("training.cost_usd_micros", round(MICROS * (result.get("cost_usd") or 0)), tags)
+    _count("training.interruptions", int(result.get("interruptions") or 0), tags)
+    _count("training.billable_s", round(result.get("billable_s") or 0), tags)
+    _count("training.training_s", round(result.get("training_s") or 0), tags)
+    if (saving := result.get("saving")) is not None:
+        _stats().gauge("leeway.training.saving", float(saving), tags=tags)
+
+
+def drifted(result: Mapping[str, Any], model: str) -> None:
+    """What was decided of drift has been told."""
+    outcome = str(result.get("outcome"))
+    _count("drift.decisions", 1, {"model": model, "outcome": outcome})
+    _stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
+
+
+def judged(result: Mapping[str, Any], model: str) -> None:
+    """A gate's verdict has been told."""
+    _count("gate.verdicts", 1, {"model": model, "verdict": str(result.get("outcome"))})
+
+
+def _count(name: str, by: int, tags: dict[str, str]) -> None:
+    if by > 0:
+        _stats().incr(f"leeway.{name}", by, tags=tags)
+
+
+def _stats() -> Any:
+    # Here: it sets a backend up, which parsing a DAG need not do.
+    from airflow.providers.common.compat.sdk import Stats
+
+    return Stats

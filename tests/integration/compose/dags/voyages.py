@@ -1,0 +1,35 @@
+"""Real operators, small work: a day is ingested and published, then a model is trained."""
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, chain
+from leeway.operators.ingest import IngestOperator
+from leeway.operators.spot_training import SpotTrainingOperator
+from leeway.operators.validate import ValidateOperator
+
+FLIGHTS = Asset(name="flights", uri="x-leeway://lake/flights")
+DAY = "{{ params.day }}"
+HERE = "tests/integration/compose"
+
+for dag_id, deferrable in (("voyage", True), ("storm", False)):
+    with DAG(
+        dag_id,
+        schedule=None,
+        params={"day": "", "rows": "", "gate": ""},
+        default_args={"retries": 4, "retry_delay": dt.timedelta(seconds=1)},
+        is_paused_upon_creation=False,
+    ):
+        ingest = IngestOperator(task_id="ingest", dataset="flights", partition=DAY)
+        validate = ValidateOperator(task_id="validate", dataset="flights", partition=DAY, asset=FLIGHTS)
+        train = SpotTrainingOperator(
+            task_id="train",
+            entry_point=f"{HERE}/train.py",
+            bundle=f"{HERE}/bundle.txt",
+            channels={"train": "{{ params.rows }}"},
+            hyperparameters={"gate": "{{ params.gate }}"},
+            max_run_s=600,
+            max_wait_s=900,
+            check_interval_s=1,
+            deferrable=deferrable,
+        )
+        chain(ingest, validate, train)

@@ -1,0 +1,177 @@
+"""docker-compose.yaml is what it has to be; each rule has the file that it refuses."""
+
+import copy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.tools import compose
+from tests.tools.compose_rules import breaches
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, Any]:
+    return compose.load()
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What `make compose-init` writes."""
+    path = tmp_path_factory.mktemp("env") / ".env"
+    subprocess.run([sys.executable, str(compose.ROOT / "docker" / "init_env.py"), str(path)], check=True)
+    return compose.read_env(path)
+
+
+def test_it_keeps_the_rules(written):
+    assert breaches(written) == []
+
+
+def put(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        node = content["services"]
+        for name in path[:-1]:
+            node = node[name]
+        node[path[-1]] = value
+
+    return change
+
+
+DATABASE = ("postgres", "environment", "POSTGRES_PASSWORD")
+ANY = "0.0.0.0:5000:5000"
+
+
+def drop(*path: str) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        node = content["services"]
+        for name in path[:-1]:
+            node = node[name]
+        del node[path[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (drop("redis", "healthcheck"), "redis: no health check"),
+        (put("worker", "healthcheck", value={"disable": True}), "worker: no health check"),
+        (drop("mlflow", "deploy"), "mlflow: no limit of processors and memory"),
+        (put("s3", "deploy", "resources", "limits", value={"cpus": "1"}), "s3: no limit of processors and memory"),
+        (drop("scheduler", "restart"), "scheduler: restart is not unless-stopped"),
+        (put("init", "restart", value="always"), "init: restart is not on-failure"),
+        (drop("postgres", "user"), "postgres: runs as root, or does not say as whom"),
+        (put("worker", "user", value="0:0"), "worker: runs as root, or does not say as whom"),
+        (put("drydock", "privileged", value=True), "drydock: has capabilities"),
+        (drop("drydock", "cap_drop"), "drydock: has capabilities"),
+        (drop("drydock", "security_opt"), "drydock: may gain privileges"),
+        (put("mlflow", "read_only", value=False), "mlflow: may write to its image"),
+        (put("mlflow", "ports", value=["5000:5000"]), "mlflow: port 5000:5000 is published off loopback"),
+        (put("mlflow", "ports", value=[ANY]), f"mlflow: port {ANY} is published off loopback"),
+        (put("mlflow", "networks", value=["data"]), "mlflow: publishes a port from an internal network"),
+        (put("mlflow", "network_mode", value="host"), "mlflow: has the host's network"),
+        (put("redis", "image", value="redis"), "redis: image redis is not pinned"),
+        (put("redis", "image", value="redis:latest"), "redis: image redis:latest is not pinned"),
+        (put("redis", "image", value="redis:7"), "redis: image redis:7 is not pinned"),
+        (put(*DATABASE, value="hunter2"), "postgres: POSTGRES_PASSWORD is written out"),
+        (
+            put(*DATABASE, value="${POSTGRES_PASSWORD:-hunter2}"),
+            "postgres: POSTGRES_PASSWORD is written out",
+        ),
+        (
+            put("mlflow", "environment", "MLFLOW_BACKEND_STORE_URI", value="postgresql://mlflow:hunter2@postgres/mlflow"),
+            "mlflow: MLFLOW_BACKEND_STORE_URI is written out",
+        ),
+        (put("redis", "command", value=["redis-cli", "-u", "redis://:x@redis"]), "redis: its command has a password"),
+        (drop("docs", "networks"), "docs: is on the default network"),
+        (put("docs", "networks", value=["elsewhere"]), "docs: network elsewhere is not there"),
+        (put("docs", "volumes", value=["other:/x"]), "docs: volume other is not there"),
+        (put("docs", "volumes", value=["./docs:/x"]), "docs: may write to the host's ./docs"),
+        (put("drydock", "volumes", value=["/var/run/docker.sock:/s:ro"]), "drydock: has the engine's socket"),
+        (put("scheduler", "depends_on", value=["postgres"]), "scheduler: does not wait until postgres is ready"),
+        (
+            put("scheduler", "depends_on", "init", "condition", value="service_started"),
+            "scheduler: does not wait until init is ready",
+        ),
+        (
+            put("scheduler", "depends_on", "postgres", "condition", value="service_completed_successfully"),
+            "scheduler: does not wait until postgres is ready",
+        ),
+        (put("docs", "depends_on", "x", value={}), "docs: depends on x, which is not there"),
+        (
+            put("docs", "depends_on", "redis", value={"condition": "service_healthy"}),
+            "docs: depends on redis, which is only there in a profile",
+        ),
+    ],
+)  # fmt: skip
+def test_breach_is_told(written, change, told):
+    broken = copy.deepcopy(written)
+    change(broken)
+    assert told in breaches(broken)
+
+
+def test_drydock_reaches_no_database(written):
+    assert written["services"]["drydock"]["networks"] == ["jobs"]
+    assert "jobs" not in written["services"]["postgres"]["networks"]
+    networks = written["networks"]
+    assert [name for name in networks if not (networks[name] or {}).get("internal")] == ["outside"]
+
+
+@pytest.mark.parametrize(("profile", "executor"), [("celery", "CeleryExecutor"), ("local", "LocalExecutor")])
+def test_each_profile_has_one_scheduler_of_its_executor(written, env, profile, executor):
+    services = compose.load(env)["services"].values()
+    there = [one for one in services if profile in one.get("profiles", [profile])]
+    (scheduler,) = [one for one in there if one["command"][:2] == ["airflow", "scheduler"]]
+    assert scheduler["environment"]["AIRFLOW__CORE__EXECUTOR"] == executor
+
+
+def test_every_variable_without_a_value_is_one_that_init_makes(env):
+    assert compose.load(env)["services"]["redis"]["command"][2] == env["REDIS_PASSWORD"]
+    for name in env:
+        assert name in compose.FILE.read_text() or name == "COMPOSE_PROFILES"
+
+
+@pytest.mark.parametrize("name", ["REDIS_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_ADMIN_PASSWORD"])
+def test_missing_secret_stops_it(env, name):
+    with pytest.raises(compose.Missing, match=f"{name}: run make compose-init"):
+        compose.load({key: value for key, value in env.items() if key != name})
+
+
+def client() -> list[str]:
+    """A Compose client of this machine; none where there is none."""
+    if shutil.which("docker") and not subprocess.run(["docker", "compose", "version"], capture_output=True).returncode:
+        return ["docker", "compose"]
+    return [found] if (found := shutil.which("docker-compose")) else []
+
+
+def test_a_client_reads_it_as_we_do(env, tmp_path):
+    if not client():
+        pytest.skip("no Compose client here: apt-get install docker-compose")
+    path = tmp_path / ".env"
+    path.write_text("".join(f"{name}={value}\n" for name, value in env.items()))
+    command = [*client(), "--env-file", str(path), "--file", str(compose.FILE), "config"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=compose.ROOT)
+    assert told.returncode == 0, told.stderr
+    services = yaml.safe_load(told.stdout)["services"]
+    ours = compose.load(env)["services"]
+    there = {name for name, one in ours.items() if "local" not in one.get("profiles", [])}
+    assert there <= set(services)
+    for name in there:
+        theirs = services[name].get("environment") or {}
+        assert {key: str(value) for key, value in theirs.items()} == {
+            key: str(value) for key, value in (ours[name].get("environment") or {}).items()
+        }
+
+
+def test_a_client_refuses_it_without_the_secrets(tmp_path):
+    if not client():
+        pytest.skip("no Compose client here: apt-get install docker-compose")
+    (tmp_path / ".env").write_text("")
+    command = [*client(), "--env-file", str(tmp_path / ".env"), "--file", str(compose.FILE), "config"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=compose.ROOT)
+    assert told.returncode != 0
+    assert "run make compose-init" in told.stderr
