@@ -17,6 +17,7 @@ from pipelines.lifecycle import Journal
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from tests.tools.candidates import register
 from tests.tools.policies import EASY
 
 
@@ -34,7 +35,7 @@ def version(name: str, as_of: str) -> None:
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
-    number = evaluating.run(evaluating.EvaluateSpec(register_as=name, lineage=lineage)).version
+    number = register(name, lineage=lineage)
     gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY))
     told = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
     promoting.run(promoting.PromoteSpec(**told))
