@@ -67,6 +67,9 @@ def main(
     shutdown_grace: Annotated[
         float, typer.Option(min=0, help="Seconds that running jobs get when the server is ended.")
     ] = 5.0,
+    s3_patience: Annotated[
+        float, typer.Option(min=0, help="Seconds for which a job waits for an S3 that is out or slow.")
+    ] = 60.0,
     spot_seed: Annotated[int | None, typer.Option(help="Seed of the interruptions.")] = None,
     spot_interruption_probability: Annotated[
         float | None, typer.Option(help="Chance that a spot job is interrupted within a minute of running.")
@@ -102,6 +105,7 @@ def main(
                 stop_grace_s=stop_grace,
                 checkpoint_interval_s=checkpoint_interval,
                 shutdown_grace_s=shutdown_grace,
+                s3_patience_s=s3_patience,
             )
             _serve(settings, runs, policy, listener, port_file)
     except CannotStart as error:

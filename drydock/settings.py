@@ -31,6 +31,7 @@ class Settings:
         stop_grace_s: Seconds between SIGTERM and SIGKILL (SageMaker: 120).
         checkpoint_interval_s: Seconds between two copies of the checkpoint folder to S3.
         shutdown_grace_s: Seconds from SIGTERM to SIGKILL for running jobs when the server itself ends.
+        s3_patience_s: Seconds for which the server asks S3 again where that fails for a passing reason.
     """
 
     data: Path
@@ -40,3 +41,4 @@ class Settings:
     stop_grace_s: float = 120.0
     checkpoint_interval_s: float = 0.5
     shutdown_grace_s: float = 5.0
+    s3_patience_s: float = 60.0
