@@ -233,7 +233,7 @@ def event_of(deferred: Any) -> dict[str, Any]:
     path, fields = deferred.trigger.serialize()
     json.dumps(fields)
     trigger = import_string(path)(**fields)
-    trigger.watch = replace(trigger.watch, check_interval_s=0.1)  # nobody pays here for a look
+    trigger.watch = replace(trigger.watch, check_interval_s=0.3)  # nobody pays here for a look
 
     async def first() -> Any:
         async for event in trigger.run():
