@@ -70,6 +70,9 @@ def main(
     s3: Annotated[
         str, typer.Option(metavar="URL", help="S3 server that keeps the buckets; this one, if not given.")
     ] = "",
+    s3_patience: Annotated[
+        float, typer.Option(min=0, help="Seconds for which a job waits for an S3 that is out or slow.")
+    ] = 60.0,
     spot_seed: Annotated[int | None, typer.Option(help="Seed of the interruptions.")] = None,
     spot_interruption_probability: Annotated[
         float | None, typer.Option(help="Chance that a spot job is interrupted within a minute of running.")
@@ -106,6 +109,7 @@ def main(
                 checkpoint_interval_s=checkpoint_interval,
                 shutdown_grace_s=shutdown_grace,
                 s3_url=s3.rstrip("/"),
+                s3_patience_s=s3_patience,
             )
             _serve(settings, runs, policy, listener, port_file)
     except CannotStart as error:

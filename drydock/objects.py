@@ -25,7 +25,6 @@ T = TypeVar("T")
 
 # Files on their way at once, of one channel or folder: 1,000 small ones do not wait for one another.
 TRANSFERS = 8
-PATIENCE_S = 60.0
 
 # One thread for one object: TRANSFERS of them may be under way already.
 _ALONE = TransferConfig(use_threads=False)
@@ -64,7 +63,7 @@ class ObjectStore:
         patience_s: Seconds for which a call that fails for a passing reason is made again.
     """
 
-    def __init__(self, url: str, account_id: str, region: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, url: str, account_id: str, region: str, patience_s: float) -> None:
         self._place, self._patience_s = (url, account_id, region), patience_s
         self._client = shared_client(*self._place)
 

@@ -35,7 +35,7 @@ class ProcessingWork:
 
     def __init__(self, job: ProcessingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region)
+        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._continuous = [
             CheckpointSync(tree.at(one["LocalPath"]), one["S3Uri"], self._store, settings.checkpoint_interval_s)
             for one in self._outputs

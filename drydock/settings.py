@@ -32,6 +32,7 @@ class Settings:
         checkpoint_interval_s: Seconds between two copies of the checkpoint folder to S3.
         shutdown_grace_s: Seconds from SIGTERM to SIGKILL for running jobs when the server itself ends.
         s3_url: Another server that keeps the buckets; "" where this one does.
+        s3_patience_s: Seconds for which the server asks S3 again where that fails for a passing reason.
     """
 
     data: Path
@@ -42,6 +43,7 @@ class Settings:
     checkpoint_interval_s: float = 0.5
     shutdown_grace_s: float = 5.0
     s3_url: str = ""
+    s3_patience_s: float = 60.0
 
     @property
     def objects_url(self) -> str:

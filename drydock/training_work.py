@@ -38,7 +38,7 @@ class TrainingWork:
 
     def __init__(self, job: TrainingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region)
+        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._checkpoints: list[CheckpointSync] = []
         self._metrics = FinalMetrics(job.request["AlgorithmSpecification"].get("MetricDefinitions", []))
         if "CheckpointConfig" in job.request:

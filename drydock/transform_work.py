@@ -37,7 +37,7 @@ class TransformWork:
 
     def __init__(self, job: TransformJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region)
+        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
 
     def create(self) -> None:
         """The trees are there, with the program that asks the model and what it is told."""

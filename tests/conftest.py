@@ -35,11 +35,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
     # As the stack does: of MLflow no seven processes that nobody asks, of OpenMP no threads that wait in a loop.
     os.environ.update(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", OMP_WAIT_POLICY="passive")
+    # A JVM that lives for seconds: what its optimizing compiler and its collector's threads take, it never gives back.
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run of the tests, the same for all its workers."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
@@ -56,10 +65,11 @@ def java() -> None:
 
 def _until(what: Callable[[], Any], within_s: float = 60.0) -> Any:
     """What `what()` gives, as soon as that is true."""
-    ends = time.monotonic() + within_s
+    ends, pause_s = time.monotonic() + within_s, 0.01
     while not (found := what()):
         assert time.monotonic() < ends, "it did not come about"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.3)  # who asks all the while takes a core from what it waits for
     return found
 
 

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.tools.airflow_db import put_database
 
 PACKAGE = """
 from pipelines.dataset import Dataset
@@ -86,3 +89,9 @@ def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> It
     yield made
     for name in [name for name in sys.modules if name.startswith("pipelines.orders")]:
         del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def migrated(run_folder: Path) -> Callable[[Path], None]:
+    """Leaves a migrated database in an Airflow home."""
+    return partial(put_database, run_folder)

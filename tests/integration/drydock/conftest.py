@@ -30,11 +30,12 @@ ENDED = ("Completed", "Failed", "Stopped")
 
 def until(what: str, probe: Callable[[], Any]) -> Any:
     """Return the probe's first true value; the test fails where there is none within a minute."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline, pause_s = time.monotonic() + PATIENCE_S, 0.02
     while time.monotonic() < deadline:
         if value := probe():
             return value
-        time.sleep(0.03)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.1)  # each look takes from the server the time that it works in
     return pytest.fail(f"not within {PATIENCE_S} s: {what}")
 
 

@@ -393,10 +393,10 @@ def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, at_dock, 
 def champion(trained, with_mlflow, tmp_path, monkeypatch):
     """The trained model is the champion of `transformed`, in the session's MLflow."""
     from pipelines.registry import Registry
-    from pipelines.steps import evaluate
+    from tests.tools.candidates import register
 
     shutil.copytree(trained.data, tmp_path / "data")
-    version = evaluate.run(evaluate.EvaluateSpec(register_as="transformed")).version
+    version = register("transformed")
     Registry.open().client.set_registered_model_alias("transformed", "champion", version)
     return version
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,29 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.tools.airflow_runs import AirflowRuns
 from tests.tools.policies import EASY, HARD
 
 ROOT = Path(__file__).parents[3]
 CANARY = "tweety-is-a-secret"
 """In every credential of the runs of this module."""
-RUN = """
-import datetime as dt, json, os, sys
-from airflow.dag_processing.dagbag import DagBag
-from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
-from airflow.utils.session import create_session
-
-dag_id, logical, conf = json.loads(sys.argv[2])
-bag = DagBag(sys.argv[1])
-assert bag.import_errors == {}, bag.import_errors
-date = dt.datetime.fromisoformat(logical).replace(tzinfo=dt.UTC) if logical else None
-run = bag.dags[dag_id].test(logical_date=date, run_conf=conf)
-with create_session() as session:
-    states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(dag_id=dag_id, run_id=run.run_id)}
-    found = session.query(XComModel).filter_by(dag_id=dag_id, run_id=run.run_id, key="return_value")
-    xcoms = {one.task_id: XComModel.deserialize_value(one) for one in found}
-print("\\n" + json.dumps({"state": run.state, "states": states, "xcoms": xcoms}))
-"""
 
 
 @dataclass
@@ -48,17 +32,16 @@ class Airflow:
     project: Path
     home: Path
     env: dict[str, str]
+    runs: AirflowRuns
+    beside: Path
+    dags: Path = ROOT / "dags"
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         options = {"cwd": self.home.parent, "env": self.env, "capture_output": True, "text": True, "timeout": 400}
         return subprocess.run([sys.executable, *arguments], **options)
 
     def run(self, dag_id: str, logical: str | None = None, **conf: Any) -> SimpleNamespace:
-        folder = self.env["AIRFLOW__CORE__DAGS_FOLDER"]
-        answer = self.command("-c", RUN, folder, json.dumps([dag_id, logical, conf]))
-        log = answer.stdout + answer.stderr
-        assert answer.returncode == 0, log[-4_000:]
-        return SimpleNamespace(log=log, **json.loads(answer.stdout.splitlines()[-1]))
+        return self.runs.run(self.dags, dag_id, logical, conf)
 
     def params(self, **sections: dict[str, Any]) -> None:
         path = self.project / "params.yaml"
@@ -69,7 +52,9 @@ class Airflow:
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str) -> Airflow:
+def airflow(
+    tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str, migrated: Callable[[Path], None]
+) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("runs")
     project = folder / "project"
     project.mkdir()
@@ -82,7 +67,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}",
         "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(
+            [_bundle("dags", ROOT / "dags"), _bundle("beside", folder / "beside")]
+        ),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW_CONN_AWS_DEFAULT": _connection(dock.url),
@@ -96,16 +83,22 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
         "MLFLOW_TRACKING_URI": mlflow_uri,
     }
-    made = Airflow(project, folder / "home", env)
+    migrated(folder / "airflow")
+    (folder / "beside").mkdir()
+    made = Airflow(project, folder / "home", env, AirflowRuns(env, folder), folder / "beside")
     made.params(
-        snapshot={"train_days": 6, "holdout_days": 3, "min_train_days": 3},
-        preprocess={"validation_days": 2},
+        snapshot={"train_days": 4, "holdout_days": 2, "min_train_days": 2},
+        preprocess={"validation_days": 1},
         train={"hyperparameters": {"num_round": 60, "eta": 0.05, "max_depth": 3}},
         gate={"policy": {**EASY, "serving": {}}},
     )
-    answer = made.command("-m", "airflow", "db", "migrate")
-    assert answer.returncode == 0, answer.stderr[-2_000:]
-    return made
+    yield made
+    made.runs.end()
+
+
+def _bundle(name: str, path: Path) -> dict[str, Any]:
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    return {"name": name, "classpath": local, "kwargs": {"path": str(path)}}
 
 
 def _connection(url: str) -> str:
@@ -150,7 +143,7 @@ def test_days_that_are_not_published_fail_the_training_and_are_named(airflow):
 
 def test_candidate_that_passes_becomes_champion(airflow):
     """A run by hand, without a logical date: its moment is the param."""
-    filled = airflow.command("-m", "pipelines", "backfill", "--first", "2013-01-20", "--last", "2013-01-30")
+    filled = airflow.command("-m", "pipelines", "backfill", "--first", "2013-01-24", "--last", "2013-01-30")
     assert filled.returncode == 0, filled.stderr
     told = airflow.run("flights_train", as_of="2013-02-01")
     assert told.state == "success", told.log[-4_000:]
@@ -212,10 +205,10 @@ with DAG("guarded", params={"as_of": "", "code": 0}):
 
 
 @pytest.fixture
-def drifted(airflow, tmp_path):
+def drifted(airflow):
     """Runs the DAG as of a day; gives the run, and the state of its three tasks."""
-    (tmp_path / "guarded.py").write_text(GUARDED)
-    beside = replace(airflow, env={**airflow.env, "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path)})
+    (airflow.beside / "guarded.py").write_text(GUARDED)
+    beside = replace(airflow, dags=airflow.beside)
 
     def run(as_of: str, code: int = 0) -> tuple[SimpleNamespace, list[str]]:
         told = beside.run("guarded", as_of=as_of, code=code)

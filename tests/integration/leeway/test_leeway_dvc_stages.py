@@ -121,7 +121,9 @@ def test_parsing_loads_no_dvc(staged: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_real_run_goes_through_all_of_them_in_one_workspace(staged: Path, tmp_path: Path) -> None:
+def test_a_real_run_goes_through_all_of_them_in_one_workspace(
+    staged: Path, tmp_path: Path, migrated: Callable[[Path], None]
+) -> None:
     dags = tmp_path / "dags"
     dags.mkdir()
     (dags / "staged.py").write_text(DAG_FILE)
@@ -134,13 +136,9 @@ def test_a_real_run_goes_through_all_of_them_in_one_workspace(staged: Path, tmp_
         "LEEWAY_PROJECT": str(staged),
         "LEEWAY_HOME": str(tmp_path / "home"),
     }
-
-    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=env, capture_output=True, text=True)
-
-    migrated = command("-m", "airflow", "db", "migrate")
-    assert migrated.returncode == 0, migrated.stderr[-2_000:]
-    done = command("-c", RUN, str(dags))
+    migrated(tmp_path / "airflow")
+    command = [sys.executable, "-c", RUN, str(dags)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4_000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert set(told["states"].values()) == {"success"}, told

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +133,12 @@ class Airflow:
         }
         self.env = {**os.environ, **own}
 
+    @cached_property
+    def token(self) -> str:
+        return str(requests.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
+
     def call(self, method: str, path: str, **options: Any) -> Any:
-        token = requests.get(f"{self.url}/auth/token", timeout=60).json()["access_token"]
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {self.token}"}
         answer = requests.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
         answer.raise_for_status()
         return answer.json()
@@ -191,7 +195,11 @@ class Airflow:
 
 @pytest.fixture(scope="module")
 def airflow(
-    tmp_path_factory: pytest.TempPathFactory, until: Callable[..., Any], free_port: Callable[[], int], make_orders: Any
+    tmp_path_factory: pytest.TempPathFactory,
+    until: Callable[..., Any],
+    free_port: Callable[[], int],
+    make_orders: Any,
+    migrated: Callable[[Path], None],
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("events")
     made = Airflow(folder, free_port(), make_orders(folder / "sources"))
@@ -205,12 +213,11 @@ def airflow(
     for name, text in FILES.items():
         (made.orders.folder / name).write_text(text)
     options: dict[str, Any] = {"cwd": folder, "env": made.env, "stdin": subprocess.DEVNULL}
-    airflow_command = [sys.executable, "-m", "airflow"]
-    subprocess.run([*airflow_command, "db", "migrate"], check=True, capture_output=True, **options)
+    migrated(folder)
     started = []
     for part, arguments in PARTS.items():
         with (folder / f"{part}.log").open("wb") as log:
-            command = [*airflow_command, *arguments]
+            command = [sys.executable, "-m", "airflow", *arguments]
             started.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options))
     try:
         until(made.healthy, 300)

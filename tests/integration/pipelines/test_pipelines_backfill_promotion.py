@@ -11,9 +11,9 @@ import pytest
 
 from pipelines.errors import PromotionError
 from pipelines.files import write_json
-from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
 
@@ -28,7 +28,7 @@ def candidate(model: str, as_of: str) -> str:
     """A version of `model`, trained as of a day."""
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
-    return evaluating.run(evaluating.EvaluateSpec(register_as=model)).version
+    return register(model)
 
 
 def gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:

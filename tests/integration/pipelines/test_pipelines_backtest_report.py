@@ -22,7 +22,8 @@ from pipelines.files import write_json
 from pipelines.lake import Lake
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER
 from pipelines.loop.study import study as loop_study
-from pipelines.steps import evaluate, gate, guard, promote, settle
+from pipelines.steps import gate, guard, promote, settle
+from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
 
@@ -38,7 +39,7 @@ def model(in_quarter: Path, trained: SimpleNamespace, mlflow_uri: str, monkeypat
 def version(model: str, as_of: str, passes: bool = True) -> str:
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
-    number = evaluate.run(evaluate.EvaluateSpec(register_as=model)).version
+    number = register(model)
     policy = EASY if passes else HARD
     gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
     return number

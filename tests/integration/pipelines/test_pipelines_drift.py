@@ -15,21 +15,24 @@ from pipelines.errors import DataError
 from pipelines.evidence import SCHEMA, Evidence
 from pipelines.lake import Lake
 from pipelines.profile.counting import count
+from pipelines.profile.profile import Profile
 from pipelines.profile.record import of_version
 from pipelines.profile.table import Profiles
 from pipelines.registry import Registry, as_of
-from pipelines.steps import drift, evaluate
+from pipelines.steps import drift
+from tests.tools.candidates import register
 
 LAST = 9
 """Days of profiles after the first."""
+counted: dict[tuple[int, float], Profile] = {}
+"""Profiles by day and shift: the versions of all tests are of one model, and have one reference."""
 
 
 @pytest.fixture
 def version(with_mlflow: str, trained: SimpleNamespace, home: Path, request: pytest.FixtureRequest) -> Any:
     shutil.copytree(trained.data, "data")
     name = "d-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[-50:]
-    told = evaluate.run(evaluate.EvaluateSpec(register_as=name))
-    return Registry.open().version(name, told.version)
+    return Registry.open().version(name, register(name))
 
 
 def profiled(
@@ -40,15 +43,14 @@ def profiled(
     rows = pd.read_parquet("data/features/holdout/data.parquet")
     scores = pd.read_parquet("data/evaluation/predictions.parquet")["score"]
     column = next(name for name in dataset("flights").features if rows[name].dtype.kind == "f" and rows[name].std() > 0)
-    for n in range(days):
-        if n in skip:
-            continue
-        chosen = np.random.default_rng(n).choice(len(rows), 600)
-        drawn = rows.iloc[chosen].assign(score=scores.to_numpy()[chosen])
-        drawn[column] += shift * rows[column].std()
-        drawn.to_parquet("day.parquet")
-        profile = count(record.reference, Path("day.parquet"))
-        Profiles.at_hand().put(first + dt.timedelta(n), version.name, by or str(version.version), profile)
+    for n in set(range(days)) - set(skip):
+        if (n, shift) not in counted:
+            chosen = np.random.default_rng(n).choice(len(rows), 600)
+            drawn = rows.iloc[chosen].assign(score=scores.to_numpy()[chosen])
+            drawn[column] += shift * rows[column].std()
+            drawn.to_parquet("day.parquet")
+            counted[n, shift] = count(record.reference, Path("day.parquet"))
+        Profiles.at_hand().put(first + dt.timedelta(n), version.name, by or str(version.version), counted[n, shift])
     return first + dt.timedelta(days - 1)
 
 

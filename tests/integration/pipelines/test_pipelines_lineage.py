@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,27 +15,47 @@ from pipelines import lineage_cli
 from pipelines.errors import DataError, SpecError
 from pipelines.files import sha256, write_json
 from pipelines.lifecycle import Journal
+from pipelines.settings import settings
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from tests.tools.candidates import register
 from tests.tools.policies import EASY
+
+NAME = "lineage"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, mlflow_uri: str) -> Path:
+    """The working directory and LEEWAY_HOME in which two versions of a model were made, the second champion."""
+    folder = tmp_path_factory.mktemp("lineage")
+    shutil.copytree(trained.data, folder / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("LEEWAY_HOME", str(folder / "home"))
+        patch.setenv("LEEWAY_PROJECT", str(Path(__file__).parents[3]))
+        patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+        settings.cache_clear()
+        version(NAME, "2013-01-25")
+        version(NAME, "2013-02-20")
+    settings.cache_clear()
+    return folder
 
 
 @pytest.fixture
-def model(home: Path, trained: SimpleNamespace, with_mlflow: str, request: pytest.FixtureRequest) -> str:
-    """A registered model with two versions, the second champion, over a table of the test's own."""
-    shutil.copytree(trained.data, "data")
-    name = "t-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
-    version(name, "2013-01-25")
-    version(name, "2013-02-20")
-    return name
+def model(place: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> str:
+    """The model's name; the test is where it was made, and changes nothing."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("LEEWAY_HOME", str(place / "home"))
+    fresh_settings()
+    return NAME
 
 
 def version(name: str, as_of: str) -> None:
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
-    number = evaluating.run(evaluating.EvaluateSpec(register_as=name, lineage=lineage)).version
+    number = register(name, lineage=lineage)
     gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY))
     told = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
     promoting.run(promoting.PromoteSpec(**told))

@@ -23,6 +23,7 @@ from pipelines.lifecycle import Journal
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
 
@@ -242,7 +243,7 @@ def test_stdout_is_the_result_alone_with_mlflow(data: Path, commands: Any, mlflo
 
 
 def test_a_yes_is_written_as_file_and_on_the_version(data: Path, model: str, with_mlflow: str) -> None:
-    version = evaluate(model).version
+    version = register(model)
     told = gate(model, version)
     assert told.passed, told.reason
     assert told.champion == ""
@@ -255,7 +256,7 @@ def test_a_yes_is_written_as_file_and_on_the_version(data: Path, model: str, wit
 
 
 def test_a_no_is_written_too(data: Path, model: str, with_mlflow: str) -> None:
-    version = evaluate(model).version
+    version = register(model)
     told = gate(model, version, **HARD)
     assert not told.passed
     assert "auc is" in told.reason
@@ -296,7 +297,7 @@ def test_files_that_were_changed_after_the_verdict_are_refused(
 ) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    version = evaluate(model).version
+    version = register(model)
     gate(model, version)
     store = get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, version))
     (inside,) = (one.path for one in store.list_artifacts("artifacts"))
@@ -316,7 +317,7 @@ def test_files_that_were_changed_after_the_verdict_are_refused(
 def test_a_version_without_files_is_not_judged(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    version = evaluate(model).version
+    version = register(model)
     get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
     with pytest.raises(DataError, match="has no model files"):
         gate(model, version)
@@ -327,12 +328,12 @@ def test_a_champion_that_cannot_be_loaded_is_named_and_nothing_is_judged(
 ) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    first = evaluate(model).version
+    first = register(model)
     assert gate(model, first).passed
     promote(model, first)
     get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
     as_of("2013-02-01")
-    second, before = evaluate(model).version, (data / "verdict.json").read_bytes()
+    second, before = register(model), (data / "verdict.json").read_bytes()
     with pytest.raises(DataError, match=f"version {first} cannot be loaded"):
         gate(model, second)
     assert (data / "verdict.json").read_bytes() == before
@@ -343,7 +344,7 @@ def test_a_champion_that_cannot_be_loaded_is_named_and_nothing_is_judged(
 
 
 def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, with_mlflow: str) -> None:
-    first = evaluate(model).version
+    first = register(model)
     gate(model, first)
     done = promote(model, first)
     assert (done.changed, done.previous) == (True, "")
@@ -352,7 +353,7 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     assert client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
 
     as_of("2013-02-20")
-    newer = evaluate(model).version
+    newer = register(model)
     assert gate(model, newer).passed
     done = promote(model, newer)
     assert (done.changed, done.previous) == (True, first)
@@ -363,11 +364,11 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
 
 def test_an_older_window_is_refused_by_the_gate_and_by_promotion(data: Path, model: str) -> None:
     as_of("2013-01-20")
-    older = evaluate(model).version
+    older = register(model)
     assert gate(model, older).passed, "there is no champion yet"
     shutil.copy("data/verdict.json", "older.json")
     as_of("2013-01-25")
-    newer = evaluate(model).version
+    newer = register(model)
     gate(model, newer)
     promote(model, newer)
     with pytest.raises(PromotionError, match="only moves forward"):
@@ -380,7 +381,7 @@ def test_an_older_window_is_refused_by_the_gate_and_by_promotion(data: Path, mod
 def test_a_no_is_not_promoted(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.exceptions import MlflowException
 
-    version = evaluate(model).version
+    version = register(model)
     gate(model, version, **HARD)
     with pytest.raises(PromotionError, match="did not pass the gate") as caught:
         promote(model, version)
@@ -416,7 +417,7 @@ run(GateSpec.parse({spec!r}, "test"))
 def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_again(
     data: Path, model: str, moment: str
 ) -> None:
-    version = evaluate(model).version
+    version = register(model)
     gate(model, version, **HARD)
     spec = {"model_name": model, "version": version, "policy": EASY}
     died = subprocess.run(
@@ -433,7 +434,7 @@ def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_ag
 
 
 def test_a_gate_that_is_run_again_gives_the_same_verdict_though_clocks_differ(data: Path, model: str) -> None:
-    version = evaluate(model).version
+    version = register(model)
     told = [gate(model, version, serving={}) for _ in range(2)]
     first, second = ([one.value for one in each.checks if one.timed] for each in told)
     assert len(first) == 2 and first != second
@@ -445,7 +446,7 @@ def test_a_gate_that_is_run_again_gives_the_same_verdict_though_clocks_differ(da
 
 
 def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
-    version = evaluate(model).version
+    version = register(model)
     gate(model, version, **HARD)
     tampered(lambda told: {**told, "passed": True, "outcome": "passed"})
     with pytest.raises(PromotionError, match="not the verdict that was given"):
@@ -463,7 +464,7 @@ def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
 
 @pytest.mark.parametrize("text", [None, "{", "[]", "null", "{}"])
 def test_a_verdict_that_is_none(data: Path, model: str, text: str | None) -> None:
-    version = evaluate(model).version
+    version = register(model)
     verdict = Path("verdict.json")
     if text is not None:
         verdict.write_text(text)
@@ -472,10 +473,10 @@ def test_a_verdict_that_is_none(data: Path, model: str, text: str | None) -> Non
 
 
 def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
-    first = evaluate(model).version
+    first = register(model)
     gate(model, first)
     as_of("2013-02-01")
-    second = evaluate(model).version
+    second = register(model)
     tampered(lambda told: {**told, "version": second})
     with pytest.raises(PromotionError):
         promote(model, second)

@@ -116,7 +116,9 @@ def env(dock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def ran(dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, processing: Any, programs: Any) -> SimpleNamespace:
+def ran(
+    dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, processing: Any, programs: Any, migrated: Any
+) -> SimpleNamespace:
     """What became of the tasks, their XComs, and the log of it all."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
     training = {
@@ -131,10 +133,7 @@ def ran(dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, processing: A
     given = {"training": training, "processing": {"reports": reports, "wrong": wrong}, "transform": told}
     (folder / "given.json").write_text(json.dumps(given))
     everything = {**aws, **env}
-    migrated = subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"], env=everything, capture_output=True, text=True
-    )
-    assert migrated.returncode == 0, migrated.stderr[-2000:]
+    migrated(Path(env["AIRFLOW_HOME"]))
     command = [sys.executable, "-c", RUN, json.dumps(str(folder))]
     with (folder / "log").open("w") as log:
         run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)

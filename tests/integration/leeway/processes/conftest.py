@@ -209,7 +209,10 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str
 
 @pytest.fixture(scope="session")
 def start_airflow(
-    start_dock: Callable[[], Any], free_port: Callable[[], int], until: Callable[..., Any]
+    start_dock: Callable[[], Any],
+    free_port: Callable[[], int],
+    until: Callable[..., Any],
+    migrated: Callable[[Path], None],
 ) -> Callable[..., Any]:
     """Starts an Airflow over a project, its dags/ known, and over a drydock of its own: a context manager."""
 
@@ -217,8 +220,7 @@ def start_airflow(
     def start(project: Path, dag_ids: Sequence[str], **env: str) -> Iterator[Airflow]:
         with start_dock() as dock:
             made = Airflow(project.parent, {**environment(project, dock), **env}, free_port(), dock)
-            migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
-            subprocess.run(migrate, env=made.env, check=True, capture_output=True)
+            migrated(made.home)
             try:
                 for part in PARTS:
                     made.start(part)

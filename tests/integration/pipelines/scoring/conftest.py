@@ -15,7 +15,7 @@ import pytest
 from pipelines.dataset import dataset
 from pipelines.files import write_json
 from pipelines.lake import Lake
-from pipelines.steps import evaluate
+from tests.tools.candidates import register
 
 FLIGHTS = dataset("flights")
 DAY = dt.date(2013, 2, 1)
@@ -54,7 +54,7 @@ def candidates(
             patch.setenv("LEEWAY_HOME", str(folder / "home"))
             patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
             settings.cache_clear()
-            known[as_of] = evaluate.run(evaluate.EvaluateSpec(register_as="scored")).version
+            known[as_of] = register("scored")
         settings.cache_clear()
         return known[as_of]
 

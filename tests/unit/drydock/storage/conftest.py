@@ -97,4 +97,4 @@ def s3(server: tuple[str, Application]) -> Iterator[S3]:
 @pytest.fixture
 def objects(s3: S3) -> ObjectStore:
     """The store under test, on that S3."""
-    return ObjectStore(s3.url, ACCOUNT, "us-east-1")
+    return ObjectStore(s3.url, ACCOUNT, "us-east-1", 60.0)
