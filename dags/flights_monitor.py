@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
 from leeway.notifiers.told import told
 from leeway.operators.drift import DriftSensor
 
@@ -15,6 +15,7 @@ has an event with the moment to retrain as of, the reason and the worst columns:
 is a skip. What was seen is behind the task's button *Drift* (tab Details), and in the lake's table `drift_results`.
 
 * **Paused** at first, as `flights_score` is: without profiles each run would wait for them, and fail.
+* **By hand**: trigger it with a day; unlike a backfill it may retrain.
 * **Backfill**: any range of days that were scored; decides as the daily runs would have. It retrains only with the
 param `retrain_in_backfill`, or where params.yaml says so.
 * **An alarm lasts** until the data come back or a new champion is there: each day has its event. What keeps the loop
@@ -26,7 +27,8 @@ with DAG(
     dag_id="flights_monitor",
     doc_md=DOC,
     description="Decides whether what the champion of flights scored has drifted, and asks for a retraining.",
-    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", key_format="%Y-%m-%d"),
+    # Not by partitions: events of runs with a partition key do not start DAGs that have none, as flights_train.
+    schedule=CronTriggerTimetable("0 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     catchup=False,
@@ -34,6 +36,7 @@ with DAG(
     max_active_runs=4,
     tags=["leeway", "flights", "drift"],
     params={
+        "partition": Param(None, type=["null", "string"], format="date", description="Day; null: that of the run."),
         "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
     },
     default_args={
@@ -50,6 +53,7 @@ with DAG(
         task_id="drift",
         dataset="flights",
         model_name="flights",
+        partition="{{ params.partition or ds | default('') }}",
         asset=Asset(name="flights_drift", uri="x-leeway://drift/flights"),
         in_backfill="{{ params.retrain_in_backfill }}",
     )

@@ -83,9 +83,11 @@ class AirflowApi:
             return False
         return True
 
-    def trigger(self, dag_id: str, run_id: str, partition: str) -> None:
-        """There is a run of that id, of that partition. Idempotent."""
-        body = {"dag_run_id": run_id, "partition_key": partition, "logical_date": None}
+    def trigger(
+        self, dag_id: str, run_id: str, partition: str | None = None, conf: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """There is a run of that id, of that partition, with `conf` for the DAG's params. Idempotent."""
+        body = {"dag_run_id": run_id, "partition_key": partition, "logical_date": None, "conf": dict(conf)}
         with suppress(ConflictError):
             self._v2("POST", f"/dags/{dag_id}/dagRuns", json=body)
 

@@ -136,7 +136,7 @@ class Loop:
 
     def _own_run(self, day: date) -> Json:
         """Triggered where there is none, and waited for."""
-        self.session.api.trigger(MONITOR, f"{OWN}{day}", day.isoformat())
+        self.session.api.trigger(MONITOR, f"{OWN}{day}", conf={"partition": day.isoformat()})
         while True:
             self.session.check()
             for run in self._monitors.look():

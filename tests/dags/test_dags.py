@@ -16,6 +16,7 @@ from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
+from airflow.serialization.serialized_objects import DagSerialization
 
 from pipelines.steps import spec_of
 
@@ -104,6 +105,33 @@ def test_what_is_published_is_an_outlet(bag, dag_id, task_id, name):
     assert task.outlets == [task.asset]
 
 
+def deaf(partitioned: dict[str, bool], producers: dict[str, set[str]], consumers: dict[str, set[str]]) -> set[str]:
+    """Assets whose events do not reach who listens: those of partitioned runs start partitioned DAGs only, and others
+    others."""
+    asked = {(asset, partitioned[one]) for asset, all_of in producers.items() for one in all_of}
+    heard = {(asset, partitioned[one]) for asset, all_of in consumers.items() for one in all_of}
+    return {asset for asset, _ in asked ^ heard if asset in producers and asset in consumers}
+
+
+def test_events_reach_the_dags_that_listen(bag):
+    """Airflow drops the event of a run with a partition key for a DAG that is not partitioned, without a word."""
+    read = {name: DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[name])).timetable for name in DAGS}
+    partitioned = {name: read[name].partitioned for name in DAGS}
+    producers: dict[str, set[str]] = {}
+    consumers: dict[str, set[str]] = {}
+    for name in DAGS:
+        for task in bag.dags[name].tasks:
+            for asset in task.outlets:
+                producers.setdefault(asset.name, set()).add(name)
+        for key, _ in read[name].asset_condition.iter_assets():
+            consumers.setdefault(key.name, set()).add(name)
+    assert deaf(partitioned, producers, consumers) == set()
+    assert {name: consumers[name] for name in ("flights", "flights_drift")} == {
+        "flights": {"flights_score"}, "flights_drift": {"flights_train"},
+    }  # fmt: skip
+    assert deaf({**partitioned, "flights_monitor": True}, producers, consumers) == {"flights_drift"}
+
+
 @pytest.mark.parametrize("given", [None, "2013-03-01"])
 def test_as_of_takes_a_date_or_nothing(bag, given):
     assert bag.dags["flights_train"].params.get_param("as_of").resolve(given) == given
@@ -135,7 +163,8 @@ def context(dag: Any, *, logical: str | None = None, partition: str | None = Non
     given = {
         "dag": dag,
         "run_id": "run",
-        "params": {"as_of": None, "promote_in_backfill": None, "retrain_in_backfill": None} | more.pop("params", {}),
+        "params": dict.fromkeys(("as_of", "partition", "promote_in_backfill", "retrain_in_backfill"))
+        | more.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": events(),
         "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=DagRunType.SCHEDULED),
@@ -166,8 +195,9 @@ def events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
 OF_A_DAY = [
     *(("flights_ingest", one) for one in ("ingest", "validate")),
     *(("flights_score", one) for one in ("score", "outcomes")),
-    ("flights_monitor", "drift"),
 ]
+MONITOR = ("flights_monitor", "drift")
+"""Of a day, too, but by its date or what a person says: partitions are not its."""
 
 
 @pytest.mark.parametrize(("dag_id", "task_id"), OF_A_DAY)
@@ -177,7 +207,13 @@ def test_partition_of_a_partitioned_run_and_of_a_run_by_hand(bag, dag_id, task_i
     assert rendered(dag, task_id, context(dag, logical="2013-02-09")).partition == "2013-02-09"
 
 
-@pytest.mark.parametrize(("dag_id", "task_id"), OF_A_DAY)
+def test_the_day_of_a_run_of_the_monitor_is_its_date_or_what_is_asked_for(bag):
+    dag = bag.dags["flights_monitor"]
+    assert rendered(dag, "drift", context(dag, logical="2013-02-09")).partition == "2013-02-09"
+    assert rendered(dag, "drift", context(dag, params={"partition": "2013-02-08"})).partition == "2013-02-08"
+
+
+@pytest.mark.parametrize(("dag_id", "task_id"), [*OF_A_DAY, MONITOR])
 def test_run_without_any_day_renders_to_what_the_step_refuses(bag, dag_id, task_id):
     """Not an error of the template engine, which Airflow would try again three times."""
     from pipelines.errors import SpecError
@@ -318,7 +354,7 @@ def test_gate_promotion_and_drift_know_a_backfill(bag, kind):
     run = SimpleNamespace(logical_date=None, run_id="run", run_type=kind)
     for dag_id, task_id in (("flights_train", "gate"), ("flights_train", "promote"), ("flights_monitor", "drift")):
         dag = bag.dags[dag_id]
-        told = rendered(dag, task_id, context(dag, dag_run=run, partition="2013-04-01")).spec()
+        told = rendered(dag, task_id, context(dag, dag_run=run, logical="2013-04-01")).spec()
         assert told["backfill"] == str(kind is DagRunType.BACKFILL)
         spec_of(task_id).parse(told, task_id)
 

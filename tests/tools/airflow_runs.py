@@ -64,7 +64,7 @@ class AirflowRuns:
         assert answer, log[-4_000:]
         return SimpleNamespace(log=log, **json.loads(answer))
 
-    def end(self) -> None:
+    def close(self) -> None:
         """The process is gone, and all that it started."""
         end_group(self._child)
         for pipe in (self._child.stdin, self._child.stdout):

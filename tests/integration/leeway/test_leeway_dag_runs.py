@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,7 +94,7 @@ def airflow(
         gate={"policy": {**EASY, "serving": {}}},
     )
     yield made
-    made.runs.end()
+    made.runs.close()
 
 
 def _bundle(name: str, path: Path) -> dict[str, Any]:
@@ -260,10 +261,10 @@ def found_in(folder, secret):
 
 
 def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_path, tmp_path_factory, dock):
-    (tmp_path / "sourced.py").write_text(SOURCED)
+    (airflow.beside / "sourced.py").write_text(SOURCED)
     connection = {"conn_type": "postgres", "host": "db", "login": "mate", "password": f"{CANARY}-source"}
-    env = {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path), "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}
-    told = replace(airflow, env={**airflow.env, **env}).run("sourced")
+    with closing(AirflowRuns({**airflow.env, "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}, tmp_path)) as runs:
+        told = runs.run(airflow.beside, "sourced", None, {})
     assert told.state == "success", told.log[-4_000:]
     assert CANARY not in told.log + str(told.xcoms)
     base = tmp_path_factory.getbasetemp()

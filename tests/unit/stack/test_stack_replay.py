@@ -43,7 +43,10 @@ class FakeAirflow:
     def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
         return [dict(run) for run in self.found[dag_id]]
 
-    def trigger(self, dag_id: str, run_id: str, partition: str) -> None:
+    def trigger(self, dag_id: str, run_id: str, partition: str = "", conf: Any = None) -> None:
+        # The monitor's runs are of no partition: Airflow would keep their events from the training.
+        assert bool(partition) == (dag_id == SCORE)
+        partition = partition or conf["partition"]
         if dag_id == SCORE and f"{SCORE} {run_id}" not in self.states:
             self.a_run(dag_id, run_id, partition, "manual")
         elif dag_id == MONITOR and f"{MONITOR} {run_id}" not in self.states:
