@@ -9,7 +9,7 @@ from leeway.operators.drift import DriftSensor
 DOC = """
 ### Drift, a day at a time
 
-`drift` waits for the profiles that `flights_score` makes, holds those of the week up to the run's day against the
+`drift` waits for the profiles that `flights_score` makes, holds those of the window up to the run's day against the
 reference of the champion of that day, and decides by `params.yaml`, section `drift`. On drift the asset `flights_drift`
 has an event with the moment to retrain as of, the reason and the worst columns: `flights_train` starts on it. No drift
 is a skip. What was seen is behind the task's button *Drift* (tab Details), and in the lake's table `drift_results`.
