@@ -28,7 +28,7 @@ from pipelines import packaging
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, ServiceError
 from pipelines.files import sha256
-from pipelines.mlflow_errors import may_pass, outages
+from pipelines.mlflow_errors import may_pass, outages, put
 from pipelines.settings import settings
 from pipelines.tracking import JOB_TAG, quiet, reachable
 
@@ -182,9 +182,8 @@ class Registry:
 
     def tag(self, name: str, number: str, tags: Mapping[str, str]) -> None:
         """The version has these tags, besides those it had."""
-        with outages():
-            for key, value in tags.items():
-                self.client.set_model_version_tag(name, number, key, value)
+        for key, value in tags.items():
+            put(self.client.set_model_version_tag, name, number, key, value)
 
     def keep(self, version: ModelVersion, folder: Path, name: str) -> None:
         """The files of `folder` are among the artifacts of the version's run, under `name`."""

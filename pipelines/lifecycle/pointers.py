@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlflow.exceptions import MlflowException
 
 from pipelines.errors import DataError
-from pipelines.mlflow_errors import outages
+from pipelines.mlflow_errors import outages, put
 from pipelines.registry import Registry
 
 
@@ -28,17 +28,16 @@ def standing(registry: Registry, model: str) -> tuple[dict[str, str], dict[str, 
 
 def point(registry: Registry, model: str, alias: str, version: str) -> None:
     """The alias names the version; it is gone where that is empty."""
-    with outages():
-        if version:
-            registry.client.set_registered_model_alias(model, alias, version)
-        else:
+    if version:
+        put(registry.client.set_registered_model_alias, model, alias, version)
+    else:
+        with outages():
             registry.client.delete_registered_model_alias(model, alias)
 
 
 def mark(registry: Registry, model: str, tag: str, value: str) -> None:
     """The registered model has the tag."""
-    with outages():
-        registry.client.set_registered_model_tag(model, tag, value)
+    put(registry.client.set_registered_model_tag, model, tag, value)
 
 
 def there(registry: Registry, model: str, version: str) -> bool:

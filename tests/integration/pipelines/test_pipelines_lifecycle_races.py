@@ -18,6 +18,7 @@ import pytest
 from pipelines.errors import PromotionError
 from pipelines.files import sha256, write_json
 from pipelines.lifecycle import Journal, State, fold, registered
+from pipelines.lifecycle.pointers import mark, point, standing
 from pipelines.registry import Registry
 from pipelines.steps import promote as promoting
 
@@ -133,6 +134,49 @@ def test_without_compare_and_swap_more_than_one_wins(model: str, monkeypatch: py
     numbers = [candidate(model, "") for _ in range(4)]
     monkeypatch.setattr(Journal, "change", blind)
     assert list(race(model, numbers).values()).count("won") > 1
+
+
+def setter(write: Callable[..., object], name: str, number: str, start: Any, told: Any) -> None:
+    """In a process of its own: sets what nobody has set yet."""
+    start.wait()
+    try:
+        write(name, number)
+        told.put("")
+    except Exception as error:  # the test tells it
+        told.put(str(error))
+
+
+def collisions(write: Callable[..., object], name: str) -> set[str]:
+    """What each of some processes that set the same new alias or tag at once is told; empty for one that set it."""
+    start, told = FORK.Barrier(PROMOTERS), FORK.Queue()
+    setters = [FORK.Process(target=setter, args=(write, name, str(1 + n), start, told)) for n in range(PROMOTERS)]
+    for one in setters:
+        one.start()
+    said = {told.get() for _ in setters}
+    for one in setters:
+        one.join()
+    return said - {""}
+
+
+def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(model: str) -> None:
+    registry = Registry.open()
+    versions = [candidate(model, "") for _ in range(PROMOTERS)]
+
+    def ours(name: str, number: str) -> None:
+        point(registry, model, name, number)
+        mark(registry, model, name, number)
+        registry.tag(model, "1", {name: number})
+
+    def theirs(name: str, number: str) -> None:
+        registry.client.set_registered_model_alias(model, name, number)
+
+    rounds = 12
+    alone = [collisions(theirs, f"theirs-{n}") for n in range(rounds)]
+    assert any("IntegrityError" in why for said in alone for why in said), "MLflow's own calls collide"
+    assert not set().union(*(collisions(ours, f"ours-{n}") for n in range(rounds)))
+    aliases, tags = standing(registry, model)
+    assert {aliases[f"ours-{n}"] for n in range(rounds)} <= set(versions)
+    assert {tags[f"ours-{n}"] for n in range(rounds)} <= set(versions)
 
 
 class Held(ThreadingHTTPServer):
