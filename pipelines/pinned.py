@@ -70,7 +70,7 @@ def pack(pinned: Pinned, folder: Path) -> None:
     for number, path in enumerate(pinned.paths):
         _put(path, folder / ROWS / f"{number:06d}.parquet")
     told = pinned.schema.with_metadata({b"files": str(len(pinned.paths)).encode()})
-    pq.write_table(told.empty_table(), folder / COLUMNS)
+    pq.write_table(pa.Table.from_batches([], schema=told), folder / COLUMNS)
     (folder / SNAPSHOT).write_text(pinned.snapshot.model_dump_json(indent=2), encoding="utf-8")
 
 

@@ -1,5 +1,7 @@
 """A view of Parquet files has the wanted columns, whichever of them a file has."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -32,3 +34,20 @@ def test_no_file_is_no_row_and_the_view_is_gone_after_its_block() -> None:
             assert connection.sql("FROM seen").fetchall() == []
         with pytest.raises(duckdb.CatalogException, match="seen"):
             connection.sql("FROM seen")
+
+
+CODE = """
+import sys, pyarrow as pa
+from pipelines.duck import connected, view_of
+with connected() as connection, view_of(connection, "rows", [], pa.schema([("a", pa.string())])):
+    connection.sql("FROM rows").to_arrow_table()
+    {then}
+print("pandas" in sys.modules)
+"""
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("then", "started"), [("pass", "False"), ("pa.array([])", "True")])
+def test_a_view_does_not_start_pandas(then: str, started: str) -> None:
+    told = subprocess.run([sys.executable, "-c", CODE.format(then=then)], capture_output=True, text=True, check=True)
+    assert told.stdout == f"{started}\n"
