@@ -159,9 +159,9 @@ def _date(place: int) -> date:
 
 def column_of(one: Year, place: int, then: Array, now: Array) -> Column:
     """The same column as `columns.examine` takes it."""
-    sides = (Counts(one.bins[place, days], one.present[place, days, 1], days % 7) for days in (then, now))
+    before, after = (Counts(one.bins[place, days], one.present[place, days, 1], days % 7) for days in (then, now))
     edges = special.ndtri(np.arange(1, BINS) / BINS)
-    return Column(f"x{place}", "numeric", *sides, edges=edges, weight=1 / COLUMNS)
+    return Column(f"x{place}", "numeric", before, after, edges=edges, weight=1 / COLUMNS)
 
 
 def run() -> dict[str, Any]:

@@ -124,8 +124,15 @@ class Place:
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-u", "-m", "pipelines", *arguments]
         with (self.folder / f"{name}.log").open("wb") as log:
-            options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-            return subprocess.Popen(command, cwd=self.project, env=self.env, **options)  # type: ignore[call-overload]
+            return subprocess.Popen(
+                command,
+                cwd=self.project,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def _log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")

@@ -12,6 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 POSTGRES = ("postgres", "postgresql")
+OPEN = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+"""No secrets."""
 
 
 def variables(conn_id: str) -> dict[str, str]:
@@ -84,6 +86,7 @@ def _keys(conn_id: str) -> dict[str, str]:
         "AWS_SESSION_TOKEN": keys.token,
         "AWS_DEFAULT_REGION": hook.region_name,
         "AWS_ENDPOINT_URL": hook.conn_config.endpoint_url,
+        "AWS_ENDPOINT_URL_S3": hook.conn_config.get_service_endpoint_url("s3"),
     }
     return {name: str(value) for name, value in found.items() if value}
 
@@ -95,6 +98,6 @@ def _name(text: str) -> str:
 def _masked(found: dict[str, str]) -> dict[str, str]:
     """Airflow knows the connection's password as a secret, but not what was made of it."""
     for name, value in found.items():
-        if name not in ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL") and (not name.endswith("_URL") or "@" in value):
+        if name not in OPEN and (not name.endswith("_URL") or "@" in value):
             mask_secret(value)
     return found

@@ -170,13 +170,13 @@ def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(model: str) 
     def theirs(name: str, number: str) -> None:
         registry.client.set_registered_model_alias(model, name, number)
 
-    rounds = 12
-    alone = [collisions(theirs, f"theirs-{n}") for n in range(rounds)]
-    assert any("IntegrityError" in why for said in alone for why in said), "MLflow's own calls collide"
-    assert not set().union(*(collisions(ours, f"ours-{n}") for n in range(rounds)))
+    assert any("IntegrityError" in why for n in range(40) for why in collisions(theirs, f"theirs-{n}")), (
+        "MLflow's own calls collide"
+    )
+    rounds = range(6)
+    assert not set().union(*(collisions(ours, f"ours-{n}") for n in rounds))
     aliases, tags = standing(registry, model)
-    assert {aliases[f"ours-{n}"] for n in range(rounds)} <= set(versions)
-    assert {tags[f"ours-{n}"] for n in range(rounds)} <= set(versions)
+    assert {aliases[f"ours-{n}"] for n in rounds} | {tags[f"ours-{n}"] for n in rounds} <= set(versions)
 
 
 class Held(ThreadingHTTPServer):

@@ -58,8 +58,19 @@ def test_aws_becomes_its_own_variables(connection: Any, masked: list[str]) -> No
         "AWS_SECRET_ACCESS_KEY": "s",
         "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ENDPOINT_URL": "http://127.0.0.1:5005",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:5005",
     }
     assert masked == ["AKIA", "s"]
+
+
+def test_an_s3_of_its_own_is_that_of_the_connection(connection: Any, masked: list[str]) -> None:
+    """What the worker's environment says of S3 would go before the connection's address for all."""
+    apart = {"service_config": {"s3": {"endpoint_url": "http://s3:8333"}}}
+    found = connection("store", conn_type="aws", login="AKIA", password="s", extra=apart)
+    assert {name: value for name, value in found.items() if "URL" in name} == {"AWS_ENDPOINT_URL_S3": "http://s3:8333"}
+    assert masked == ["AKIA", "s"]
+    found = connection("store", conn_type="aws", login="AKIA", password="s", extra={})
+    assert not [name for name in found if "URL" in name], "it is AWS, or what the worker's environment says"
 
 
 def test_another_kind_is_refused_without_its_password(connection: Any) -> None:
