@@ -49,7 +49,10 @@ class AirflowApi:
 
     def unpause(self, dag_id: str) -> None:
         """Lets the scheduler run the DAG. Idempotent."""
-        self._v2("PATCH", f"/dags/{dag_id}", json={"is_paused": False})
+        self._pause(dag_id, False)
+
+    def _pause(self, dag_id: str, paused: bool) -> None:
+        self._v2("PATCH", f"/dags/{dag_id}", json={"is_paused": paused})
 
     def import_errors(self, since: datetime) -> list[Json]:
         """Files that could not be imported, as found at or after `since`."""
@@ -66,6 +69,8 @@ class AirflowApi:
     ) -> bool:
         """Asks for the runs that do not exist yet, from `start` to `end`, both included, with `conf` for the params.
 
+        The DAG is not paused afterwards.
+
         Returns:
             whether it was taken on; False where a backfill of this DAG is still at work.
         """
@@ -77,10 +82,15 @@ class AirflowApi:
             "max_active_runs": max_active_runs,
             "dag_run_conf": dict(conf),
         }
+        # Where SQLite is locked, Airflow 3.3.2 takes back the runs that it has made already, and a scheduler that is
+        # looking at one of them ends. It looks at none of a paused DAG.
+        self._pause(dag_id, True)
         try:
             self._v2("POST", "/backfills", json=body)
         except ConflictError:
             return False
+        finally:
+            self._pause(dag_id, False)
         return True
 
     def trigger(

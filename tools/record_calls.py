@@ -16,10 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CALLS = ROOT / "infra" / "policies" / "calls.json"
 TESTS = ROOT / "tests" / "integration" / "leeway"
-# Of all that talk to AWS; the others start whole DAGs and make no call that these do not make.
+# Of all that talk to AWS; the others start whole stacks and make no call that these do not make.
 FILES = [
     "batch_score",
     "costs_sweep",
+    "dag_runs",
     "dvc_remote",
     "flights_job",
     "glue",
