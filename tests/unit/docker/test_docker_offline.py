@@ -150,3 +150,17 @@ def test_stand_ins_begin_with_what_the_tool_makes(folder):
 def test_entrypoint_of_postgres_is_a_script():
     script = compose.ROOT / "docker/offline/postgres/entrypoint.sh"
     assert subprocess.run(["/bin/sh", "-n", str(script)]).returncode == 0
+
+
+def test_the_store_s_stand_in_is_the_stack_s_drydock():
+    merged = compose.load(path=compose.ROOT / "docker/offline/compose.yaml")
+    (name,) = merged["services"]
+    store, drydock = merged["services"][name], compose.load()["services"]["drydock"]
+    assert name == "s3"
+    assert store["image"] == drydock["image"]
+    assert store["build"]["target"] == drydock["build"]["target"]
+    assert store["command"][0] == drydock["command"][0]
+    # Where its clients look for it, and on a volume that it may write to: the image's folder is its user's.
+    assert {"--port", "8333"} < set(store["command"])
+    (volume,) = store["volumes"]
+    assert volume.split(":") == [*merged["volumes"], "/var/lib/drydock"]
