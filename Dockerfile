@@ -44,28 +44,47 @@ COPY expectations /opt/leeway/expectations
 COPY pipelines /opt/leeway/pipelines
 COPY plugins /opt/leeway/plugins
 RUN python3 -m compileall -q /opt/leeway
-ARG GIT_COMMIT=
-ENV PYTHONPATH=/opt/leeway:/opt/leeway/plugins LEEWAY_PROJECT=/opt/leeway LEEWAY_GIT_COMMIT=${GIT_COMMIT}
-WORKDIR /opt/leeway
-USER 10001:10001
 
-FROM code AS airflow
+# In each image the environment, of a gigabyte or two, lies below the code: a commit changes the small layers only.
+FROM base AS runs
+ENV PYTHONPATH=/opt/leeway:/opt/leeway/plugins LEEWAY_PROJECT=/opt/leeway
+WORKDIR /opt/leeway
+
+FROM runs AS runs-airflow
 COPY --from=build-airflow /opt/airflow /opt/airflow
 ENV PATH=/opt/airflow/bin:${PATH} AIRFLOW_HOME=/var/lib/airflow
 
+FROM runs-airflow AS airflow
+COPY --from=code /opt/leeway /opt/leeway
+USER 10001:10001
+ARG GIT_COMMIT=
+ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
+
 # Runs tasks: Airflow without the ML libraries, and beside it the environment that has them, for LEEWAY_PYTHON.
-FROM airflow AS worker
+FROM runs-airflow AS worker
 COPY --from=build-pipelines /opt/pipelines /opt/pipelines
 ENV LEEWAY_PYTHON=/opt/pipelines/bin/python
+COPY --from=code /opt/leeway /opt/leeway
+USER 10001:10001
+ARG GIT_COMMIT=
+ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
 
-FROM code AS pipelines
+FROM runs AS pipelines
 COPY --from=build-pipelines /opt/pipelines /opt/pipelines
 ENV PATH=/opt/pipelines/bin:${PATH}
+COPY --from=code /opt/leeway /opt/leeway
+USER 10001:10001
+ARG GIT_COMMIT=
+ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
 
 # Runs training jobs in its own Python, which therefore has what a training image has.
-FROM code AS drydock
+FROM runs AS drydock
 COPY --from=build-drydock /opt/drydock /opt/drydock
 ENV PATH=/opt/drydock/bin:${PATH}
+COPY --from=code /opt/leeway /opt/leeway
+USER 10001:10001
+ARG GIT_COMMIT=
+ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
 CMD ["python", "-m", "drydock", "--host", "0.0.0.0", "--data", "/var/lib/drydock"]
 
 FROM base AS training

@@ -62,7 +62,7 @@ def unpack(
                 size += member.size
                 if size > max_bytes or count > max_members:
                     raise ValueError(f"more than {max_bytes} bytes or {max_members} members")
-                tar.extract(member, folder, filter="data")
+                _extract(tar, member, folder)
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
         raise ValueError(f"cannot unpack {archive.name}: {type(error).__name__}: {error}") from error
 
@@ -97,6 +97,19 @@ def merge(folders: Sequence[Path], into: Path) -> list[str]:
 def is_empty(folder: Path) -> bool:
     """Return whether there is nothing in the folder."""
     return next(folder.iterdir(), None) is None
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    if hasattr(tarfile, "data_filter"):
+        tar.extract(member, folder, filter="data")
+        return
+    # Python before 3.11.4, which Debian 12 has: what that filter lets through, but for links, which are hard to judge.
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{member.name} leads out of the folder")
+    if not (member.isfile() or member.isdir()):
+        raise ValueError(f"{member.name} is no file and no folder: links need Python 3.11.4")
+    tar.extract(_anonymous(member), folder)
 
 
 def _add(tar: tarfile.TarFile, entry: Entry, folder: Path) -> None:

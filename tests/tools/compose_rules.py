@@ -38,6 +38,8 @@ def _limits(name: str, service: Services, content: Mapping[str, Any]) -> Iterato
     limits = service.get("deploy", {}).get("resources", {}).get("limits", {})
     if not {"cpus", "memory"} <= set(limits):
         yield "no limit of processors and memory"
+    elif (cores := str(limits["cpus"])).isdigit() and int(cores) > 2:
+        yield f"is refused by a machine of fewer than {cores} cores"
 
 
 def _restart(name: str, service: Services, content: Mapping[str, Any]) -> Iterator[str]:

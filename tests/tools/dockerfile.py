@@ -66,6 +66,7 @@ def breaches(text: str, ignore: str, has: "set[str]", groups: "set[str]", target
             told += _copied(name, copy, ignore, has, found)
         for group in re.findall(r"--only-group (\w+)", " ".join(stage.all("RUN"))):
             told += [] if group in groups else [f"{name}: no group {group}"]
+    told += [f"{one}: an environment lies above the code" for one in sorted(targets & set(found)) if _late(one, found)]
     return told + [
         f"{one}: runs as root" for one in sorted(targets & set(found)) if _user(one, found) in ("", "0", "root")
     ]
@@ -77,6 +78,15 @@ def _copied(name: str, copy: str, ignore: str, has: "set[str]", found: dict[str,
     paths = [one.rstrip("/") for one in copy.split()[:-1]]
     lacking = [f"{name}: {one} is not there" for one in paths if one not in has]
     return lacking + [f"{name}: {one} is ignored" for one in paths if not sent(one, ignore)]
+
+
+def _late(name: str, found: dict[str, Stage]) -> bool:
+    """Whether a commit changes the layer of an environment, of gigabytes: it is copied after the code."""
+    sources: list[str] = []
+    while name in found:
+        sources = [match[1] for one in found[name].all("COPY") if (match := re.match(r"--from=(\S+)", one))] + sources
+        name = found[name].base
+    return "code" in sources and any(one.startswith("build-") for one in sources[sources.index("code") :])
 
 
 def _user(name: str, found: dict[str, Stage]) -> str:

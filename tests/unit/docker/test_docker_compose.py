@@ -62,6 +62,10 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
         (put("worker", "healthcheck", value={"disable": True}), "worker: no health check"),
         (drop("mlflow", "deploy"), "mlflow: no limit of processors and memory"),
         (put("s3", "deploy", "resources", "limits", value={"cpus": "1"}), "s3: no limit of processors and memory"),
+        (
+            put("worker", "deploy", "resources", "limits", "cpus", value="4"),
+            "worker: is refused by a machine of fewer than 4 cores",
+        ),
         (drop("scheduler", "restart"), "scheduler: restart is not unless-stopped"),
         (put("init", "restart", value="always"), "init: restart is not on-failure"),
         (drop("postgres", "user"), "postgres: runs as root, or does not say as whom"),

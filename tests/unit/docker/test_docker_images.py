@@ -34,11 +34,16 @@ def test_it_keeps_the_rules():
     [
         ("python:3.11.13-slim-bookworm", "python:latest", "base: base python:latest is not pinned"),
         ("python:3.11.13-slim-bookworm", "python", "base: base python is not pinned"),
-        ("FROM code AS drydock", "FROM code AS dock", "no target drydock"),
+        ("FROM runs AS drydock", "FROM runs AS dock", "no target drydock"),
         ("--only-group drydock", "--only-group dock", "build-drydock: no group dock"),
         ("COPY --from=build-drydock", "COPY --from=build-dock", "drydock: no stage build-dock"),
         ("COPY expectations", "COPY expectation", "code: expectation is not there"),
         ("COPY dags", "COPY tests /opt/leeway/tests\nCOPY dags", "code: tests is ignored"),
+        (
+            "FROM runs-airflow AS worker",
+            "FROM airflow AS worker",
+            "worker: an environment lies above the code",
+        ),
         ("USER 10001:10001", "", "airflow: runs as root"),
         ("USER 10001:10001", "USER 0", "worker: runs as root"),
     ],

@@ -23,6 +23,14 @@ def folder(root: Path, names: list[str], moment: int) -> Path:
     return root
 
 
+@pytest.fixture(params=["as it is", "before 3.11.4"])
+def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Python as it is, and one that has not the filter of tarfile: Debian 12's 3.11.2."""
+    if request.param == "before 3.11.4":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    return str(request.param)
+
+
 def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
     names = ["b.txt", "a/c.txt", "a/b.txt"]
     for number, order in enumerate([names, names[::-1]]):
@@ -33,6 +41,7 @@ def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "0.tar.gz").read_bytes() != (tmp_path / "1.tar.gz").read_bytes()
 
 
+@pytest.mark.usefixtures("python")
 def test_what_is_packed_can_be_unpacked(tmp_path: Path) -> None:
     source = folder(tmp_path / "in", ["a/b.txt", "run.sh"], 1)
     (source / "run.sh").chmod(0o700)
@@ -44,21 +53,23 @@ def test_what_is_packed_can_be_unpacked(tmp_path: Path) -> None:
     assert os.access(tmp_path / "out/run.sh", os.X_OK) and (tmp_path / "out/empty").is_dir()
 
 
+@pytest.mark.usefixtures("python")
 @pytest.mark.parametrize("name", ["../escaped", "a/../../escaped"])
 def test_a_member_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(ValueError, match="OutsideDestinationError"):
+    with pytest.raises(ValueError, match=r"OutsideDestinationError|leads out of the folder"):
         archive.unpack(tmp_path / "evil.tar.gz", tmp_path / "out")
     assert not (tmp_path / "escaped").exists()
 
 
+@pytest.mark.usefixtures("python")
 def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         member = tarfile.TarInfo("link")
         member.type, member.linkname = tarfile.SYMTYPE, "../../etc/passwd"
         tar.addfile(member)
-    with pytest.raises(ValueError, match="LinkOutsideDestinationError"):
+    with pytest.raises(ValueError, match=r"LinkOutsideDestinationError|links need Python"):
         archive.unpack(tmp_path / "evil.tar.gz", tmp_path / "out")
 
 
@@ -86,6 +97,7 @@ def test_what_is_no_file_is_left_out_and_named(tmp_path: Path) -> None:
         assert tar.getnames() == ["sub", "sub/a.txt"]
 
 
+@pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="Python before 3.11.4: links are refused")
 def test_links_within_the_folder_are_kept(tmp_path: Path) -> None:
     source = folder(tmp_path / "in", ["sub/a.txt", "deep/er/b.txt"], 1)
     (source / "latest.txt").symlink_to(source / "sub" / "a.txt")
@@ -133,12 +145,13 @@ def test_an_archive_that_is_too_much_is_refused(tmp_path: Path) -> None:
         archive.unpack(tmp_path / "it.tar.gz", tmp_path / "many", max_members=3)
 
 
+@pytest.mark.usefixtures("python")
 def test_a_device_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         member = tarfile.TarInfo("null")
         member.type, member.devmajor, member.devminor = tarfile.CHRTYPE, 1, 3
         tar.addfile(member)
-    with pytest.raises(ValueError, match="SpecialFileError"):
+    with pytest.raises(ValueError, match=r"SpecialFileError|is no file"):
         archive.unpack(tmp_path / "evil.tar.gz", tmp_path / "out")
 
 
