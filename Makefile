@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-down check test bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-down check test bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -60,6 +60,10 @@ compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
 compose-up: compose-init ## build the images and start the team's stack
 	GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null) docker compose up --build --detach
 	@docker compose ps
+
+compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/compose.md)
+	tools/offline-images
+	docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
 
 compose-down: ## stop the team's stack; its data stay in its volumes
 	docker compose --profile '*' down

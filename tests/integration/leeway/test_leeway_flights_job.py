@@ -12,6 +12,7 @@ import yaml
 from botocore.exceptions import ClientError
 
 from pipelines.files import sha256
+from tests.tools import untar
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,7 +83,7 @@ def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, st
     uri = at_dock.describe(deferred.trigger.watch.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = at_dock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        tar.extractall(tmp_path / "alone", filter="data")
+        tar.extractall(tmp_path / "alone", **untar.DATA)
     if without:
         (tmp_path / "alone" / without).unlink()
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]

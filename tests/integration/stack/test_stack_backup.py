@@ -21,6 +21,7 @@ import pytest
 
 from stack import backup as backups
 from stack import restore as restoring
+from tests.tools import untar
 
 ROOT = Path(__file__).parents[3]
 FILL = """
@@ -333,7 +334,7 @@ def test_a_database_that_is_written_to_is_copied_whole(full: SimpleNamespace, tm
     assert done.returncode == 0, done.stderr
     with tarfile.open(tmp_path / "kept.tar") as tar:
         assert not [one for one in tar.getnames() if one.endswith("-wal")]
-        tar.extract("airflow/airflow.db", tmp_path, filter="data")
+        tar.extract("airflow/airflow.db", tmp_path, **untar.DATA)
     with sqlite3.connect(tmp_path / "airflow/airflow.db") as reader:
         assert [text for (text,) in reader.execute("SELECT text FROM said")] == ["a run", "committed"]
     reader.close()

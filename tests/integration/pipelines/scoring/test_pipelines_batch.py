@@ -20,6 +20,7 @@ from pipelines.errors import ConflictError, DataError
 from pipelines.files import sha256
 from pipelines.lake import Lake
 from pipelines.steps import batch, score
+from tests.tools import untar
 
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
@@ -45,7 +46,7 @@ def answered(folder: Path) -> str:
     """What the packaged model says, in a process that has nothing but the package."""
     model, out = folder / "unpacked", folder / "out"
     with tarfile.open(folder / "model" / "model.tar.gz") as archive:
-        archive.extractall(model, filter="data")
+        archive.extractall(model, **untar.DATA)
     out.mkdir()
     subprocess.run([sys.executable, "-I", "-c", ASK, str(model), str(folder / "rows"), str(out)], check=True)
     return str(out)
