@@ -74,13 +74,18 @@ class Replay(Job):
         return done.stdout.strip()
 
 
+def _moment(day: date) -> str:
+    """What a training that the day's drift starts is as of."""
+    return str(day + timedelta(1))
+
+
 @dataclass
 class Loop:
     """The days in order: each is scored by the champion that it finds, and decided on; drift is waited for.
 
     Most days nothing drifts, and a day's decision waits for nothing but its process. So some days are looked at
     together, by a backfill that may not retrain. Where it sees drift, or where a promotion came after it, the day has a
-    run of its own, which may.
+    run of its own, which may. Drift that lasts is asked about again once the guard that held it back lets through.
 
     Attributes:
         session: the stack.
@@ -91,8 +96,9 @@ class Loop:
     days: Sequence[date]
     _promoted: str = field(default="", init=False)
     """When the last training that drift started promoted its model: what was scored before was scored by another."""
+    _until: str = field(default="", init=False)
+    """The moment from which the last guard lets through by itself; empty where it did, or where it names none."""
     _alarms: int = field(default=0, init=False)
-
     _answers: dict[str, Json] = field(default_factory=dict, init=False)
     """By run of a training, what its guard answered."""
 
@@ -113,8 +119,10 @@ class Loop:
             for done, day in enumerate(self.days[first : first + LOOK], first):
                 show(done, len(self.days), f"{day}, {self._alarms} alarms")
                 run = looked[day.isoformat()]
-                if self._stale(run) or self._seen(run) == "drift":
+                if self._stale(run):
                     self._decide(done, day)
+                elif self._seen(run) == "drift":
+                    self._alarm(done, day)
         show(len(self.days), len(self.days), f"{self._alarms} alarms")
 
     def _look(self, first: int) -> dict[str, Json]:
@@ -125,6 +133,13 @@ class Loop:
         looked = self.session.backfill(MONITOR, days, LOOK)
         looked.complete(lambda *_: None)
         return looked.found()
+
+    def _alarm(self, done: int, day: date) -> None:
+        """The day is decided on; not where the last guard has named a later moment: it would only say it again."""
+        if _moment(day) < self._until:
+            self._alarms += 1
+        else:
+            self._decide(done, day)
 
     def _decide(self, done: int, day: date) -> None:
         """The day's own run has ended, and the training that it started."""
@@ -181,6 +196,7 @@ class Loop:
         while not ((run := self._started_by(day)) and (self._held_back(run) or self._ended(run))):
             self.session.check()
             time.sleep(_POLL_S)
+        self._until = str(self._answer(run).get("until") or "")
         if self._state(TRAIN, run, "promote") == "success":
             self._promoted = run["end_date"]
 
@@ -189,7 +205,7 @@ class Loop:
         for run in self._trainings.look():
             if run["run_type"] == BY_DRIFT:
                 answer = self._answer(run)
-                if answer.get("as_of") == str(day + timedelta(1)) or (not answer and run["state"] == "failed"):
+                if answer.get("as_of") == _moment(day) or (not answer and run["state"] == "failed"):
                     return run
         return None
 

@@ -21,7 +21,7 @@ class FakeAirflow:
     """Runs everything at once; what ran, and when, is remembered in `done`."""
 
     def __init__(self, drift: dict[date, str], fails: str = "") -> None:
-        self.alert = False
+        self.alert, self.until = False, ""
         self.drift, self.fails = {str(day): end for day, end in drift.items()}, fails
         self.clock, self.done = BORN, list[str]()
         self.found: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
@@ -79,7 +79,9 @@ class FakeAirflow:
         if dag_id == MONITOR:
             return {"outcome": "drift" if day in self.drift else "none"}
         as_of = date.fromisoformat(day) + timedelta(1)
-        return {"outcome": "held_back" if self.alert else "started", "as_of": str(as_of)}
+        held = self.alert or str(as_of) < self.until
+        until = {"until": self.until} if held and self.until else {}
+        return {"outcome": "held_back" if held else "started", "as_of": str(as_of), **until}
 
     def log(self, task: dict[str, Any]) -> list[str]:
         return ["the step ended: exit code 2"]
@@ -121,6 +123,19 @@ def test_where_drift_is_seen_the_day_is_decided_on_in_its_turn(play: Callable[[F
     assert all(decided(api, day) == ["replay", "look", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
     assert all(decided(api, day) == ["replay", "look"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
     assert [one for one in api.done if "train" in one] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
+
+
+def test_drift_is_not_asked_about_again_before_the_moment_that_its_guard_named(
+    play: Callable[[FakeAirflow], None],
+) -> None:
+    api = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped", DAYS[3]: "skipped"})
+    api.until = str(DAYS[4])  # which is when the alarm of DAYS[3] asks for a training
+    play(api)
+    assert decided(api, DAYS[2]) == ["replay", "look"]
+    assert all(decided(api, day) == ["replay", "look", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
+    done = list(api.done)
+    play(api)
+    assert api.done == done
 
 
 def test_after_a_promotion_the_days_ahead_are_scored_and_decided_on_anew(play: Callable[[FakeAirflow], None]) -> None:
