@@ -72,7 +72,8 @@ class AirflowApi:
         The DAG is not paused afterwards.
 
         Returns:
-            whether it was taken on; False where a backfill of this DAG is still at work.
+            whether it was taken on; False where a backfill of this DAG is still at work, or other writers kept SQLite
+            locked: ask again.
         """
         body = {
             "dag_id": dag_id,
@@ -87,7 +88,7 @@ class AirflowApi:
         self._pause(dag_id, True)
         try:
             self._v2("POST", "/backfills", json=body)
-        except ConflictError:
+        except (ConflictError, BusyError):
             return False
         finally:
             self._pause(dag_id, False)
@@ -169,9 +170,15 @@ class ConflictError(RequestError):
     """It contradicts what is there."""
 
 
+class BusyError(UnavailableError):
+    """Not just now."""
+
+
 def _refusal(answer: requests.Response) -> type[RequestError | UnavailableError]:
     if answer.status_code == requests.codes.not_found:
         return NotFoundError
     if answer.status_code == requests.codes.conflict:
         return ConflictError
+    if answer.status_code == requests.codes.service_unavailable:
+        return BusyError
     return UnavailableError if answer.status_code >= requests.codes.server_error else RequestError

@@ -98,7 +98,7 @@ class Backfill:
                 return
             self._raise_failed(found)
             if len(found) < len(self.days):
-                # Refused while a backfill of a demo that died is still at work; then asked for again.
+                # Refused while a backfill of a demo that died is still at work, or SQLite is; then asked for again.
                 self._ask(found)
             time.sleep(_POLL_S)
 
