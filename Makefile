@@ -57,13 +57,16 @@ mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt,
 compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
 	@$(PYTHON) docker/init_env.py
 
+# The images know the commit that they were built of.
+OF_COMMIT = GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
+
 compose-up: compose-init ## build the images and start the team's stack
-	GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null) docker compose up --build --detach
+	$(OF_COMMIT) docker compose up --build --detach
 	@docker compose ps
 
 compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/compose.md)
 	tools/offline-images
-	docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
+	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
 
 compose-down: ## stop the team's stack; its data stay in its volumes
 	docker compose --profile '*' down
