@@ -55,13 +55,18 @@ def transformed(base: Path, name: Path, asked: Mapping[str, Any], answer: Answer
     made = base / "output" / "making"
     try:
         transform(base / "input" / "data" / "transform" / name, made, asked, answer)
-        whole(made, base / "output" / "data" / name.with_name(f"{name.name}.out"))
+        whole(made, base / "output" / "data" / output_of(name))
     except BadInput as error:
         return failed(base, str(error), BAD_INPUT)
     except (Exception, SystemExit) as error:
         return crashed(base, error)
     print("transformed", name)
     return 0
+
+
+def output_of(name: Path) -> Path:
+    """What the output of an object is called."""
+    return name.with_name(f"{name.name}.out")
 
 
 def crashed(base: Path, error: BaseException) -> int:

@@ -94,10 +94,11 @@ class TransformWork:
         """What the model said is in S3; of a job that was stopped nothing is, as on SageMaker.
 
         Raises:
-            JobFailed: S3 does not take it.
+            JobFailed: S3 does not take it, or the model's code has ended the program before its last answer.
         """
         if self._job.status is not Status.STOPPING:
             self._carry_out()
+            self._require_answers()
         return []
 
     def fail(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
@@ -116,6 +117,14 @@ class TransformWork:
         for tree in self._trees:
             attempt(what, functools.partial(tree.restore, tree.output_data))
             attempt(what, functools.partial(self._store.upload_folder, tree.output_data, uri))
+
+    def _require_answers(self) -> None:
+        """Each object has its output: an exit code of 0 alone may be `os._exit(0)` of the model's own code."""
+        for tree in self._trees:
+            source = tree.channel(INPUT)
+            for name in sorted(one.relative_to(source) for one in source.rglob("*") if one.is_file()):
+                if not (tree.output_data / inference.output_of(name)).is_file():
+                    raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
     def _asked(self) -> Mapping[str, Any]:
         """What the program is told of the request."""

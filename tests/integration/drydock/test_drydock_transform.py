@@ -191,12 +191,14 @@ def test_the_jobs_environment_goes_over_the_models(dock: Any) -> None:
     assert any(line.endswith("for the job") for line in dock.whole_log("over", GROUP))
 
 
+LEFT = "exit code 0 and no output for a.csv"
 BROKEN = {
     "unreadable": ({"code/inference.py": "def model_fn(:"}, "SyntaxError"),
     "raises": ({"code/inference.py": INFERENCE.replace("return int", "return 1 / 0, int")}, "ZeroDivisionError"),
     "no-model-fn": ({"code/inference.py": "x = 1"}, "LookupError: inference.py has no model_fn"),
     "no-output-fn": ({"code/inference.py": INFERENCE.partition("def output_fn")[0]}, "inference.py has no output_fn"),
     "both": ({"code/inference.py": INFERENCE + "\ntransform_fn = print"}, "Cannot use transform_fn in conjunction"),
+    "leaves": ({"code/inference.py": INFERENCE.replace("return int", "return __import__('os')._exit(0), int")}, LEFT),
     "no-requirement": ({"code/requirements.txt": "no-such-package==1"}, "requirements.txt asks for what drydock"),
 }
 
