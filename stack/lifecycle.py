@@ -63,6 +63,7 @@ def up(layout: Layout, wanted: Ports, watch: Watcher) -> tuple[Stack, bool]:
         try:
             _launch(layout, stack)
             wait_until_ready(layout, stack, watch)
+            _refuse_others_ports(layout, stack)
         except BaseException:
             with uninterrupted():
                 _stop(layout)
@@ -100,14 +101,16 @@ def running(layout: Layout) -> Stack | None:
     return stack if stack is not None and stack.alive() else None
 
 
-def _new(layout: Layout, wanted: Ports) -> Stack:
-    now = datetime.now(UTC)
-    return Stack(id=uuid.uuid4().hex, project=layout.project, started_at=now, ports=choose(wanted))
-
-
 def _refuse_other_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
         raise RequestError(f"The stack in {layout.home} runs {stack.project}; `make down` there stops it.")
+
+
+def _refuse_others_ports(layout: Layout, stack: Stack) -> None:
+    """What answered is ours: between choice and start another may have taken the port, and answers as ours would."""
+    taken = processes.served_by_others(layout.home, stack.ports.model_dump().values())
+    if taken:
+        raise UnavailableError(f"Another program took port {', '.join(map(str, taken))} meanwhile; start again.")
 
 
 def _launch(layout: Layout, stack: Stack) -> None:

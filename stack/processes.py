@@ -65,6 +65,20 @@ def stop(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int
     return len(asked)
 
 
+def served_by_others(home: Path, ports: Iterable[int]) -> list[int]:
+    """Those of the loopback ports on which a process listens that is not ours.
+
+    None where the system does not tell whose a port is.
+    """
+    asked, ours = set(ports), {process.pid for process in find(home)}
+    try:
+        found = psutil.net_connections("tcp4")
+    except psutil.Error:
+        return []
+    listening = [(one.laddr, one.pid) for one in found if one.laddr and one.status == psutil.CONN_LISTEN]
+    return sorted({at.port for at, pid in listening if at.ip == "127.0.0.1" and at.port in asked and pid not in ours})
+
+
 def _signal(process: psutil.Process, *, kill: bool) -> None:
     # psutil compares the time of birth first, so that a reused number is never hit.
     with suppress(psutil.Error):

@@ -3,6 +3,9 @@
 import json
 import signal
 import stat
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import psutil
 import requests
@@ -35,6 +38,35 @@ def test_service_that_cannot_start_is_named_and_nothing_is_left(project, foreign
     assert "error: drydock ended by itself (exit code 1)" in answer.stderr
     assert "no berth is free" in answer.stderr
     assert "Traceback" not in answer.stderr
+    assert project.marked() == []
+
+
+class OthersAirflow(BaseHTTPRequestHandler):
+    """Answers for a healthy Airflow, as that of another project does."""
+
+    def do_GET(self):
+        parts = ("scheduler", "dag_processor", "triggerer")
+        now = datetime.now(UTC).isoformat()
+        body = json.dumps({one: {"status": "healthy", f"latest_{one}_heartbeat": now} for one in parts}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing: the tests' output is theirs."""
+
+
+def test_airflow_of_another_on_the_chosen_port_is_not_taken_for_ours(project, foreign, wait_for):
+    first = project.start("up")
+    wait_for((project.home / "stack.json").exists)
+    port = project.state["ports"]["airflow"]
+    with ThreadingHTTPServer(("127.0.0.1", port), OthersAirflow) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        _, err = first.communicate(timeout=120)
+        other.shutdown()
+    assert first.returncode == 75
+    assert f"error: Another program took port {port} meanwhile" in err or "airflow-api-server ended by itself" in err
     assert project.marked() == []
 
 

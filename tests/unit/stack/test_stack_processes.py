@@ -1,6 +1,7 @@
 """Only what carries our marks is found and ended."""
 
 import signal
+import socket
 from pathlib import Path
 
 import psutil
@@ -49,6 +50,19 @@ def test_orphaned_training_job_is_ended(spawn, tmp_path):
     child = spawn("", DRYDOCK_TREE=str(tmp_path / "drydock" / "jobs" / "one"))
     assert processes.stop(tmp_path) == 1
     assert child.wait() == -signal.SIGTERM
+
+
+SERVING = "import socket; one = socket.create_server(('127.0.0.1', PORT))"
+
+
+@pytest.mark.parametrize("whose", ["ours", "another home's", "nobody's"])
+def test_only_ports_that_others_serve_are_told(spawn, tmp_path, whose):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    if whose != "nobody's":
+        spawn(SERVING.replace("PORT", str(port)), **marks(tmp_path if whose == "ours" else tmp_path / "other"))
+    assert processes.served_by_others(tmp_path, [port]) == ([port] if whose == "another home's" else [])
+    assert processes.served_by_others(tmp_path, []) == []
 
 
 @pytest.mark.parametrize(
