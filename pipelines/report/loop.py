@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -36,7 +37,8 @@ def make(folder: Path, study: Study) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [saved(folder / "weeks.png", _weeks(study))]
     rows, names = [_row(one, study) for one in study.courses], [one.name for one in study.courses]
-    return page.render(folder / PAGE, PAGE, pictures, study=study, rows=rows, verdict=verdict(study), names=names)
+    told = {"rows": rows, "verdict": verdict(study), "names": names, "happened": list(_happened(study.moments))}
+    return page.render(folder / PAGE, PAGE, pictures, study=study, **told)
 
 
 def lines(study: Study) -> list[str]:
@@ -70,6 +72,19 @@ def _row(course: Course, study: Study) -> dict[str, Any]:
         "worst": auc[worst],
         "worst_week": study.weeks[worst].days.first,
     }
+
+
+def _happened(moments: Sequence[Moment]) -> Iterator[dict[str, Any]]:
+    """A row each; what the same guard held back again and again is one, with the words of the last time."""
+    for (what, _), alike in groupby(moments, lambda one: (one.what, _guard(one))):
+        rows = list(alike)
+        for some in [rows] if what == "held_back" else [[one] for one in rows]:
+            days = f"{some[0].day} to {some[-1].day}, {len(some)} times" if some[1:] else some[0].day
+            yield {"days": days, "what": what.replace("_", " "), "words": some[-1].words}
+
+
+def _guard(moment: Moment) -> str:
+    return moment.words.partition(":")[0] if moment.what == "held_back" else ""
 
 
 def _weeks(study: Study) -> Any:

@@ -68,3 +68,15 @@ def test_the_page_says_it_and_shows_what_happened(tmp_path: Path) -> None:
     assert "&lt;wind&gt;: psi 0.4" in text and "cooldown: too soon" in text
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     assert sorted(one.name for one in page.parent.iterdir()) == ["loop.html", "weeks.png"]
+
+
+def test_what_the_same_guard_holds_back_day_after_day_is_one_row(tmp_path: Path) -> None:
+    day = dt.timedelta(1)
+    held = [(0, "cooldown: 1 day"), (1, "cooldown: 2 days"), (2, "breaker: three"), (4, "cooldown: again")]
+    moments = [Moment(FIRST + n * day, "held_back", words) for n, words in held]
+    moments[3:3] = [Moment(FIRST + 3 * day, "started", "a: psi"), Moment(FIRST + 3 * day, "started", "a: psi")]
+    weeks = [week(n, **{DRIFT: 0.5}) for n in range(2)]
+    text = loop.make(tmp_path, Study("flights", "flights", 7, weeks, COURSES, moments)).read_text()
+    assert f"<td>{FIRST} to {FIRST + day}, 2 times</td><td>held back</td><td>cooldown: 2 days</td>" in text
+    assert "cooldown: 1 day<" not in text
+    assert text.count("<td>held back</td>") == 3 and text.count("<td>started</td>") == 2
