@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,25 @@ def _counted(ask: Ask, reference: Reference, readable: Sequence[Slot], by: str =
 
 
 def _numbers(ask: Ask, columns: Sequence[tuple[Slot, Number]], by: str) -> Counted:
+    """First as if every value were finite, as nearly all columns are; the others are asked for again, with care."""
+    told = list(_asked(ask, columns, by, finite=True))
+    yield from told
+    odd = {slot for _, slot, column in told if not _finite(column)}
+    yield from _asked(ask, [one for one in columns if one[0] in odd], by, finite=False)
+
+
+def _asked(ask: Ask, columns: Sequence[tuple[Slot, Number]], by: str, *, finite: bool) -> Counted:
     if not columns:
         return
-    for told in _rows(ask(partial(queries.numbers, columns=[column for _, column in columns], by=by))):
+    query = partial(queries.numbers, columns=[column for _, column in columns], by=by, finite=finite)
+    for told in _rows(ask(query)):
         for at, (slot, column) in enumerate(columns):
             of = {name.removeprefix(f"{at}."): value for name, value in told.items() if name.startswith(f"{at}.")}
             yield told.get(queries.DAY), slot, _number(slot, column, int(told["rows"]), of)
+
+
+def _finite(column: Column) -> bool:
+    return all(one is None or isfinite(one) for one in (column.minimum, column.maximum))
 
 
 def _number(slot: Slot, column: Number, rows: int, of: Mapping[str, Any]) -> Column:

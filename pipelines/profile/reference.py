@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
@@ -124,7 +123,7 @@ def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Categ
 
 
 def _category(name: str, of: Family, values: pa.ChunkedArray, most: int) -> Category:
-    counted = pc.value_counts(values.cast(pa.string()).drop_null())
+    counted = values.cast(pa.string()).drop_null().value_counts()
     frequency = {one["values"]: one["counts"] for one in counted.to_pylist()}
     ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
     known, rest = ordered[:most], sorted(ordered[most:])
