@@ -1,9 +1,9 @@
 """The profile of a partition, 25 columns, beside a bare DuckDB query that counts as many bins: whole processes.
 
-The bare query is that of ../shared/bench/peers/duckdb/drift.py: 20 bins by arithmetic, of one width, no moments. Beside
-it are the scripts of Evidently, NannyML and whylogs (run_drift.sh), and what they took. Ours has the quantile bins of a
-reference, moments, missing values, categories never seen; with sketches and without. Sizes are those of
-LEEWAY_BENCH_ROWS (1000000,5000000 where it is not given; 50000000 needs 9 GB of disk).
+The bare query has 20 bins by arithmetic, of one width, no moments. Ours has the quantile bins of a reference, moments,
+missing values, categories never seen; with sketches and without. Sizes are those of LEEWAY_BENCH_ROWS
+(1000000,5000000 where it is not given; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1 Evidently, NannyML and
+whylogs compare two files of a million rows, once each: they read both, where ours reads one and a small reference.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import PEERS, QUIET
+
 PROJECT = Path(__file__).parents[1]
 RUNS = 3
+PEERS_ROWS = 1_000_000
 NUMBERS, CATEGORIES = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
 SIZES = "1000000,5000000"
 BARE = """
@@ -61,10 +65,25 @@ def run() -> dict[str, Any]:
     """Seconds of each at each size; facts: CPU seconds, which other processes disturb less, and peak memory."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
+    if os.environ.get("LEEWAY_BENCH_PEERS"):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
+            _peers(Path(folder), seconds, facts)
     for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", SIZES).split(",")):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
             _measured(Path(folder), rows, seconds, facts)
     return {"seconds": seconds, "facts": facts}
+
+
+def _peers(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
+    columns = [",".join(NUMBERS), ",".join(CATEGORIES)]
+    files = [str(folder / f"{name}.parquet") for name in ("then", "now")]
+    for path in files:
+        _process(GENERATE, [path, str(PEERS_ROWS), *columns], folder)
+    for name, peer in PEERS.items():
+        _waited(peer.command("pass"), folder, QUIET)  # makes the environment
+        row = f"{name} (peer), two files of {PEERS_ROWS:,} rows"
+        taken_s, cpu_s, peak_mb = _waited([*peer.command(peer.code), *files, *columns], folder, QUIET)
+        seconds[row], facts[row] = [taken_s], f"{cpu_s:.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 
 
 def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
@@ -96,14 +115,16 @@ def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: d
 
 
 def _process(code: str, arguments: list[str], folder: Path) -> tuple[float, float, float]:
-    """Seconds, seconds of CPU and peak MiB of a process, its start included."""
+    """`_waited` of Python code with our packages."""
     paths = f"{PROJECT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    own = {"PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")}
+    return _waited([sys.executable, "-c", code, *arguments], folder, own)
+
+
+def _waited(command: list[str], folder: Path, own: Mapping[str, str]) -> tuple[float, float, float]:
+    """Seconds, seconds of CPU and peak MiB of a process, its start included."""
     began = time.perf_counter()
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")},
-    )
+    child = subprocess.Popen(command, cwd=folder, env={**os.environ, **own})
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:

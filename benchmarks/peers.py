@@ -1,0 +1,58 @@
+"""Evidently, NannyML and whylogs over two Parquet files: an environment for each, which uv makes and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+UV = Path(__file__).parents[1] / ".leeway" / "uv" / "bin" / "uv"
+READ = "import sys, pandas as pd\nreference, current = map(pd.read_parquet, sys.argv[1:3])\n"
+EVIDENTLY = """
+from evidently import Report
+from evidently.presets import DataDriftPreset
+print(len(Report([DataDriftPreset()]).run(current, reference).dict()["metrics"]))
+"""
+NANNYML = """
+import nannyml
+categories = sys.argv[4].split(",")
+methods = {"continuous_methods": ["jensen_shannon"], "categorical_methods": ["jensen_shannon"]}
+columns = {"column_names": [*sys.argv[3].split(","), *categories], "treat_as_categorical": categories}
+calculator = nannyml.UnivariateDriftCalculator(**columns, **methods).fit(reference)
+print(calculator.calculate(current).filter(period="analysis").to_df().shape)
+"""
+WHYLOGS = """
+import whylogs
+from whylogs.viz.drift.column_drift_algorithms import calculate_drift_scores
+then, now = (whylogs.log(rows).view() for rows in (reference, current))
+print(len(calculate_drift_scores(target_view=now, reference_view=then)))
+"""
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "NML_DISABLE_USAGE_LOGGING": "1",
+    "WHYLOGS_NO_ANALYTICS": "True",
+    "PYTHONPATH": "",
+    "VIRTUAL_ENV": "",
+    "UV_COMPILE_BYTECODE": "1",
+}
+"""None of them tells anybody, sees our packages, or compiles its own at each start."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Its packages, and what it does with both files: `python -c CODE THEN NOW NUMBERS CATEGORIES`."""
+
+    packages: tuple[str, ...]
+    code: str
+
+    def command(self, code: str) -> list[str]:
+        """Of a process in its environment; the first one makes it."""
+        asked = [argument for one in self.packages for argument in ("--with", one)]
+        return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *asked, "python", "-c", code]
+
+
+PEERS: Mapping[str, Peer] = {
+    "Evidently 0.7.23": Peer(("evidently==0.7.23", "pandas<3"), READ + EVIDENTLY),
+    "NannyML 0.13.1": Peer(("nannyml==0.13.1", "statsmodels"), READ + NANNYML),
+    "whylogs 1.6.4": Peer(("whylogs[viz]==1.6.4", "numpy<2", "pandas<3", "pyarrow<20", "ipython"), READ + WHYLOGS),
+}
