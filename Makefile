@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-down check test bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -67,6 +67,9 @@ compose-up: compose-init ## build the images and start the team's stack
 compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/compose.md)
 	tools/offline-images
 	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
+
+compose-demo: $(STAMP) ## the main job through the team's stack that is up: two months, and a model of them
+	@$(RUN)/python tools/compose_demo.py
 
 compose-down: ## stop the team's stack; its data stay in its volumes
 	docker compose --profile '*' down
