@@ -108,7 +108,7 @@ def _refuse_other_project(layout: Layout, stack: Stack) -> None:
 
 def _refuse_others_ports(layout: Layout, stack: Stack) -> None:
     """What answered is ours: between choice and start another may have taken the port, and answers as ours would."""
-    taken = processes.served_by_others(layout.home, stack.ports.model_dump().values())
+    taken = processes.unserved(layout.home, stack.ports.model_dump().values())
     if taken:
         raise UnavailableError(f"Another program took port {', '.join(map(str, taken))} meanwhile; start again.")
 

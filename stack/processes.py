@@ -65,18 +65,15 @@ def stop(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int
     return len(asked)
 
 
-def served_by_others(home: Path, ports: Iterable[int]) -> list[int]:
-    """Those of the loopback ports on which a process listens that is not ours.
-
-    None where the system does not tell whose a port is.
-    """
-    asked, ours = set(ports), {process.pid for process in find(home)}
-    try:
-        found = psutil.net_connections("tcp4")
-    except psutil.Error:
-        return []
-    listening = [(one.laddr, one.pid) for one in found if one.laddr and one.status == psutil.CONN_LISTEN]
-    return sorted({at.port for at, pid in listening if at.ip == "127.0.0.1" and at.port in asked and pid not in ours})
+def unserved(home: Path, ports: Iterable[int]) -> list[int]:
+    """Those of the ports on which none of our processes listens."""
+    # By process: asked for all sockets, psutil names one holder of each, which may be a worker that is gone by now.
+    ours: set[int] = set()
+    for process in find(home):
+        with suppress(psutil.Error):
+            found = process.net_connections("tcp4")
+            ours |= {one.laddr.port for one in found if one.laddr and one.status == psutil.CONN_LISTEN}
+    return sorted(set(ports) - ours)
 
 
 def _signal(process: psutil.Process, *, kill: bool) -> None:

@@ -22,7 +22,7 @@ class FlightsModel(PythonModel):
         """The booster is in memory."""
         self.model = load(Path(context.artifacts["model"]))
 
-    # A frame is the one type hint that MLflow takes for no signature; without any it warns at every load.
+    # MLflow takes the hint of a frame for no signature, and converts nothing; without any it warns at every load.
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> np.ndarray[Any, Any]:

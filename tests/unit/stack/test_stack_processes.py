@@ -56,13 +56,13 @@ SERVING = "import socket; one = socket.create_server(('127.0.0.1', PORT))"
 
 
 @pytest.mark.parametrize("whose", ["ours", "another home's", "nobody's"])
-def test_only_ports_that_others_serve_are_told(spawn, tmp_path, whose):
+def test_ports_that_none_of_ours_serves_are_told(spawn, tmp_path, whose):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     if whose != "nobody's":
         spawn(SERVING.replace("PORT", str(port)), **marks(tmp_path if whose == "ours" else tmp_path / "other"))
-    assert processes.served_by_others(tmp_path, [port]) == ([port] if whose == "another home's" else [])
-    assert processes.served_by_others(tmp_path, []) == []
+    assert processes.unserved(tmp_path, [port]) == ([] if whose == "ours" else [port])
+    assert processes.unserved(tmp_path, []) == []
 
 
 @pytest.mark.parametrize(
