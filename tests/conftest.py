@@ -63,13 +63,13 @@ def java() -> None:
         pytest.skip(str(error))
 
 
-def _until(what: Callable[[], Any], within_s: float = 60.0) -> Any:
-    """What `what()` gives, as soon as that is true."""
+def _until(what: Callable[[], Any], within_s: float = 60.0, most_s: float = 0.3) -> Any:
+    """What `what()` gives, as soon as that is true; `most_s` is the longest pause between two looks."""
     ends, pause_s = time.monotonic() + within_s, 0.01
     while not (found := what()):
         assert time.monotonic() < ends, "it did not come about"
         time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, 0.3)  # who asks all the while takes a core from what it waits for
+        pause_s = min(1.5 * pause_s, most_s)  # who asks all the while takes a core from what it waits for
     return found
 
 

@@ -9,9 +9,10 @@ import duckdb
 import pytest
 
 DAY = "2013-01-02"
-FEW, MANY = 200_000, 2_000_000
-MORE_MB = 192
-"""What ten times the rows may take more: the allocators keep what they have no use for, up to a point."""
+FEW, MANY = 200_000, 4_000_000
+MORE_MB = 384
+"""What twenty times the rows may take more. The allocators keep what they have no use for, up to a point: 90 to 210 MiB
+were seen, as much for 2 million rows as for 10 million. The same rows read whole take 600 more."""
 ROWS = """
 SELECT DATE '{day}' AS date, i AS id, 'word ' || i % 1000 AS word, {numbers}
 FROM range({rows}) AS t(i)
@@ -60,7 +61,7 @@ def peaks(commands: Any, folder: Path, rows: int, source: str = "FileSource") ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
-def test_ten_times_the_rows_take_no_more_memory_be_they_new_or_changed(commands: Any, tmp_path: Path) -> None:
+def test_twenty_times_the_rows_take_no_more_memory_be_they_new_or_changed(commands: Any, tmp_path: Path) -> None:
     few = peaks(commands, days(tmp_path / "few", FEW), FEW)
     many = peaks(commands, folder := days(tmp_path / "many", MANY), MANY)
     assert [round(more - less) for more, less in zip(many, few, strict=True) if more - less > MORE_MB] == []
