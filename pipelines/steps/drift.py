@@ -113,9 +113,10 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
 
     number, record = str(version.version), of_version(registry, version)
     first = spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2)
-    kept, first = Profiles.at_hand(), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2)
-    days = kept.window(max(as_of(version), first), spec.partition, spec.model_name, number)
-    refused = _refused(spec, max(as_of(version), first))
+    kept, first = Profiles.at_hand(), max(as_of(version), first)
+    refused = _refused(spec, first)
+    found = kept.window(first, spec.partition, spec.model_name, number)
+    days = {day: one for day, one in found.items() if day not in refused}  # one may have been scored and withdrawn
     if told := _too_early(spec, number, days, refused, kept):
         return told
     weights = registry.importance(version)
@@ -131,7 +132,7 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
 
 
 def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
-    """Days that were validated and are not published: nobody will score them as they are."""
+    """Days that were validated and are not published, or not any more: nobody will score them as they are."""
     from pipelines.dataset import dataset
     from pipelines.evidence import Evidence
     from pipelines.lake import Lake

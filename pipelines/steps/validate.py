@@ -3,7 +3,8 @@
 Write, audit, publish: a critical failure publishes nothing. A failed warning about rows moves those to
 NAME_quarantine, with what was wrong with each, and the others are published; of more than `max_quarantined_fraction`,
 nothing is. Other warnings, and info, are told. What was published before stays as it was when a partition is refused,
-its rows stay in the staging table, and the evidence is kept before anything else. Idempotent.
+unless `withdraw` is asked for; its rows stay in the staging table, and the evidence is kept before anything else.
+Idempotent.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pipelines.contract import Changes, Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, ValidationError
 from pipelines.log import log
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
+    from pipelines.lake import Lake
     from pipelines.quarantine import Split
 
 MAX_FAILURES = 10
@@ -39,6 +41,8 @@ class ValidateSpec(Spec):
     """Suite in expectations/; named as the dataset where it is not given."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the rows that may be set aside, 0 to 1; beyond it nothing is published."""
+    withdraw: bool = False
+    """Whether what was published of the day before goes where the day is refused; older snapshots still have it."""
 
 
 class ValidateResult(Result):
@@ -92,7 +96,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         kept = evidence.keep(lake, spec.dataset, spec.partition, judgement, outcome)
         datadocs.add(kept)
         if outcome.verdict == "blocked":
-            raise _refusal(spec, judgement.of("critical"), parts)
+            raise _refusal(spec, judgement.of("critical"), parts, _withdrawn(lake, chosen, spec))
         quarantine.put(lake, chosen.quarantine, spec.partition, parts, chosen.key)
         commit = lake.write(chosen.published, spec.partition, parts.kept(), chosen.key)
     mild = judgement.of("warning", "info")
@@ -124,7 +128,16 @@ def words(failure: dict[str, Any]) -> str:
     return f"{failure['severity']} {failure['expectation']}{column}: {seen}{examples}"
 
 
-def _refusal(spec: ValidateSpec, critical: list[dict[str, Any]], parts: Split) -> ValidationError:
+def _withdrawn(lake: Lake, chosen: Dataset, spec: ValidateSpec) -> int:
+    """How many rows of the day are not published any more."""
+    rows = lake.sizes(chosen.published, [spec.partition]).get(spec.partition, 0) if spec.withdraw else 0
+    if rows:
+        lake.clear(chosen.published, spec.partition)
+        log.warning("%s %s: %d rows withdrawn", chosen.published, spec.partition, rows)
+    return rows
+
+
+def _refusal(spec: ValidateSpec, critical: list[dict[str, Any]], parts: Split, withdrawn: int) -> ValidationError:
     """Why nothing is published: critical expectations that failed, else too many bad rows."""
     if critical:
         failed = "; ".join(words(one) for one in critical[:MAX_FAILURES])
@@ -135,6 +148,8 @@ def _refusal(spec: ValidateSpec, critical: list[dict[str, Any]], parts: Split) -
             f"{parts.count} of {parts.rows.count} rows are bad, more than the "
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failed}."
         )
+    if withdrawn:
+        why = f"{why} Its {withdrawn} rows of before were withdrawn."
     page = settings().docs_page(spec.dataset, str(spec.partition))
     return ValidationError(
         f"{spec.dataset} {spec.partition} was not published: {why}", f"Mend the source and ingest again. See {page}"

@@ -25,6 +25,8 @@ class ValidateOperator(StepOperator):
         suite: suite in expectations/ (templated); the one named as the dataset where it is not given.
         max_quarantined_fraction: largest share of the rows that may be set aside, 0 to 1 (templated); params.yaml's
             where it is not given.
+        withdraw: whether what was published of the day before goes where it is refused (templated); params.yaml's where
+            it is not given, else it stays.
         asset: gets an event where what is published changed, of the partition, with snapshot_id, rows, changed, changes
             and columns in its extra; none where it did not. Only in `outlets` it would get one always.
 
@@ -34,7 +36,7 @@ class ValidateOperator(StepOperator):
     """
 
     step = "validate"
-    fields = ("dataset", "partition", "suite", "max_quarantined_fraction")
+    fields = ("dataset", "partition", "suite", "max_quarantined_fraction", "withdraw")
     operator_extra_links = (DataDocsLink(),)
 
     def __init__(
@@ -44,12 +46,13 @@ class ValidateOperator(StepOperator):
         partition: str = PARTITION,
         suite: str | None = None,
         max_quarantined_fraction: float | str | None = None,
+        withdraw: bool | str | None = None,
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.partition, self.suite, self.asset = dataset, partition, suite, asset
-        self.max_quarantined_fraction = max_quarantined_fraction
+        self.max_quarantined_fraction, self.withdraw = max_quarantined_fraction, withdraw
         if asset:
             may_announce(self, asset)
 

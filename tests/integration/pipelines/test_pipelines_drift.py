@@ -103,16 +103,24 @@ def test_a_day_that_its_validation_refused_is_not_waited_for_and_the_others_deci
     last = profiled(version, shift=3.0, skip=(6,))
     rules = {"policy": {"bounds": {"psi": 0.2}, "min_weight": 0.0}}
     assert decide(version, last, **rules).missing == [last - dt.timedelta(3)]
-    row = dict.fromkeys(SCHEMA.names) | {
-        "date": last - dt.timedelta(3),
-        "dataset": "flights",
-        "run": "r",
-        "success": False,
-    }
-    row |= {"validated_at": dt.datetime.now(dt.UTC), "place": 0, "severity": "critical", "expectation": "e"}
-    Evidence(Lake.open().catalog).add([row], row["date"])
+    refuse(last - dt.timedelta(3))
     told = decide(version, last, **rules)
     assert (told.outcome, told.missing, told.rows) == ("drift", [], 3_600)
+
+
+def test_a_day_that_was_withdrawn_after_it_was_scored_does_not_count(version: Any) -> None:
+    last = profiled(version)
+    assert decide(version, last).rows == 4_200
+    refuse(last - dt.timedelta(3))
+    told = decide(version, last)
+    assert (told.missing, told.rows) == ([], 3_600)
+
+
+def refuse(day: dt.date) -> None:
+    """The day was judged, and is not published."""
+    row = dict.fromkeys(SCHEMA.names) | {"date": day, "dataset": "flights", "run": "r", "success": False}
+    row |= {"validated_at": dt.datetime.now(dt.UTC), "place": 0, "severity": "critical", "expectation": "e"}
+    Evidence(Lake.open().catalog).add([row], day)
 
 
 def test_what_was_decided_is_kept_once(version: Any) -> None:

@@ -36,8 +36,8 @@ def stage(home: Path, day_rows: Callable[[str], pa.Table]) -> Stage:
     return staged
 
 
-def run(day: dt.date, suite: str = "") -> validate.ValidateResult:
-    return validate.run(validate.ValidateSpec(partition=day, suite=suite))
+def run(day: dt.date, suite: str = "", *, withdraw: bool = False) -> validate.ValidateResult:
+    return validate.run(validate.ValidateSpec(partition=day, suite=suite, withdraw=withdraw))
 
 
 def with_values(column: str, value: Any, number: int = 3) -> Callable[[pa.Table], pa.Table]:
@@ -103,6 +103,26 @@ def test_what_was_published_before_stays(stage: Stage) -> None:
     stage("2013-01-01")
     again = run(day)
     assert (again.changed, again.snapshot_id) == (False, first.snapshot_id)
+
+
+def test_a_refused_day_is_withdrawn_where_that_is_asked_and_its_past_stays_readable(stage: Stage) -> None:
+    day, other = stage("2013-01-01"), stage("2013-02-08")
+    first, lake = run(day, withdraw=True), Lake.open()
+    run(other)
+    assert first.rows == 842, "a day that passes is published, whatever is asked"
+    stage("2013-01-01", CRITICAL["an origin that is none"])
+    with pytest.raises(ValidationError, match=r"was not published: .* Its 842 rows of before were withdrawn") as caught:
+        run(day, withdraw=True)
+    assert caught.value.exit_code == 2
+    assert list(lake.partitions("flights")) == [other]
+    assert lake.window("flights", day, day, first.snapshot_id).num_rows == 842, (
+        "who was trained on it stays reproducible"
+    )
+    with pytest.raises(ValidationError) as again:
+        run(day, withdraw=True)
+    assert "withdrawn" not in str(again.value), "there is nothing left to withdraw"
+    stage("2013-01-01")
+    assert run(day).changed and lake.partitions("flights")[day] == 842
 
 
 def test_a_warning_is_published_and_listed(stage: Stage) -> None:
