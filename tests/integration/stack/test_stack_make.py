@@ -49,6 +49,31 @@ def test_no_python_is_one_clear_line(clone):
     assert not (clone / ".leeway").exists()
 
 
+def test_secrets_need_no_python_of_ours(clone):
+    (clone / "docker").mkdir()
+    shutil.copy(ROOT / "docker" / "init_env.py", clone / "docker")
+    answer = make(clone, "compose-init", "PYTHON=")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert (clone / ".env").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (["backup"], ["backup"]),
+        (["backup", "TO=/my backups/a.tar"], ["backup", "/my backups/a.tar"]),
+        (["restore", "FROM=/my backups/a.tar", "FORCE=1"], ["restore", "/my backups/a.tar", "--force"]),
+    ],
+)
+def test_backups_have_the_names_that_they_are_given(clone, arguments, given):
+    put_uv(
+        clone,
+        'mkdir -p .venv/bin; printf \'#!/bin/sh\\nprintf "<%%s>" "$@"\' >.venv/bin/python; chmod +x .venv/bin/python',
+    )
+    answer = make(clone, *arguments)
+    assert answer.stdout.splitlines()[-1] == "".join(f"<{one}>" for one in ["-m", "stack", *given])
+
+
 def test_install_that_failed_is_done_again(clone):
     put_uv(clone, "mkdir -p .venv; echo 'no route to the index' >&2; exit 1")
     answer = make(clone, "setup")
