@@ -131,6 +131,12 @@ def test_drydock_reaches_no_database(written):
     assert [name for name in networks if not (networks[name] or {}).get("internal")] == ["outside"]
 
 
+def test_drydock_has_what_its_jobs_may_take(env):
+    drydock = compose.load({**env, "DRYDOCK_CORES": "3", "DRYDOCK_MEMORY_GIB": "12"})["services"]["drydock"]
+    assert drydock["environment"]["DRYDOCK_MEMORY_GIB"] == "12"
+    assert drydock["deploy"]["resources"]["limits"] == {"cpus": "3", "memory": "12G"}
+
+
 @pytest.mark.parametrize(("profile", "executor"), [("celery", "CeleryExecutor"), ("local", "LocalExecutor")])
 def test_each_profile_has_one_scheduler_of_its_executor(written, env, profile, executor):
     services = compose.load(env)["services"].values()
