@@ -57,14 +57,18 @@ mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt,
 compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
 	@$(or $(PYTHON),python3) docker/init_env.py # nothing is installed for it: any Python 3.9 or later will do
 
+# Services that are not us read what is mounted of it: a checkout that was made with umask 077 would keep it from them.
+READABLE = find docker ! -perm -a=r -exec chmod a+rX {} +
 # The images know the commit that they were built of.
 OF_COMMIT = GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
 
 compose-up: compose-init ## build the images and start the team's stack
+	@$(READABLE)
 	$(OF_COMMIT) docker compose up --build --detach
 	@docker compose ps
 
 compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/compose.md)
+	@$(READABLE)
 	tools/offline-images
 	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
 

@@ -57,6 +57,21 @@ def test_secrets_need_no_python_of_ours(clone):
     assert (clone / ".env").is_file()
 
 
+def test_what_containers_read_of_a_private_checkout_is_readable(clone, monkeypatch):
+    """Else PostgreSQL's first start fails half-way, and its volume is never made ready again."""
+    shutil.copytree(ROOT / "docker", clone / "docker")
+    for path in (clone / "docker").rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    (clone / "bin").mkdir()
+    (clone / "bin" / "docker").write_text("#!/bin/sh\nfind docker ! -perm -a=r\nstat -c %a docker/monitoring/grafana\n")
+    (clone / "bin" / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    answer = make(clone, "compose-up")
+    assert answer.returncode == 0, answer.stderr
+    assert [one for one in answer.stdout.splitlines() if one.isdigit() or one.startswith("docker/")] == ["755", "755"]
+    assert oct((clone / ".env").stat().st_mode)[-3:] == "600"
+
+
 @pytest.mark.parametrize(
     ("arguments", "given"),
     [
