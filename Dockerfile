@@ -43,7 +43,8 @@ COPY drydock /opt/leeway/drydock
 COPY expectations /opt/leeway/expectations
 COPY pipelines /opt/leeway/pipelines
 COPY plugins /opt/leeway/plugins
-RUN python3 -m compileall -q /opt/leeway
+# Others may read it, whatever umask the checkout was made with: the images run as somebody else.
+RUN chmod -R a+rX /opt/leeway && python3 -m compileall -q /opt/leeway
 
 # In each image the environment, of a gigabyte or two, lies below the code: a commit changes the small layers only.
 FROM base AS runs

@@ -45,7 +45,7 @@ down: ## stop what up or demo started, after a crash too
 	@if [ -x .venv/bin/python ]; then .venv/bin/python -m stack down; else echo "Nothing was running."; fi
 
 backup: $(STAMP) ## put all state into one file (TO=FILE); the stack has to be down
-	@.venv/bin/python -m stack backup $(TO)
+	@.venv/bin/python -m stack backup $(if $(TO),"$(TO)")
 
 restore: $(STAMP) ## put the state of a backup back (FROM=FILE; FORCE=1 replaces what is there)
 	@test -n "$(FROM)" || { echo "error: name the backup: make restore FROM=FILE" >&2; exit 2; }
@@ -55,16 +55,20 @@ mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt,
 	@.venv/bin/python tools/mwaa.py
 
 compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
-	@$(PYTHON) docker/init_env.py
+	@$(or $(PYTHON),python3) docker/init_env.py # nothing is installed for it: any Python 3.9 or later will do
 
+# Services that are not us read what is mounted of it: a checkout that was made with umask 077 would keep it from them.
+READABLE = find docker ! -perm -a=r -exec chmod a+rX {} +
 # The images know the commit that they were built of.
 OF_COMMIT = GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
 
 compose-up: compose-init ## build the images and start the team's stack
+	@$(READABLE)
 	$(OF_COMMIT) docker compose up --build --detach
 	@docker compose ps
 
 compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/compose.md)
+	@$(READABLE)
 	tools/offline-images
 	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
 

@@ -42,15 +42,19 @@ def complete(path: Path) -> list[str]:
     Raises:
         OSError: it cannot be read or written.
     """
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    there = {line.partition("=")[0].strip() for line in text.splitlines()}
+    path = path.resolve()  # where it is a link, what it leads to is the file
+    text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+    pairs = [line.partition("=") for line in text.splitlines()]
+    # A secret without a value is none, and compose would say so; of two lines for one name it takes the last.
+    there = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
+    there |= {name.strip() for name, _, _ in pairs} & set(PLAIN)
     missing = {name: make() for name, make in made().items() if name not in there}
     lines = [text.rstrip("\n")] if text.strip() else []
     whole = "\n".join([*lines, *(f"{name}={value}" for name, value in missing.items())]) + "\n"
     half = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(whole)
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(whole.encode("utf-8", errors="surrogateescape"))
         half.replace(path)
     finally:
         half.unlink(missing_ok=True)

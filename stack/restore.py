@@ -155,7 +155,12 @@ def _swap(home: Path) -> None:
     if tool.exists():
         tool.rename(new / "uv")
     os.chmod(new, mode)
-    home.rename(old)
+    try:
+        home.rename(old)
+    except OSError:  # a home that is a mount cannot be moved
+        if (new / "uv").exists():
+            (new / "uv").rename(tool)
+        raise
     new.rename(home)
     shutil.rmtree(old)
 
@@ -163,8 +168,13 @@ def _swap(home: Path) -> None:
 def _recover(home: Path) -> None:
     """A home that a killed restore had moved away is back."""
     old = _beside(home, "replaced")
-    if old.is_dir() and not home.exists():
-        old.rename(home)
+    if not old.is_dir() or state(home):
+        return
+    if home.exists():  # `make` has put its tool there before it called us
+        if (home / "uv").exists() and not (old / "uv").exists():
+            (home / "uv").rename(old / "uv")
+        shutil.rmtree(home)
+    old.rename(home)
 
 
 def _beside(home: Path, what: str) -> Path:

@@ -25,6 +25,7 @@ resource "aws_s3_object" "startup" {
     bucket   = local.buckets.artifacts
     lake     = local.buckets.lake
     source   = local.buckets.source
+    project  = aws_s3_object.dist["pipelines.tar.gz"].version_id
     job_role = aws_iam_role.all["job"].arn
     mlflow   = each.value.mlflow_tracking_uri
   })

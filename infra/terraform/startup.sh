@@ -16,7 +16,9 @@ export LEEWAY_PYTHON="/usr/local/airflow/leeway/venv/bin/python"
 # The steps' libraries and Airflow's do not meet: the operators start the steps with LEEWAY_PYTHON.
 if [ "$${MWAA_AIRFLOW_COMPONENT:-}" = "worker" ]; then
   mkdir -p "$LEEWAY_HOME" "$LEEWAY_PROJECT"
-  aws s3 cp --quiet "s3://${source}/pipelines.tar.gz" /tmp/pipelines.tar.gz
+  # That very version: with another one this script is another one, and MWAA makes its workers anew.
+  aws s3api get-object --bucket "${source}" --key pipelines.tar.gz --version-id "${project}" \
+    /tmp/pipelines.tar.gz >/tmp/pipelines.json
   tar -xzf /tmp/pipelines.tar.gz -C "$LEEWAY_PROJECT"
   export LEEWAY_GIT_COMMIT="$(cat "$LEEWAY_PROJECT/commit")"
   python3 -m venv /usr/local/airflow/leeway/venv

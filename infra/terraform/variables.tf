@@ -75,6 +75,17 @@ variable "connections" {
   }
 }
 
+variable "assumed_by" {
+  description = "Who may take Airflow's role: ARNs of users and roles, of people or of an Airflow that is not MWAA. Without any, MWAA alone has it."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for one in var.assumed_by : can(regex("^arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[^*]+$", one))])
+    error_message = "ARNs of users and roles, as arn:aws:iam::123456789012:user/ann."
+  }
+}
+
 variable "old_versions_days" {
   description = "Days that an overwritten or deleted object can be had back."
   type        = number

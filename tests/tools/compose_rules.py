@@ -79,8 +79,8 @@ def _secrets(name: str, service: Services, content: Mapping[str, Any]) -> Iterat
     for variable, value in (service.get("environment") or {}).items():
         if SECRET.search(variable) and _literal(variable, str(value)):
             yield f"{variable} is written out"
-    for text in map(str, service.get("command", [])):
-        if HAS_PASSWORD.search(text):
+    for text in map(str, [*service.get("command", []), *service.get("healthcheck", {}).get("test", [])]):
+        if HAS_PASSWORD.search(text) or any(SECRET.search(one[1] or "") for one in VARIABLE.finditer(text)):
             yield "its command has a password"
 
 

@@ -89,7 +89,11 @@ def terraform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terraform]:
 @pytest.fixture(scope="module")
 def planned(terraform: Terraform) -> dict[str, list[dict[str, Any]]]:
     """Type to the values of each resource of that type."""
-    done = terraform.plan()
+    return values_of(terraform)
+
+
+def values_of(terraform: Terraform, **changed: Any) -> dict[str, list[dict[str, Any]]]:
+    done = terraform.plan(**changed)
     assert done.returncode == 0, done.stderr
     shown = json.loads(terraform.run("show", "-json", "plan").stdout)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -168,12 +172,33 @@ def test_airflow_is_private_and_takes_its_connections_from_the_secrets(planned: 
     assert json.loads(options["secrets.backend_kwargs"])["connections_prefix"] == "leeway/connections"
 
 
+def test_airflow_elsewhere_can_take_its_role_and_nobody_else(terraform: Terraform, planned: dict[str, Any]) -> None:
+    def trusted(values: dict[str, Any]) -> dict[str, list[Any]]:
+        documents = {one["key"]: json.loads(one["assume_role_policy"]) for one in values["aws_iam_role"]}
+        return {name: [one["Principal"] for one in told["Statement"]] for name, told in documents.items()}
+
+    ann = "arn:aws:iam::123456789012:user/ann"
+    services = trusted(planned)
+    assert services["airflow"] == [{"Service": ["airflow.amazonaws.com", "airflow-env.amazonaws.com"]}]
+    with_ann = trusted(values_of(terraform, mwaa=None, assumed_by=[ann]))
+    assert with_ann == {**services, "airflow": [*services["airflow"], {"AWS": [ann]}]}
+
+
+def test_another_project_is_another_start_of_the_workers() -> None:
+    """MWAA looks at the versions of what it names, and pipelines.tar.gz is not among them: startup.sh names it."""
+    script = (ROOT / "infra" / "terraform" / "startup.sh").read_text()
+    assert '--key pipelines.tar.gz --version-id "${project}"' in script
+    given = (ROOT / "infra" / "terraform" / "mwaa.tf").read_text()
+    assert 'aws_s3_object.dist["pipelines.tar.gz"].version_id' in given
+
+
 def test_what_cannot_be_meant_is_refused_in_a_line_each(terraform: Terraform) -> None:
     wrong: dict[str, tuple[Any, str]] = {
         "account": ("12345", "An account has 12 digits"),
         "emails": ([], "nobody hears"),
         "name": ("Acme Corp", "lower-case"),
         "month_usd": (0, "more than 0"),
+        "assumed_by": (["*"], "ARNs of users and roles"),
         "mwaa": ({**GIVEN["mwaa"], "subnet_ids": ["subnet-1"]}, "exactly two subnets"),
     }
     done = terraform.plan(**{name: value for name, (value, _) in wrong.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -21,6 +22,8 @@ import pytest
 
 from stack import backup as backups
 from stack import restore as restoring
+from stack.errors import UnavailableError
+from stack.layout import Layout
 from tests.tools import untar
 
 ROOT = Path(__file__).parents[3]
@@ -293,11 +296,28 @@ def test_a_restore_that_is_killed_leaves_the_old_state_and_the_next_one_works(
     assert done.returncode == -signal.SIGKILL, done.stderr
     if where == ("os", "rename", 3):  # between the two: it is put back by the next restore, whatever becomes of that
         assert not full.home.exists()
+        (full.home / "uv").mkdir(parents=True)  # `make restore` sets its tool up first
         assert stack(full, "restore", "nothing.tar").returncode == 2
     assert seen(full.home) == old
     done = stack(full, "restore", str(full.archive), "--force")
     assert done.returncode == 0, done.stderr
     assert seen(full.home) == full.seen
+
+
+def test_a_home_that_cannot_be_moved_is_left_as_it_was(full: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def refused(path: Path, target: Path) -> Path:
+        if path == full.home:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    old = seen(full.home)
+    with pytest.raises(UnavailableError, match="busy"):
+        restoring.restore(Layout(full.home, full.project), full.archive, force=True)
+    assert seen(full.home) == old
+    assert (full.home / "uv/bin/uv").read_text() == "tool"
 
 
 def test_a_backup_that_is_killed_leaves_no_archive(full: SimpleNamespace, tmp_path: Path) -> None:

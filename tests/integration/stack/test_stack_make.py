@@ -49,6 +49,46 @@ def test_no_python_is_one_clear_line(clone):
     assert not (clone / ".leeway").exists()
 
 
+def test_secrets_need_no_python_of_ours(clone):
+    (clone / "docker").mkdir()
+    shutil.copy(ROOT / "docker" / "init_env.py", clone / "docker")
+    answer = make(clone, "compose-init", "PYTHON=")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert (clone / ".env").is_file()
+
+
+def test_what_containers_read_of_a_private_checkout_is_readable(clone, monkeypatch):
+    """Else PostgreSQL's first start fails half-way, and its volume is never made ready again."""
+    shutil.copytree(ROOT / "docker", clone / "docker")
+    for path in (clone / "docker").rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    (clone / "bin").mkdir()
+    (clone / "bin" / "docker").write_text("#!/bin/sh\nfind docker ! -perm -a=r\nstat -c %a docker/monitoring/grafana\n")
+    (clone / "bin" / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    answer = make(clone, "compose-up")
+    assert answer.returncode == 0, answer.stderr
+    assert [one for one in answer.stdout.splitlines() if one.isdigit() or one.startswith("docker/")] == ["755", "755"]
+    assert oct((clone / ".env").stat().st_mode)[-3:] == "600"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (["backup"], ["backup"]),
+        (["backup", "TO=/my backups/a.tar"], ["backup", "/my backups/a.tar"]),
+        (["restore", "FROM=/my backups/a.tar", "FORCE=1"], ["restore", "/my backups/a.tar", "--force"]),
+    ],
+)
+def test_backups_have_the_names_that_they_are_given(clone, arguments, given):
+    put_uv(
+        clone,
+        'mkdir -p .venv/bin; printf \'#!/bin/sh\\nprintf "<%%s>" "$@"\' >.venv/bin/python; chmod +x .venv/bin/python',
+    )
+    answer = make(clone, *arguments)
+    assert answer.stdout.splitlines()[-1] == "".join(f"<{one}>" for one in ["-m", "stack", *given])
+
+
 def test_install_that_failed_is_done_again(clone):
     put_uv(clone, "mkdir -p .venv; echo 'no route to the index' >&2; exit 1")
     answer = make(clone, "setup")

@@ -1,6 +1,7 @@
 """docker-compose.yaml is what it has to be; each rule has the file that it refuses."""
 
 import copy
+import os
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,11 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
             "mlflow: MLFLOW_BACKEND_STORE_URI is written out",
         ),
         (put("redis", "command", value=["redis-cli", "-u", "redis://:x@redis"]), "redis: its command has a password"),
+        (put("redis", "command", value=["x", "${REDIS_PASSWORD:?no}"]), "redis: its command has a password"),
+        (
+            put("redis", "healthcheck", "test", value=["CMD", "redis-cli", "-a", "${REDIS_PASSWORD:?no}"]),
+            "redis: its command has a password",
+        ),
         (drop("docs", "networks"), "docs: is on the default network"),
         (put("docs", "networks", value=["elsewhere"]), "docs: network elsewhere is not there"),
         (put("docs", "volumes", value=["other:/x"]), "docs: volume other is not there"),
@@ -125,6 +131,12 @@ def test_drydock_reaches_no_database(written):
     assert [name for name in networks if not (networks[name] or {}).get("internal")] == ["outside"]
 
 
+def test_drydock_has_what_its_jobs_may_take(env):
+    drydock = compose.load({**env, "DRYDOCK_CORES": "3", "DRYDOCK_MEMORY_GIB": "12"})["services"]["drydock"]
+    assert drydock["environment"]["DRYDOCK_MEMORY_GIB"] == "12"
+    assert drydock["deploy"]["resources"]["limits"] == {"cpus": "3", "memory": "12G"}
+
+
 @pytest.mark.parametrize(("profile", "executor"), [("celery", "CeleryExecutor"), ("local", "LocalExecutor")])
 def test_each_profile_has_one_scheduler_of_its_executor(written, env, profile, executor):
     services = compose.load(env)["services"].values()
@@ -134,9 +146,32 @@ def test_each_profile_has_one_scheduler_of_its_executor(written, env, profile, e
 
 
 def test_every_variable_without_a_value_is_one_that_init_makes(env):
-    assert compose.load(env)["services"]["redis"]["command"][2] == env["REDIS_PASSWORD"]
+    assert compose.load(env)["services"]["redis"]["environment"] == {"REDISCLI_AUTH": env["REDIS_PASSWORD"]}
     for name in env:
         assert name in compose.FILE.read_text() or name == "COMPOSE_PROFILES"
+
+
+def test_redis_wants_its_password_and_no_process_shows_it(env, tmp_path, free_port, until):
+    if not shutil.which("redis-server"):
+        pytest.skip("no redis-server here: apt-get install redis-server")
+    service, port = compose.load(env)["services"]["redis"], str(free_port())
+    password = env["REDIS_PASSWORD"]
+    assert not any(password in one for one in service["command"])
+    command = [one.replace("/data", str(tmp_path)) for one in service["command"]]
+    command += ["--port", port, "--bind", "127.0.0.1"]
+    server = subprocess.Popen(command, env={**os.environ, **service["environment"]}, stdout=subprocess.DEVNULL)
+
+    def ping(**more: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "REDISCLI_AUTH"} | more
+        asked = ["redis-cli", "-u", f"redis://127.0.0.1:{port}", "ping"]
+        return subprocess.run(asked, env=environment, capture_output=True, text=True).stdout
+
+    try:
+        until(lambda: "PONG" in ping(REDISCLI_AUTH=password), 30)
+        assert "NOAUTH" in ping()
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 @pytest.mark.parametrize("name", ["REDIS_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_ADMIN_PASSWORD"])

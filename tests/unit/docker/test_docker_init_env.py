@@ -45,3 +45,26 @@ def test_folder_that_cannot_be_written_is_one_line(tmp_path):
     told = run(tmp_path / "none" / ".env")
     assert told.returncode == 1
     assert told.stderr == f"error: cannot write {tmp_path / 'none' / '.env'}: No such file or directory.\n"
+
+
+def test_secret_without_a_value_is_made_and_one_that_is_exported_stays(tmp_path):
+    path = tmp_path / ".env"
+    path.write_bytes(
+        b'REDIS_PASSWORD=\nMLFLOW_DB_PASSWORD=""\nexport GRAFANA_PASSWORD=mine\nCOMPOSE_PROFILES=\n# caf\xe9\n'
+    )
+    assert run(path).returncode == 0
+    lines = path.read_bytes().splitlines()
+    assert lines[4] == b"# caf\xe9"
+    assert not [one for one in lines if one.startswith((b"GRAFANA_PASSWORD", b"COMPOSE_PROFILES=c"))]
+    for name in (b"REDIS_PASSWORD=", b"MLFLOW_DB_PASSWORD="):
+        assert len([one for one in lines if one.startswith(name)][-1]) > len(name) + 16  # the last line counts
+    before = path.read_bytes()
+    assert run(path).stdout == f"{path} is complete.\n"
+    assert path.read_bytes() == before
+
+
+def test_link_stays_a_link(tmp_path):
+    (tmp_path / ".env").symlink_to(tmp_path / "kept")
+    assert run(tmp_path / ".env").returncode == 0
+    assert (tmp_path / ".env").is_symlink()
+    assert "REDIS_PASSWORD" in compose.read_env(tmp_path / "kept")

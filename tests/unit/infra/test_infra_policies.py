@@ -113,3 +113,15 @@ def test_buckets_are_reached_by_tls_only(encrypted: str, version: str, denied: b
     asked = Call("s3:GetObject", "arn:aws:s3:::leeway/x", {"aws:SecureTransport": encrypted})
     everyone = {"Sid": "All", "Effect": "Allow", "Action": ["*"], "Resource": ["*"]}
     assert allows({"Statement": [tls, everyone]}, asked) is not denied
+
+
+@pytest.mark.parametrize("name", ["key", "news"])
+def test_eventbridge_is_let_in_as_it_comes_and_others_for_this_account_only(name: str) -> None:
+    """EventBridge names no source account to SNS and KMS: where one is asked for, the mail of a failed job is lost.
+
+    As the SNS guide has it, "Key management": the keys are not supported for EventBridge to encrypted topics.
+    """
+    told = [one for one in policy(name)["Statement"] if "Service" in one["Principal"]]
+    events = [one for one in told if "events.amazonaws.com" in one["Principal"]["Service"]]
+    assert [(one["Principal"]["Service"], one.get("Condition")) for one in events] == [(["events.amazonaws.com"], None)]
+    assert all(one.get("Condition") for one in told if one not in events)

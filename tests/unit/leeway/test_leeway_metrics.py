@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import yaml
@@ -95,3 +97,61 @@ def test_dashboard_asks_for_nothing_that_nobody_sends(sent):
 def test_name_that_nobody_sends_is_seen(sent):
     assert not asked("rate(airflow_task_duraton_bucket[5m])") <= known(sent)
     assert not asked("airflow_leeway_training_costs") <= known(sent)
+
+
+def expression(title: str, number: int = 0) -> str:
+    panels = {panel["title"]: panel for panel in json.loads(DASHBOARD.read_text())["panels"]}
+    return str(panels[title]["targets"][number]["expr"]).replace("$__rate_interval", "4m")
+
+
+COST = "airflow_leeway_training_cost_usd_micros"
+
+
+@pytest.mark.parametrize(
+    ("expr", "series", "told"),
+    [
+        # A counter is there with its first event: to increase() alone that is none, and a training is rare.
+        (expression("Training cost, a day"), {f'{COST}{{model="m"}}': "_x99 250000x100"}, '{model="m"} 0.25'),
+        (expression("Training cost, a day"), {f'{COST}{{model="m"}}': "250000x1900"}, '{model="m"} 0'),
+        (expression("Training cost, a day"), {f'{COST}{{model="m"}}': "250000x1900 500000x100"}, '{model="m"} 0.25'),
+        (expression("Training cost, a day"), {f'{COST}{{model="m"}}': "9x1900 _x9 250000x100"}, '{model="m"} 0.25'),
+        (expression("Failures"), {'airflow_ti_failures{dag_id="d",task_id="t"}': "_x99 1x20"}, '{dag_id="d"} 1'),
+        (
+            expression("Failures", 1),
+            {
+                'airflow_ti_finish{state="failed",dag_id="d"}': "_x99 2x20",
+                'airflow_ti_finish{state="success"}': "7x119",
+            },
+            '{state="failed"} 2',
+        ),
+        (
+            expression("Spot saving"),
+            {
+                'airflow_leeway_training_billable_s{model="m"}': "_x99 30x20",
+                'airflow_leeway_training_training_s{model="m"}': "_x99 100x20",
+            },
+            '{model="m"} 0.7',
+        ),
+        (
+            expression("Task duration, 95th percentile"),
+            {
+                'airflow_task_duration_bucket{dag_id="d",task_id="t",le="1"}': "_x99 0x2",
+                'airflow_task_duration_bucket{dag_id="d",task_id="t",le="2"}': "_x99 1x2",
+                'airflow_task_duration_bucket{dag_id="d",task_id="t",le="+Inf"}': "_x99 1x2",
+            },
+            '{dag_id="d", task_id="t"} 1.95',
+        ),
+    ],
+)
+def test_panel_shows_the_first_of_its_kind_too(expr, series, told, tmp_path):
+    if not shutil.which("promtool"):
+        pytest.skip("no promtool here: apt-get install prometheus")
+    labels, value = told.rsplit(" ", 1)
+    minutes = max(sum(int(one) + 1 for one in re.findall(r"x(\d+)", values)) for values in series.values()) - 1
+    asked_for: dict[str, Any] = {"expr": f"round({expr}, 0.01)", "eval_time": f"{minutes}m"}
+    asked_for["exp_samples"] = [{"labels": labels, "value": float(value)}]
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    told_of = {"interval": "1m", "input_series": given, "promql_expr_test": [asked_for]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"tests": [told_of]}))
+    answer = subprocess.run(["promtool", "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
