@@ -28,15 +28,15 @@ BUCKET = "bucket"
 ENDED = ("Completed", "Failed", "Stopped")
 
 
-def until(what: str, probe: Callable[[], Any]) -> Any:
-    """Return the probe's first true value; the test fails where there is none within a minute."""
-    deadline, pause_s = time.monotonic() + PATIENCE_S, 0.02
+def until(what: str, probe: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
+    """Return the probe's first true value; the test fails where there is none within a minute, or what it is given."""
+    deadline, pause_s = time.monotonic() + within_s, 0.02
     while time.monotonic() < deadline:
         if value := probe():
             return value
         time.sleep(pause_s)
         pause_s = min(1.5 * pause_s, 0.1)  # each look takes from the server the time that it works in
-    return pytest.fail(f"not within {PATIENCE_S} s: {what}")
+    return pytest.fail(f"not within {within_s} s: {what}")
 
 
 @dataclass
@@ -139,11 +139,12 @@ class Drydock:
                 lines += [event["message"] for event in logs.get_log_events(**asked)["events"]]
         return lines
 
-    def said(self, name: str, start: str) -> str:
+    def said(self, name: str, start: str, within_s: float = PATIENCE_S) -> str:
         """Return the first line of the job's log that begins with start, once it is there."""
-        return str(
-            until(f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)])[0]
+        found = until(
+            f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)], within_s
         )
+        return str(found[0])
 
     def tree(self, name: str, host: str = "algo-1") -> Path:
         return self.data / "jobs" / "123456789012" / "us-east-1" / name / host
@@ -179,7 +180,9 @@ class Drydock:
         }
 
     def alive(self, pid: int) -> bool:
-        return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may go between two looks
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return False
 
     def pull(self, lever: str, **body: Any) -> dict[str, Any]:
         """Pull one of drydock's own levers: interrupt, capacity, outage."""

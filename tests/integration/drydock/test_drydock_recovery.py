@@ -22,6 +22,8 @@ while count < int(os.environ["GOAL"]):
     (folder.parent / "new").write_text("x")
     (folder.parent / "new").rename(folder / f"{count:05d}")
     time.sleep(0.05)
+    while not found and count == int(os.environ.get("HOLD", "0")):
+        time.sleep(0.05)  # it waits for whoever kills it
 pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
 """
 # Says so in its own S3 object, whose name is the job's: who ran twice wrote twice.
@@ -42,7 +44,7 @@ def kill(server: Any, folder: Path) -> None:
 
 def test_a_spot_job_goes_on_and_any_other_has_failed(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, *OPTIONS) as server:
-        server.create("spot", STEADY, Environment={"GOAL": "200"}, **server.spot("spot"))
+        server.create("spot", STEADY, Environment={"GOAL": "100", "HOLD": "50"}, **server.spot("spot"))
         server.create("plain", STEADY, Environment={"GOAL": "1000000"})
         server.create("done", "print('done')")
         before = server.ended("done")
@@ -58,7 +60,7 @@ def test_a_spot_job_goes_on_and_any_other_has_failed(tmp_path: Path, start: Any)
         assert [line["Status"] for line in spot["SecondaryStatusTransitions"]].count("Interrupted") == 1
         starts = [line for line in server.whole_log("spot") if line.startswith("from")]
         assert len(starts) == 2 and int(starts[1].split()[1]) > 0
-        assert server.members(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"200"}
+        assert server.members(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"100"}
         assert "done" in server.whole_log("done")
         with pytest.raises(ClientError, match="already exists"):
             server.create("done", "print('again')")
@@ -94,7 +96,7 @@ NO_MODEL = "No model artifact is saved under path /opt/ml/model."
 
 def test_a_server_that_is_ended_leaves_a_spot_job_to_the_next(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, *OPTIONS) as server:
-        server.create("spot", STEADY, Environment={"GOAL": "60"}, **server.spot("spot"))
+        server.create("spot", STEADY, Environment={"GOAL": "60", "HOLD": "30"}, **server.spot("spot"))
         server.create("plain", STEADY, Environment={"GOAL": "1000000"})
         server.said("plain", "from")
         server.said("spot", "from")

@@ -39,6 +39,11 @@ def rows(path: str = "data/training/rounds.csv") -> list[dict[str, float]]:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
+def reached(home: Path, rounds: int) -> bool:
+    """Whether the training has left a checkpoint of so many rounds."""
+    return any(int(path.name) >= rounds for path in home.glob("training/*/checkpoints/*"))
+
+
 def same_numbers(uri: str, job: str) -> None:
     client, run = run_of(uri, job)
     told = rows()
@@ -78,7 +83,7 @@ def test_a_killed_training_goes_on_with_its_run(
 ) -> None:
     env = {"MLFLOW_TRACKING_URI": mlflow_uri}
     child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
-    until(lambda: child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= 30])
+    until(lambda: child.poll() is not None or reached(home, 30), most_s=0.01)
     assert child.poll() is None, child.stderr.read()
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
@@ -103,7 +108,7 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
     server, uri = start_mlflow()
     env = {"MLFLOW_TRACKING_URI": uri}
     child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
-    until(lambda: child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= 20])
+    until(lambda: child.poll() is not None or reached(home, 20), most_s=0.01)
     os.killpg(server.pid, signal.SIGKILL)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err

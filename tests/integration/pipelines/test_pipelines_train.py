@@ -18,7 +18,7 @@ from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
 
 ROOT = Path(__file__).parents[3]
-SLOW = {"num_round": 250, "early_stopping_rounds": 250, "checkpoint_rounds": 10, "eta": 0.05}
+SLOW = {"num_round": 400, "early_stopping_rounds": 400, "checkpoint_rounds": 10, "eta": 0.05}
 """Long enough to be killed in the middle: a few seconds."""
 
 
@@ -75,7 +75,8 @@ def started(commands: Any, until: Callable[..., Any], home: Path, checkpoints: i
     until(
         lambda: (
             child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= checkpoints]
-        )
+        ),
+        most_s=0.01,  # hundreds of rounds take a fast machine less than the longest pause
     )
     assert child.poll() is None, child.stderr.read()
     return child

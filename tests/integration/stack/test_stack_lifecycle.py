@@ -63,7 +63,7 @@ def test_airflow_of_another_on_the_chosen_port_is_not_taken_for_ours(project, fo
     port = project.state["ports"]["airflow"]
     with ThreadingHTTPServer(("127.0.0.1", port), OthersAirflow) as other:
         Thread(target=other.serve_forever, daemon=True).start()
-        _, err = first.communicate(timeout=120)
+        _, err = first.communicate(timeout=300)
         other.shutdown()
     assert first.returncode == 75
     assert f"error: Another program took port {port} meanwhile" in err or "airflow-api-server ended by itself" in err

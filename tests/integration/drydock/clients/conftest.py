@@ -16,22 +16,26 @@ import pytest
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
 
 # Counts in its checkpoint folder, a number each 50 ms, and ends at GOAL; on SIGTERM it leaves. Speaks on each start.
+# Where it began at 0 it waits at HOLD for an interruption: however late that comes, it comes in time.
 COUNTER = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-count = max([int(path.stem) for path in folder.glob("*.txt")], default=0)
+began = count = max([int(path.stem) for path in folder.glob("*.txt")], default=0)
 print("from", count, flush=True)
 while count < int(os.environ.get("GOAL", "30")):
     count += 1
     (folder.parent / "new").write_text("x")
     (folder.parent / "new").rename(folder / f"{count}.txt")
     time.sleep(0.05)
+    while began == 0 and count == int(os.environ.get("HOLD", "0")):
+        time.sleep(0.05)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
 print("loss=0.25;", flush=True)
 """
 FAILS = "import sys; print('the hull is leaking'); sys.exit(7)"
 FOREVER = {"GOAL": "1000000"}
+HELD = {"HOLD": "10"}
 SCRIPTS = {"counter": COUNTER, "fails": FAILS}
 
 
@@ -45,6 +49,12 @@ def scripts() -> dict[str, str]:
 def forever() -> dict[str, str]:
     """The Environment of a counter that only a stop or an interruption ends."""
     return FOREVER
+
+
+@pytest.fixture(scope="session")
+def held() -> dict[str, str]:
+    """The Environment of a counter whose first run only a stop or an interruption ends."""
+    return HELD
 
 
 @pytest.fixture(scope="module")

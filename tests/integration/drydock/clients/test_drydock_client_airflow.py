@@ -117,12 +117,12 @@ def env(dock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def ran(
-    dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, processing: Any, programs: Any, migrated: Any
+    dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, held: Any, processing: Any, programs: Any, migrated: Any
 ) -> SimpleNamespace:
     """What became of the tasks, their XComs, and the log of it all."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
     training = {
-        "spot": dock.request("z", scripts["counter"], **dock.spot("z"), Environment={"GOAL": "60"}),
+        "spot": dock.request("z", scripts["counter"], **dock.spot("z"), Environment={"GOAL": "60", **held}),
         "stopped": dock.request("w", scripts["counter"], Environment=forever),
         "fine": dock.request("x", scripts["counter"]),
         "broken": dock.request("y", scripts["fails"]),
@@ -139,7 +139,7 @@ def ran(
         run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)
     try:
         for kind in ("waiting", "deferred"):
-            dock.said(f"spot-{kind}", "from 0")
+            dock.said(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
             dock.pull("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
             dock.said(f"stopped-{kind}", "from 0")
             dock.stop(f"stopped-{kind}")

@@ -78,8 +78,10 @@ def test_a_stop_ends_the_waiter_and_cannot_be_repeated(
         sagemaker.stop_training_job(TrainingJobName="stopped")
 
 
-def test_an_interruption_ends_no_waiter(dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]) -> None:
-    sagemaker.create_training_job(**dock.request("spot", scripts["counter"], **dock.spot("spot")))
+def test_an_interruption_ends_no_waiter(
+    dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], held: dict[str, str]
+) -> None:
+    sagemaker.create_training_job(**dock.request("spot", scripts["counter"], Environment=held, **dock.spot("spot")))
     dock.said("spot", "from 0")
     dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
     dock.pull("interrupt", job="spot", capacity_back_after_s=0.2)

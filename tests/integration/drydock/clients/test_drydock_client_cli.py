@@ -113,8 +113,8 @@ def test_a_stop(cli: Any, create: Any, dock: Any, scripts: dict[str, str], forev
     sagemaker(cli, "stop", "stopped", refused="The request was rejected because the training job is in status Stopped.")
 
 
-def test_an_interruption(cli: Any, create: Any, dock: Any, scripts: dict[str, str]) -> None:
-    create("spot", scripts["counter"], **dock.spot("spot"))
+def test_an_interruption(cli: Any, create: Any, dock: Any, scripts: dict[str, str], held: dict[str, str]) -> None:
+    create("spot", scripts["counter"], Environment=held, **dock.spot("spot"))
     dock.said("spot", "from 0")
     dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
     dock.pull("interrupt", job="spot", capacity_back_after_s=0.2)

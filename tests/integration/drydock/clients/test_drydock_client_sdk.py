@@ -78,7 +78,7 @@ job = fine._latest_training_job
 told["fine"] = {**ended(job), "model": job.model_artifacts.s3_model_artifacts}
 
 jobs = {
-    "spot": begin("spot", "count.py", spot=True, environment={"GOAL": "100"}),
+    "spot": begin("spot", "count.py", spot=True, environment=given["held"]),
     "stopped": begin("stopped", "count.py", environment={"GOAL": "1000000"}),
     "broken": begin("broken", "fails.py"),
 }
@@ -126,7 +126,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def given(scripts: Any, programs: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def given(scripts: Any, programs: Any, held: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a person has on the disk."""
     folder = tmp_path_factory.mktemp("project")
     # On SageMaker the folder of the checkpoints is this one, and no variable says so.
@@ -139,7 +139,7 @@ def given(scripts: Any, programs: Any, tmp_path_factory: pytest.TempPathFactory)
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     names = {"source": "source", "rows": "rows", "reports": "reports.py", "fails": "fails.py", "config": "config.yaml"}
-    return {"role": ROLE, **{name: str(folder / path) for name, path in names.items()}}
+    return {"role": ROLE, "held": held, **{name: str(folder / path) for name, path in names.items()}}
 
 
 @contextlib.contextmanager
@@ -153,7 +153,7 @@ def running(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]
 
 
 @pytest.fixture(scope="module")
-def ran(dock: Any, python: Callable[..., Any], given: dict[str, str]) -> SimpleNamespace:
+def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleNamespace:
     """What the SDK told of its jobs, and all that it printed."""
     if not dock.health()["opt_ml"]:
         pytest.skip("the process executor cannot mount /opt/ml here; the SDK's drivers need it, or the docker executor")
