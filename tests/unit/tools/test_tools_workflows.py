@@ -76,6 +76,6 @@ def test_what_they_run_is_there() -> None:
     for path in FILES:
         for run in re.findall(r"^ +- run: (.+)$", path.read_text(), re.MULTILINE):
             words = run.split()
-            assert words[0] == "make" and words[1] in made or words[:2] == ["sudo", "apt-get"]
+            assert (words[0] == "make" and words[1] in made) or words[:2] == ["sudo", "apt-get"]
         for tool in re.findall(r"tools/\w+\.py", path.read_text()):
             assert (ROOT / tool).is_file()
