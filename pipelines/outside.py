@@ -24,7 +24,7 @@ def translated(error: BaseException) -> LeewayError:
         return StorageError(
             "there is no space left on the disk.", "Free some and run it again; nothing is half-written."
         )
-    known = _unreachable(error) or _refused(error) or _file(error)
+    known = _unreachable(error) or _refused(error) or _file(error) or _date(error)
     return known or LeewayError(
         f"{type(error).__name__} in {_place(error)}: {error}.", "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where."
     )
@@ -75,6 +75,13 @@ def _file(error: BaseException) -> LeewayError | None:
         reason = os.strerror(error.errno) if error.errno else "cannot be opened"
         return DataError(f"{error.filename or error}: {reason}.")
     return None
+
+
+def _date(error: BaseException) -> LeewayError | None:
+    """Of a window about a day that was given: Python's dates are of the years 1 to 9999."""
+    if not (isinstance(error, OverflowError) and "date value" in str(error)):
+        return None
+    return SpecError("a day before the year 1 or after 9999 would have to be looked at.", "Give another one.")
 
 
 def _place(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from pipelines.drift import measures, seasonal
 from pipelines.drift.counts import Array, Column, Counts
@@ -100,5 +99,5 @@ def _proportion(column: Column, measure: Measure, then: Counts, now: Counts, fir
     spread = null(Sample.of(first, then.strata), Sample.of(second, now.strata))
     p_value = float(spread.quadratic(measures.pearson(*totals)))
     if measures.pooled(*totals, ordered=True).max() == 0:
-        p_value = max(p_value, float(fisher_exact(np.rint(np.stack(totals)).astype(int)).pvalue))
+        p_value = max(p_value, measures.fisher(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

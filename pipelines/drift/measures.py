@@ -14,6 +14,8 @@ EMPTY = 0.5
 the sample, so an empty bin says little in three rows and much in a million; a fixed share does not."""
 LEAST_EXPECTED = 5.0
 """Rows that each bin of the smaller side should expect for a chi-square (Cochran 1954)."""
+FAR = 1_000
+"""Rows in a cell that expects `LEAST_EXPECTED`, beyond which no chance is left."""
 
 
 def shares(counts: Array) -> Array:
@@ -50,6 +52,27 @@ def scale(reference: Array, window: Array) -> Array:
     """The sums' n m / (n + m): what makes a squared distance of shares a chi-square; 0 where a side is empty."""
     n, m = reference.sum(axis=-1), window.sum(axis=-1)
     return _ratio(n * m, n + m)
+
+
+def fisher(reference: Array, window: Array) -> float:
+    """P-value of Fisher's exact test of two rows of two counts, two-sided, for tables where a cell expects few rows.
+
+    By the ratios of neighbouring chances: scipy 1.17's takes minutes of 1e12 rows, and its mode overflows. Tables as
+    likely as the one that is there count as well, to a relative 1e-7 as in R's fisher.test.
+    """
+    table = np.rint(np.stack([reference, window]))
+    row, column = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
+    some, rare, rows = table[row].sum(), table[:, column].sum(), table.sum()
+    if not min(some, rare):
+        return 1.0
+    if (there := int(table[row, column])) > FAR:
+        return 0.0
+    at = np.arange(min(some, rare, FAR))
+    steps = np.log(rare - at) + np.log(some - at) - np.log(at + 1) - np.log(rows - rare - some + at + 1)
+    chances = np.concatenate([[0.0], np.cumsum(steps)])
+    chances -= chances.max()
+    as_far = chances <= chances[there] + 1e-7
+    return float(np.exp(chances[as_far]).sum() / np.exp(chances).sum())
 
 
 def kolmogorov_smirnov(reference: Array, window: Array) -> Array:

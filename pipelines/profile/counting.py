@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from pipelines.profile.profile import Column, Profile
 from pipelines.profile.reference import Category, Number, Reference
 from pipelines.profile.sketch import Sketch
 from pipelines.profile.slots import SCORE_BINS, Slot, slots
+from pipelines.profile.texts import plain
 
 Query = Callable[[ibis.Table], ibis.Table]
 Ask = Callable[[Query], Iterator[pa.RecordBatch]]
@@ -43,7 +45,7 @@ def count(reference: Reference, path: Path, engine: engines.Name = "duckdb", ske
         DataError: there is no such file, or it is no Parquet file.
         SpecError: the engine is not installed here.
     """
-    there, rows = _told(path)
+    there, rows = _told(reference, path)
     wanted = slots(reference, there)
     readable = [one for one in wanted if one.readable] if rows else []
     counted: dict[Slot, Column] = {}
@@ -69,7 +71,7 @@ def count_days(reference: Reference, path: Path, day: str, engine: engines.Name 
         DataError: there is no such file, it is no Parquet file, or has no such column.
         SpecError: the engine is not installed here.
     """
-    there, _ = _told(path)
+    there, _ = _told(reference, path)
     if day not in there.names:
         raise DataError(f"{path} has no column {day}.", "Give the rows with their date.")
     wanted = slots(reference, there)
@@ -88,18 +90,34 @@ def _profile(reference: Reference, wanted: Sequence[Slot], rows: int, counted: M
     return Profile(reference.digest, rows, tuple(counted.get(one) or one.empty(rows) for one in wanted))
 
 
-def _told(path: Path) -> tuple[pa.Schema, int]:
+def _told(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
     try:
         with pq.ParquetFile(path) as file:
-            return file.schema_arrow, file.metadata.num_rows
+            there, rows = file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} is no Parquet file that can be read: {error}.", "Give the scored rows.") from None
+    # DuckDB knows no case: of two columns that differ in nothing else it reads the first, whichever is asked for.
+    times = Counter(name.lower() for name in there.names)
+    if twice := sorted(name for name in reference.names if times[name.lower()] > 1):
+        raise DataError(f"{path} has the column {twice[0]!r} twice, but for upper and lower case.", "Rename one.")
+    return there, rows
 
 
 def _schema(readable: Sequence[Slot], there: pa.Schema) -> pa.Schema:
     """Of what is read, as an engine knows types."""
     kinds = {one.name: there.field(one.name).type for one in readable if one.name in there.names}
-    return pa.schema({name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()})
+    return pa.schema({name: _known(kind) for name, kind in kinds.items()})
+
+
+def _known(kind: pa.DataType) -> pa.DataType:
+    """The type as which an engine reads it: none knows half floats, nor decimals of other widths than 128 bits."""
+    if pa.types.is_dictionary(kind):
+        return _known(kind.value_type)
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind):
+        return pa.float64() if pa.types.is_decimal256(kind) else pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def _counted(ask: Ask, reference: Reference, readable: Sequence[Slot], by: str = "") -> Counted:
@@ -146,12 +164,14 @@ def _categories(ask: Ask, columns: Sequence[tuple[Slot, Category]], by: str) -> 
         return
     places = [{value: at for at, value in enumerate(column.values)} for _, column in columns]
     rests = [None if column.rest is None else set(column.rest) for _, column in columns]
+    texts = [plain(column.family) for _, column in columns]
     found: dict[Day, list[list[int]]] = {}
     batches = ask(partial(queries.categories, columns=[column for _, column in columns], by=by))
     for row in (row for batch in batches for row in batch.to_pylist()):
         # The last number is of the missing ones.
         counts = found.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
-        column, value = row["column"], row["value"]
+        column = row["column"]
+        value = None if row["value"] is None else texts[column](row["value"])
         rest = rests[column]
         other = -3 if rest is None or value in rest else -2
         counts[column][-1 if value is None else places[column].get(value, other)] += row["times"]

@@ -82,8 +82,10 @@ class Column:
         # What x - center adds up to is small beside what was added.
         scale = math.sqrt(self.n * self.s2)
         pairs = zip(self.sums, other.sums, strict=True)
+        # Squares of numbers beyond 1e154 are infinite; what such add up to is infinite or NaN, as the order has it.
+        beyond = self.s2 == other.s2 == math.inf
         return (
-            math.isclose(self.s1, other.s1, rel_tol=CLOSE, abs_tol=CLOSE * scale)
+            (beyond or math.isclose(self.s1, other.s1, rel_tol=CLOSE, abs_tol=CLOSE * scale))
             and math.isclose(self.s2, other.s2, rel_tol=CLOSE)
             and all(math.isclose(one, two, rel_tol=CLOSE) for one, two in pairs)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import isfinite
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipelines.errors import DataError
 from pipelines.profile.policy import Policy
+from pipelines.profile.texts import plain
 
 SCORE = "score"
 """Column of the model's scores."""
@@ -67,6 +69,11 @@ class Reference(_Part):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     @property
+    def names(self) -> set[str]:
+        """Columns that are counted."""
+        return {*(one.name for one in self.numbers), *(one.name for one in self.categories), SCORE, self.label}
+
+    @property
     def score(self) -> Number:
         """Bins of the score: 20 equal ones of [0, 1]."""
         return Number(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
@@ -107,14 +114,22 @@ def family(kind: pa.DataType) -> Family:
     return "bool" if pa.types.is_boolean(kind) else "null" if pa.types.is_null(kind) else "other"
 
 
+def countable(kind: pa.DataType) -> bool:
+    """Whether its values can be numbers or categories: lists are neither, and durations no text to DuckDB."""
+    return not (pa.types.is_nested(kind) or pa.types.is_duration(kind))
+
+
 def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
     values = pq.read_table(path, columns=[name])[name]
     of = family(values.type)
+    if not countable(values.type):
+        raise DataError(f"{path}: the feature {name} is {values.type}, not a {kind}.")
     if kind == "category":
         return _category(name, of, values, policy.values)
     if of not in {"number", "bool", "null"}:
         raise DataError(f"{path}: the feature {name} is {values.type}, not a number.")
-    numbers = np.asarray(values.cast(pa.float64()).drop_null())
+    # Not safe: of whole numbers beyond 2^53 the last digits are lost, as they are where the model sees them.
+    numbers = np.asarray(values.cast(pa.float64(), safe=False).drop_null())
     finite = numbers[np.isfinite(numbers)]
     with np.errstate(over="ignore", invalid="ignore"):
         center = float(finite.mean()) if finite.size else 0.0
@@ -123,8 +138,10 @@ def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Categ
 
 
 def _category(name: str, of: Family, values: pa.ChunkedArray, most: int) -> Category:
-    counted = values.cast(pa.string()).drop_null().value_counts()
-    frequency = {one["values"]: one["counts"] for one in counted.to_pylist()}
+    texts, frequency = plain(of), Counter[str]()
+    for one in values.cast(pa.string()).drop_null().value_counts().to_pylist():
+        if (value := texts(one["values"])) is not None:
+            frequency[value] += one["counts"]
     ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
     known, rest = ordered[:most], sorted(ordered[most:])
     return Category(name=name, family=of, values=tuple(known), rest=tuple(rest) if len(rest) <= MAX_REST else None)

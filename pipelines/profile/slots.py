@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipelines.profile.profile import Column, Kind
-from pipelines.profile.reference import SCORE_EDGES, Category, Family, Number, Reference, family
+from pipelines.profile.reference import SCORE_EDGES, Category, Family, Number, Reference, countable, family
 
 JOINT = "score x label"
 SCORE_BINS = len(SCORE_EDGES) + 1
@@ -67,8 +67,10 @@ def _categories(reference: Reference, there: pa.Schema) -> Iterator[Slot]:
 
 def _slot(kind: Kind, column: Number | Category, bins: int, there: pa.Schema) -> Slot:
     found = _found(column.name, column.family, there)
-    if kind != "category" and not found and family(there.field(column.name).type) == "text":
-        found = str(there.field(column.name).type)  # of a number that had no value in training
+    of = "" if found else family(there.field(column.name).type)
+    # A number that had no value in training may not be text; 1 and true are one number, and no one category.
+    if (kind != "category" and of == "text") or (kind == "category" and {of, column.family} == {"number", "bool"}):
+        found = str(there.field(column.name).type)
     center = column.center if isinstance(column, Number) else 0.0
     return Slot(kind, column.name, bins, center, found, _readable(column.name, found, there))
 
@@ -77,7 +79,7 @@ def _found(name: str, promised: Family, there: pa.Schema) -> str:
     if name not in there.names:
         return NOTHING
     kind = there.field(name).type
-    return "" if family(kind) in FITS[promised] else str(kind)
+    return "" if family(kind) in FITS[promised] and countable(kind) else str(kind)
 
 
 def _readable(name: str, found: str, there: pa.Schema) -> bool:

@@ -6,9 +6,9 @@ A pure function of these profiles: a backfill decides as the daily run did. Idem
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.drift import Policy
@@ -50,6 +50,13 @@ class DriftSpec(Spec):
     """Whether a backfill asks."""
     in_backfill: bool = False
     """Whether drift that a backfill sees may start a training."""
+
+    @model_validator(mode="after")
+    def _may_alarm(self) -> Self:
+        if self.policy.at_least > self.history_days:
+            looked = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
+            raise ValueError(f"{looked}: nothing would ever alarm")
+        return self
 
 
 class DriftResult(Result):

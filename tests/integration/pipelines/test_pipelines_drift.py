@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
@@ -57,6 +58,13 @@ def profiled(
 def decide(of: Any, last: dt.date, **fields: Any) -> drift.DriftResult:
     given = {"model_name": of.name, "version": str(of.version), "partition": last, **fields}
     return drift.run(drift.DriftSpec(**given))
+
+
+def test_a_policy_that_no_history_can_meet_is_refused() -> None:
+    given = {"model_name": "flights", "partition": "2013-04-07", "policy": {"at_least": 61, "of_last": 90}}
+    with pytest.raises(ValidationError, match="nothing would ever alarm"):
+        drift.DriftSpec.model_validate(given)
+    assert drift.DriftSpec.model_validate({**given, "history_days": 61}).policy.at_least == 61
 
 
 def test_no_champion_decides_nothing(version: Any) -> None:

@@ -1,3 +1,4 @@
+import datetime as dt
 import errno
 import sqlite3
 
@@ -62,6 +63,14 @@ def test_clients_whose_server_is_down() -> None:
     assert isinstance(translated(requests.exceptions.ReadTimeout("slow")), ServiceError)
     assert isinstance(translated(EndpointConnectionError(endpoint_url="http://x")), ServiceError)
     assert type(translated(requests.exceptions.InvalidURL("x"))) is LeewayError
+
+
+@pytest.mark.parametrize(("day", "days"), [(dt.date.min, -1), (dt.date.max, 1)])
+def test_a_day_about_which_no_window_lies_is_a_wrong_request(day: dt.date, days: int) -> None:
+    with pytest.raises(OverflowError) as told:
+        day + dt.timedelta(days)
+    assert isinstance(translated(told.value), SpecError)
+    assert type(translated(OverflowError("math range error"))) is LeewayError
 
 
 def test_anything_else_is_a_bug_with_its_place() -> None:

@@ -92,6 +92,26 @@ def test_rates_are_the_score_test_and_of_few_rows_fishers() -> None:
     assert missing(10, 10).p_value == 1
 
 
+@pytest.mark.timeout(20)  # scipy's hypergeometric takes minutes of such tables
+def test_rates_of_a_trillion_rows_are_fishers_at_once() -> None:
+    def missing(*tables: tuple[float, float]) -> float | None:
+        pair = (Counts(np.array([there]), gone) for there, gone in tables)
+        return next(one.p_value for one in examine(Column("x", "category", *pair)) if one.measure == "missing")
+
+    # Of so many rows the rare ones are drawn as by coins.
+    assert missing((1e12, 3), (1e12, 1)) == pytest.approx(stats.binomtest(1, 4, 0.5).pvalue, rel=1e-9)
+    assert missing((1e12, 0), (1e3, 4)) == pytest.approx(stats.binomtest(4, 4, 1e-9).pvalue, rel=0.02)
+    assert missing((1e12, 1e12), (3, 0)) == pytest.approx(0.25, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fishers_test_is_scipys(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for table in random.integers(0, [[[300, 4], [300, 4]]], (200, 2, 2)):
+        for one in (table, table[::-1], table.T, table[:, ::-1]):
+            assert measures.fisher(*one) == pytest.approx(stats.fisher_exact(one).pvalue, rel=1e-9)
+
+
 def test_small_bins_are_pooled_with_neighbours_or_the_rarest_together() -> None:
     then, now = np.array([90.0, 1, 2, 90, 3]), np.array([90.0, 2, 1, 90, 2])
     ordered, rarest = (measures.pooled(then, now, ordered=ordered) for ordered in (True, False))

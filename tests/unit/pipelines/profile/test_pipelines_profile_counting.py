@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError
+from pipelines.profile import Policy
 from pipelines.profile.counting import count, count_days
 from pipelines.profile.profile import total
-from pipelines.profile.reference import SCORE_EDGES, Number, Reference
+from pipelines.profile.reference import SCORE_EDGES, Number, Reference, fit
 from pipelines.profile.sketch import quantiles
 from pipelines.profile.slots import SCORE_BINS
 
@@ -124,6 +127,64 @@ def test_a_wider_type_is_no_other_type(reference: Reference, saved: Save, rows_o
     frame = rows_of(50, 7)
     made = count(reference, saved(frame.assign(day=frame["day"].astype("float32"), g=frame["g"].astype("category"))))
     assert made.same(count(reference, saved(frame)))
+
+
+MOMENTS = [dt.datetime(2013, 1, day, 6, 30, tzinfo=dt.UTC) for day in (1, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (pa.array([1, 2, 2]), pa.array([1.0, 2.0, 2.0])),
+        (pa.array([1.0, 2.0, 2.0]), pa.array([1, 2, 2])),
+        (pa.array([1, 2, 2]), pa.array([1, 2, 2]).cast(pa.decimal128(30, 2))),
+        (pa.array([1e20, 0.1, 0.1]), pa.array([1e20, 0.1, 0.1])),
+        (pa.array([0.5, 1.5, 1.5], pa.float16()), pa.array([0.5, 1.5, 1.5])),
+        (pa.array(MOMENTS, pa.timestamp("us")), pa.array(MOMENTS, pa.timestamp("us"))),
+        (pa.array(MOMENTS, pa.timestamp("ms", "UTC")), pa.array(MOMENTS, pa.timestamp("us", "UTC"))),
+    ],
+)
+def test_a_category_of_a_wider_type_has_the_same_values(then: pa.Array, now: pa.Array, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"c": then}), tmp_path / "then.parquet")
+    pq.write_table(pa.table({"c": now}), tmp_path / "now.parquet")
+    reference = fit(tmp_path / "then.parquet", {"c": "category"}, "late", Policy())
+    for path in ("then.parquet", "now.parquet"):
+        assert count(reference, tmp_path / path)["c"].counts == (2, 1, 0, 0)
+
+
+def test_a_category_that_was_true_and_is_1_is_of_another_type(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"c": [True, False]}), tmp_path / "then.parquet")
+    pq.write_table(pa.table({"c": [1, 0]}), tmp_path / "now.parquet")
+    reference = fit(tmp_path / "then.parquet", {"c": "category"}, "late", Policy())
+    assert count(reference, tmp_path / "now.parquet")["c"].found == ("int64",)
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(70, 1), pa.decimal128(30, 1), pa.uint64(), pa.int8()])
+def test_any_type_of_a_number_is_counted(kind: pa.DataType, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "then.parquet")
+    pq.write_table(pa.table({"x": pa.array([1, 2, 2, None]).cast(kind)}), tmp_path / "now.parquet")
+    reference = fit(tmp_path / "then.parquet", {"x": "number"}, "late", Policy())
+    column = count(reference, tmp_path / "now.parquet", sketch_rows=10)["x"]
+    assert (column.counts, column.missing, column.maximum) == ((0, 1, 2, 0, 0), 1, 2.0)
+
+
+def test_a_number_of_which_there_are_lists_now_is_of_another_type(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.0], "c": [dt.date(2013, 1, 1)]}), tmp_path / "then.parquet")
+    pq.write_table(pa.table({"x": [[1.0]], "c": [dt.timedelta(1)]}), tmp_path / "now.parquet")
+    reference = fit(tmp_path / "then.parquet", {"x": "number", "c": "category"}, "late", Policy())
+    made = count(reference, tmp_path / "now.parquet")
+    assert [made[name].found for name in "xc"] == [("list<element: double>",), ("duration[us]",)]
+
+
+@pytest.mark.parametrize("names", [["X", "x"], ["x", "X"], ["x", "x"]])
+def test_columns_that_an_engine_cannot_tell_apart_are_refused(names: list[str], tmp_path: Path) -> None:
+    # DuckDB reads the first one, whichever is asked for: 1000 would be drift.
+    pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "then.parquet")
+    reference = fit(tmp_path / "then.parquet", {"x": "number"}, "late", Policy())
+    columns = [pa.array([1000.0, 1000.0]), pa.array([1.0, 2.0])]
+    pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "now.parquet")
+    with pytest.raises(DataError, match="the column 'x' twice"):
+        count(reference, tmp_path / "now.parquet")
 
 
 def test_a_column_without_a_value_is_missing_and_not_absent(reference: Reference, saved: Save, rows_of: Rows) -> None:

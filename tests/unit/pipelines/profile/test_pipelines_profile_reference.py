@@ -1,9 +1,12 @@
 """A reference: bins made of the training's rows, the same from the same rows."""
 
+import datetime as dt
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
@@ -81,3 +84,18 @@ def test_what_cannot_be_fitted_is_told(tmp_path: Path) -> None:
 def test_a_wrong_policy_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Policy.model_validate(wrong)
+
+
+@pytest.mark.parametrize("values", [pa.array([2**53 + 1, 2**62]), pa.array([2**63 + 1, 2**64 - 1], pa.uint64())])
+def test_whole_numbers_beyond_a_doubles_digits_have_bins(values: pa.Array, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": values}), tmp_path / "train.parquet")
+    (column,) = fit(tmp_path / "train.parquet", {"x": "number"}, "late", Policy()).numbers
+    assert column.edges[0] == float(values[0].as_py())
+
+
+@pytest.mark.parametrize("kind", ["number", "category"])
+@pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [dt.timedelta(1)]])
+def test_what_is_neither_number_nor_category_is_told(kind: str, values: list[object], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": values}), tmp_path / "train.parquet")
+    with pytest.raises(DataError, match=f"not a {kind}"):
+        fit(tmp_path / "train.parquet", {"x": kind}, "late", Policy())
