@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from pipelines.sources import ChangingSource, Source
 
 
+IN_ALL = frozenset({"score"})
+"""Column of every table and file of scores: no feature, key or label of a dataset has its name."""
+IN_OURS = frozenset({"label", "model_name", "model_version", "scored_at"})
+"""Columns of the tables of predictions and outcomes, beside those of the key."""
+
+
 class TrainedModel(Protocol):
     """What a training script left, in memory."""
 
@@ -48,6 +54,17 @@ class Dataset:
     """Columns that are not known yet when the prediction is made; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
+
+    def __post_init__(self) -> None:
+        """Refuses names that the tables of what is predicted have themselves.
+
+        Raises:
+            SpecError: there is one.
+        """
+        taken = IN_ALL.intersection((*self.key, *self.features, self.label)) | IN_OURS.intersection(self.key)
+        if taken and self.label:  # else nothing is predicted, and there are no such tables
+            what = f"{self.name} has a column {min(taken)}, which is a name of the tables of scores."
+            raise SpecError(what, "Rename it.")
 
     @property
     def staging(self) -> str:

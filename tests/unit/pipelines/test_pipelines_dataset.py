@@ -1,8 +1,9 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipelines.dataset import dataset
+from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, SpecError
 
 
@@ -17,6 +18,24 @@ def test_the_example_is_found() -> None:
 def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
     with pytest.raises(SpecError, match="Known: flights") as caught:
         dataset(name)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("taken", "names"),
+    [
+        ("score", {"features": {"score": "number"}}),
+        ("score", {"label": "score"}),
+        ("model_name", {"key": ("id", "model_name")}),
+        ("label", {"key": ("id", "label")}),
+    ],
+)
+def test_a_name_that_our_tables_have_themselves_is_refused(taken: str, names: dict[str, Any]) -> None:
+    given = {"key": ("id",), "label": "late", "features": {"amount": "number"}}
+    Dataset("loans", **{**given, "features": {"label": "number", "model_name": "category"}})
+    Dataset("loans", **{**given, "key": ("label", "score"), "label": ""})
+    with pytest.raises(SpecError, match=f"loans has a column {taken}") as caught:
+        Dataset("loans", **{**given, **names})
     assert caught.value.exit_code == 2
 
 
