@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 import signal
 import socket
@@ -42,6 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _aws_models_are_parsed_once() -> Iterator[None]:
+    """Each new session of botocore parses megabytes of JSON: that was a sixth of what the tests' own processes did."""
+    from botocore.loaders import JSONFileLoader
+
+    parse = JSONFileLoader.load_file
+    parsed = functools.cache(lambda path: parse(JSONFileLoader(), path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parsed(path))
+        yield
 
 
 @pytest.fixture(scope="session")
