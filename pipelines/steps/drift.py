@@ -139,13 +139,17 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
 
 
 def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
-    """Days that were validated and are not published, or not any more: nobody will score them as they are."""
+    """Days that failed their validation and are not published, or not any more: nobody will score them as they are.
+
+    The evidence is kept before a day is published: one that passed is on its way.
+    """
     from pipelines.dataset import dataset
     from pipelines.evidence import Evidence
     from pipelines.lake import Lake
 
     lake, chosen = Lake.open(), dataset(spec.dataset)
-    judged = {row["date"] for row in Evidence(lake.catalog).newest(chosen.name, first, spec.partition)}
+    rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
+    judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     return judged - lake.sizes(chosen.published, sorted(judged)).keys() if judged else set()
 
 
