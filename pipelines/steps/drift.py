@@ -118,7 +118,11 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.profile.table import Profiles
     from pipelines.registry import as_of
 
-    number, record = str(version.version), of_version(registry, version)
+    number = str(version.version)
+    if as_of(version) > spec.partition:  # asked for by its number: none of the days it is watched on is there yet
+        why = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
+        return _undecided(spec, number, why, [])
+    record = of_version(registry, version)
     first = spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2)
     kept, first = Profiles.at_hand(), max(as_of(version), first)
     refused = _refused(spec, first)

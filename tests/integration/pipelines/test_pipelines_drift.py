@@ -89,6 +89,13 @@ def test_a_version_that_is_younger_than_a_window_is_undecided(version: Any) -> N
     assert decide(version, last, window_days=5).outcome != "undecided"
 
 
+def test_a_version_that_was_trained_after_the_day_waits_for_nothing(version: Any) -> None:
+    day = as_of(version) - dt.timedelta(1)
+    told = decide(version, day)
+    assert (told.outcome, told.missing) == ("undecided", [])
+    assert told.reasons == [f"version 1 was trained as of {day + dt.timedelta(1)}, after {day}"]
+
+
 def test_a_window_that_lacks_a_profile_is_undecided_and_names_the_day(version: Any) -> None:
     last = profiled(version)
     late = decide(version, last + dt.timedelta(2))
