@@ -110,7 +110,9 @@ def merged(lake: Lake, chosen: Dataset, came: Arrived, day: dt.date, held: bool)
     with connected(MEMORY_MB) as connection, ExitStack() as stack:
         if held:
             stack.enter_context(lake.view(connection, "had", chosen.staging, day, day))
-        yield connection.sql(query).to_arrow_reader()
+        # Closed before the view is dropped, which DuckDB 2.0 does not do under an open result.
+        with connection.sql(query).to_arrow_reader() as rows:
+            yield rows
 
 
 def _demand(columns: list[str], cursor: str, known: pa.Schema | None, what: str) -> None:

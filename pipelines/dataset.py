@@ -61,7 +61,9 @@ class Dataset:
         Raises:
             SpecError: there is one.
         """
-        taken = IN_ALL.intersection((*self.key, *self.features, self.label)) | IN_OURS.intersection(self.key)
+        everywhere, ours = (*self.key, *self.features, self.label), self.key
+        # DuckDB knows no case: Score and score are one column to it.
+        taken = [name for names, of in ((IN_ALL, everywhere), (IN_OURS, ours)) for name in of if name.lower() in names]
         if taken and self.label:  # else nothing is predicted, and there are no such tables
             what = f"{self.name} has a column {min(taken)}, which is a name of the tables of scores."
             raise SpecError(what, "Rename it.")

@@ -20,6 +20,8 @@ from pipelines.report.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save
 
 PAGE = "drift.html"
 SHOWN_COLUMNS, SHOWN_BINS, SHOWN_WORST = 30, 24, 4
+SHOWN_SIGNS = 32
+"""Of a name or a value in a picture, which longer ones would leave no room; the table has them whole."""
 FULL = 2.0
 """Effect, in bounds, that has the heat map's last color."""
 _SCORE = "score"
@@ -91,7 +93,7 @@ def _heat(seen: Seen, order: Sequence[str]) -> Any:
     for at, (window, decision) in enumerate(zip(seen.watched, seen.decisions, strict=True)):
         _marks(axis, at, names, alarms.breaches(window.result, seen.policy), "_")
         _marks(axis, at, names, decision.worst, "s")
-    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
     _days(axis, [one.day for one in seen.watched])
     axis.set_title(
         "Color: largest effect of the window up to the day, in bounds. Dash: surely over it. Square: the column alarms",
@@ -133,9 +135,13 @@ def _bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
     places = np.arange(len(at))
     axis.bar(places - 0.2, then[at], 0.4, color=CHAMPION, label="reference")
     axis.bar(places + 0.2, now[at], 0.4, color=CANDIDATE, label="this window")
-    axis.set_xticks(places, [labels[int(one)] for one in at], rotation=30, ha="right", fontsize=7)
-    axis.set_title(column.name, loc="left", fontsize=10)
+    axis.set_xticks(places, [_short(labels[int(one)]) for one in at], rotation=30, ha="right", fontsize=7)
+    axis.set_title(_short(column.name), loc="left", fontsize=10)
     axis.set_ylabel("share")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_SIGNS else f"{text[: SHOWN_SIGNS - 1]}…"
 
 
 def _shares(counts: Counts | None) -> Array:

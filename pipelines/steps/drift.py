@@ -118,7 +118,11 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.profile.table import Profiles
     from pipelines.registry import as_of
 
-    number, record = str(version.version), of_version(registry, version)
+    number = str(version.version)
+    if as_of(version) > spec.partition:  # asked for by its number: none of the days it is watched on is there yet
+        why = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
+        return _undecided(spec, number, why, [])
+    record = of_version(registry, version)
     first = spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2)
     kept, first = Profiles.at_hand(), max(as_of(version), first)
     refused = _refused(spec, first)
@@ -139,13 +143,17 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
 
 
 def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
-    """Days that were validated and are not published, or not any more: nobody will score them as they are."""
+    """Days that failed their validation and are not published, or not any more: nobody will score them as they are.
+
+    The evidence is kept before a day is published: one that passed is on its way.
+    """
     from pipelines.dataset import dataset
     from pipelines.evidence import Evidence
     from pipelines.lake import Lake
 
     lake, chosen = Lake.open(), dataset(spec.dataset)
-    judged = {row["date"] for row in Evidence(lake.catalog).newest(chosen.name, first, spec.partition)}
+    rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
+    judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     return judged - lake.sizes(chosen.published, sorted(judged)).keys() if judged else set()
 
 

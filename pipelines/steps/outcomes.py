@@ -94,8 +94,9 @@ def _joined(lake: Lake, chosen: Dataset, spec: OutcomesSpec) -> OutcomesResult:
         if not known:
             cleared = lake.clear(chosen.outcomes, day, part)
             return _none(chosen, spec, scored).model_copy(update={"changed": cleared})
-        rows = connection.sql(_JOINED.format(**names), params=[spec.model_name]).to_arrow_reader()
-        commit = lake.write(chosen.outcomes, day, rows, (*chosen.key, VERSION), part=part)
+        # Closed before the views are dropped, which DuckDB 2.0 does not do under an open result.
+        with connection.sql(_JOINED.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
+            commit = lake.write(chosen.outcomes, day, rows, (*chosen.key, VERSION), part=part)
     return OutcomesResult(
         table=chosen.outcomes,
         partition=day,

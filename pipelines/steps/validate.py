@@ -42,7 +42,8 @@ class ValidateSpec(Spec):
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the rows that may be set aside, 0 to 1; beyond it nothing is published."""
     withdraw: bool = False
-    """Whether what was published of the day before goes where the day is refused; older snapshots still have it."""
+    """Whether what was published of the day before goes where the day is refused, with the outcomes of its labels;
+    older snapshots still have both."""
 
 
 class ValidateResult(Result):
@@ -129,11 +130,15 @@ def words(failure: dict[str, Any]) -> str:
 
 
 def _withdrawn(lake: Lake, chosen: Dataset, spec: ValidateSpec) -> int:
-    """How many rows of the day are not published any more."""
-    rows = lake.sizes(chosen.published, [spec.partition]).get(spec.partition, 0) if spec.withdraw else 0
+    """How many rows of the day are not published any more; their labels have no outcomes."""
+    if not spec.withdraw:
+        return 0
+    rows = lake.sizes(chosen.published, [spec.partition]).get(spec.partition, 0)
     if rows:
         lake.clear(chosen.published, spec.partition)
         log.warning("%s %s: %d rows withdrawn", chosen.published, spec.partition, rows)
+    # Whether or not there were rows, and after them: one may have been killed before, or `outcomes` be at work.
+    lake.clear(chosen.outcomes, spec.partition)
     return rows
 
 

@@ -89,6 +89,13 @@ def test_a_version_that_is_younger_than_a_window_is_undecided(version: Any) -> N
     assert decide(version, last, window_days=5).outcome != "undecided"
 
 
+def test_a_version_that_was_trained_after_the_day_waits_for_nothing(version: Any) -> None:
+    day = as_of(version) - dt.timedelta(1)
+    told = decide(version, day)
+    assert (told.outcome, told.missing) == ("undecided", [])
+    assert told.reasons == [f"version 1 was trained as of {day + dt.timedelta(1)}, after {day}"]
+
+
 def test_a_window_that_lacks_a_profile_is_undecided_and_names_the_day(version: Any) -> None:
     last = profiled(version)
     late = decide(version, last + dt.timedelta(2))
@@ -124,11 +131,22 @@ def test_a_day_that_was_withdrawn_after_it_was_scored_does_not_count(version: An
     assert (told.missing, told.rows) == ([], 3_600)
 
 
-def refuse(day: dt.date) -> None:
+def test_a_day_that_passed_and_is_about_to_be_published_is_waited_for(version: Any) -> None:
+    """Its evidence is kept first; a killed validation is tried again."""
+    last = profiled(version, skip=(LAST,))
+    refuse(last, severity="info")
+    assert decide(version, last).missing == [last]
+    refuse(last, success=True)
+    assert decide(version, last).missing == [last]
+    refuse(last, severity="warning")
+    assert decide(version, last).missing == [], "so many rows may be bad that nothing is published"
+
+
+def refuse(day: dt.date, **fields: Any) -> None:
     """The day was judged, and is not published."""
-    row = dict.fromkeys(SCHEMA.names) | {"date": day, "dataset": "flights", "run": "r", "success": False}
+    row = dict.fromkeys(SCHEMA.names) | {"date": day, "dataset": "flights", "success": False, "run": f"r {fields}"}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "place": 0, "severity": "critical", "expectation": "e"}
-    Evidence(Lake.open().catalog).add([row], day)
+    Evidence(Lake.open().catalog).add([row | fields], day)
 
 
 def test_what_was_decided_is_kept_once(version: Any) -> None:

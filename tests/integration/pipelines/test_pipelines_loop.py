@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from pipelines import loop_cli
 from pipelines.errors import DataError, SpecError, ValidationError
+from pipelines.evidence import SCHEMA, Evidence
 from pipelines.lake import Lake
 from pipelines.loop.journal import Journal
 from pipelines.steps import guard as guarding
@@ -195,6 +196,16 @@ def test_the_column_may_be_what_the_drifted_feature_is_made_of(lake: Lake, day_r
     judge(lake, day_rows("2013-01-08"), plane_year=None)
     assert ask("d/1", worst="carrier, plane_age", policy=WHOLE).guard == "data_quality"
     assert ask("d/2", worst="plane_seats", policy=WHOLE).outcome == "started"
+
+
+@pytest.mark.parametrize(("severity", "outcome"), [("warning", "held_back"), ("info", "started")])
+def test_of_a_warning_on_several_columns_each_counts(lake: Lake, severity: str, outcome: str) -> None:
+    row = dict.fromkeys(SCHEMA.names) | {"date": dt.date(2013, 1, 5), "dataset": "flights", "run": "r", "place": 0}
+    row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
+    Evidence(lake.catalog).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
+    assert ask("d/1", worst=["distance"], policy=WHOLE).outcome == outcome
+    settle("d/1")
+    assert ask("d/2", "2013-01-11", worst=["carrier"], policy=WHOLE).outcome == "started"
 
 
 def test_a_blocked_day_holds_back_whatever_drifted_and_only_in_its_window(lake: Lake, day_rows: Any) -> None:

@@ -119,6 +119,19 @@ def test_an_added_column_is_taken_in_and_one_that_is_gone_is_refused(orders: Any
     assert (states(D1)[1], watermarks.read("orders")) == ("paid", "6")
 
 
+def test_an_error_of_the_write_is_told_and_no_other(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB drops no view under an open result."""
+    synced(orders)
+    orders.put("2026-01-01", 1, "paid", 6)
+
+    def full(*given: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Lake, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        synced(orders)
+
+
 def test_a_row_without_a_day_is_refused(orders: Any) -> None:
     orders.put(None, 9, "new", 6)
     with pytest.raises(DataError, match="names no day"):

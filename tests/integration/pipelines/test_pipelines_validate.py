@@ -125,6 +125,24 @@ def test_a_refused_day_is_withdrawn_where_that_is_asked_and_its_past_stays_reada
     assert run(day).changed and lake.partitions("flights")[day] == 842
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_labels_that_are_withdrawn_take_their_outcomes_along(stage: Stage, killed: bool) -> None:
+    day, other, lake = stage("2013-01-01"), stage("2013-02-08"), Lake.open()
+    for one in (day, other):
+        run(one)
+        told = pa.table({"date": [one], "label": [True], "model_name": ["m"]})
+        lake.write("flights_outcomes", one, told, ("date",), part={"model_name": "m"})
+    stage("2013-01-01", CRITICAL["an origin that is none"])
+    with pytest.raises(ValidationError):
+        run(day)
+    assert sorted(lake.partitions("flights_outcomes")) == [day, other]
+    if killed:
+        lake.clear("flights", day)
+    with pytest.raises(ValidationError):
+        run(day, withdraw=True)
+    assert list(lake.partitions("flights_outcomes")) == [other]
+
+
 def test_a_warning_is_published_and_listed(stage: Stage) -> None:
     day = stage("2013-01-01", with_values("weather_temp", 500.0, 9))
     told = run(day)

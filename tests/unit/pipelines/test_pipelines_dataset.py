@@ -28,6 +28,9 @@ def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
         ("score", {"label": "score"}),
         ("model_name", {"key": ("id", "model_name")}),
         ("label", {"key": ("id", "label")}),
+        ("Score", {"key": ("id", "Score")}),
+        ("SCORE", {"features": {"SCORE": "number"}}),
+        ("Label", {"key": ("id", "Label")}),
     ],
 )
 def test_a_name_that_our_tables_have_themselves_is_refused(taken: str, names: dict[str, Any]) -> None:

@@ -97,6 +97,18 @@ def test_versions_and_other_models_and_days_are_apart(publish: Publish) -> None:
     assert not run(NEXT).changed
 
 
+def test_an_error_of_the_write_is_told_and_no_other(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB drops no view under an open result."""
+    predict(publish())
+
+    def full(*given: Any, **named: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Lake, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        run()
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_without_predictions_there_is_a_reason(publish: Publish, other: bool) -> None:
     rows = publish()

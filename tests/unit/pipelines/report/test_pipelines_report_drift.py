@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,19 @@ def test_a_window_without_drift_and_a_single_one_are_drawn(tmp_path: Path) -> No
     page = drift.make(tmp_path / "page", seen(watched(1, 0.01)))
     assert "no drift" in page.read_text()
     assert sorted(one.name for one in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
+
+
+def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    name, values = "n" * 200, ("a" * 300, "b" * 300)
+    numbers = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
+    told = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
+    window = Watched(dt.date(2013, 4, 1), (Column(name, "category", *numbers),), {}, told)
+    texts = Category(name=name, family="text", values=values, rest=())
+    given = seen(window)
+    record = Record(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
+    page = drift.make(tmp_path / "page", replace(given, record=record))
+    assert name in page.read_text(), "the table has it whole"
+    assert not [str(one.message) for one in recwarn if "collapsed to zero" in str(one.message)]
 
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
