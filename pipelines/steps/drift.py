@@ -123,8 +123,8 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         why = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
         return _undecided(spec, number, why, [])
     record = of_version(registry, version)
-    first = spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2)
-    kept, first = Profiles.at_hand(), max(as_of(version), first)
+    kept = Profiles.at_hand()
+    first = max(as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     refused = _refused(spec, first)
     found = kept.window(first, spec.partition, spec.model_name, number)
     days = {day: one for day, one in found.items() if day not in refused}  # one may have been scored and withdrawn
