@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +27,8 @@ from tests.tools.groups import end_group
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 """Variables that must not leak from the machine into a test."""
+PRINTED = 3_000
+"""Characters shown of what a failed test printed."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Of what a failed test printed the end is shown: hundreds of boosting rounds would hide what failed."""
+    report = yield
+    report.sections = [(name, text[-PRINTED:]) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -272,7 +272,7 @@ def step(commands: Any, trained: SimpleNamespace, home: Path, until: Callable[..
         log = (home.parent / "step.log").open("w")
         child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", given, stderr=log)
         until(lambda: "[5]\t" in (home.parent / "step.log").read_text())
-        assert not list(home.glob("training/*/checkpoints/*"))
+        assert not list(home.glob("training/*/checkpoints/[0-9]*"))
         return child
 
     return start
@@ -289,7 +289,7 @@ def test_a_step_that_is_stopped_has_the_script_save_first(
     assert child.returncode == code, said[-2_000:]
     assert out == ""
     assert not commands.members(child.pid), "the script has ended before it"
-    assert [path.name for path in home.glob("training/*/checkpoints/*")] == [f"{rounds_in(said):06d}"]
+    assert [path.name for path in home.glob("training/*/checkpoints/[0-9]*")] == [f"{rounds_in(said):06d}"]
     assert "stopped; the last checkpoint is kept" in said
 
 
@@ -299,7 +299,7 @@ def test_a_whole_group_that_is_stopped_saves_too(step: Callable[[], Any], comman
     os.killpg(child.pid, signal.SIGINT)
     child.communicate(timeout=60)
     assert child.returncode == 130
-    assert len(list(home.glob("training/*/checkpoints/*"))) == 1
+    assert len(list(home.glob("training/*/checkpoints/[0-9]*"))) == 1
     assert "Traceback" not in (home.parent / "step.log").read_text()
 
 

@@ -32,7 +32,7 @@ def features(home: Path, trained: SimpleNamespace) -> None:
 @pytest.fixture
 def training(features: None, home: Path, until: Callable[..., Any]) -> Callable[[], object]:
     """Returns once a training has left a checkpoint."""
-    return lambda: until(lambda: list(home.glob("training/*/checkpoints/*")))
+    return lambda: until(lambda: list(home.glob("training/*/checkpoints/[0-9]*")))
 
 
 def test_a_step_ends_with_its_operator_be_it_by_kill_9(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pipelines.tracking import JOB_TAG, reachable
+from tests.tools.groups import signal_group
 
 QUICK = {"num_round": 30, "early_stopping_rounds": 30, "checkpoint_rounds": 5}
 SLOW = {"num_round": 250, "early_stopping_rounds": 250, "checkpoint_rounds": 10}
@@ -41,7 +42,7 @@ def rows(path: str = "data/training/rounds.csv") -> list[dict[str, float]]:
 
 def reached(home: Path, rounds: int) -> bool:
     """Whether the training has left a checkpoint of so many rounds."""
-    return any(int(path.name) >= rounds for path in home.glob("training/*/checkpoints/*"))
+    return any(int(path.name) >= rounds for path in home.glob("training/*/checkpoints/[0-9]*"))
 
 
 def same_numbers(uri: str, job: str) -> None:
@@ -109,7 +110,9 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
     env = {"MLFLOW_TRACKING_URI": uri}
     child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
     until(lambda: child.poll() is not None or reached(home, 20), most_s=0.01)
+    signal_group(child, signal.SIGSTOP)  # the rounds wait for the server's end
     os.killpg(server.pid, signal.SIGKILL)
+    signal_group(child, signal.SIGCONT)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
     assert err.count("MLflow did not take it") == 1

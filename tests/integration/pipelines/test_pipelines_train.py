@@ -16,6 +16,7 @@ from pipelines.errors import DataError, SpecError, TrainingError
 from pipelines.files import sha256
 from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
+from tests.tools.groups import signal_group
 
 ROOT = Path(__file__).parents[3]
 SLOW = {"num_round": 400, "early_stopping_rounds": 400, "checkpoint_rounds": 10, "eta": 0.05}
@@ -69,17 +70,25 @@ def test_nothing_is_left_in_the_home_of_a_training_that_is_done(features: Path, 
 
 
 def started(commands: Any, until: Callable[..., Any], home: Path, checkpoints: int) -> Any:
-    """`python -m pipelines train`, once it has left that checkpoint."""
-    hyperparameters = json.dumps(SLOW)
-    child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", hyperparameters)
-    until(
-        lambda: (
-            child.poll() is not None or [p for p in home.glob("training/*/checkpoints/*") if int(p.name) >= checkpoints]
-        ),
-        most_s=0.01,  # hundreds of rounds take a fast machine less than the longest pause
-    )
-    assert child.poll() is None, child.stderr.read()
-    return child
+    """`python -m pipelines train`, standing still since it left that checkpoint, until it is killed or continued.
+
+    One that was done before it was looked at, on a machine that had no time for this process, is started again.
+    """
+
+    def left() -> bool:
+        return any(int(path.name) >= checkpoints for path in home.glob("training/*/checkpoints/[0-9]*"))
+
+    for _ in range(5):
+        child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW))
+        until(lambda child=child: child.poll() is not None or left(), most_s=0.01)
+        signal_group(child, signal.SIGSTOP)
+        if len(commands.members(child.pid)) == 2:  # the step and the script
+            return child
+        signal_group(child, signal.SIGCONT)
+        _, err = child.communicate(timeout=60)
+        assert child.returncode == 0, err[-2_000:]
+        shutil.rmtree("data/model")
+    raise AssertionError("five trainings were done before they were looked at")
 
 
 @pytest.fixture
@@ -93,12 +102,13 @@ def test_killed_and_stopped_and_run_again_it_ends_with_the_same_model(
     for number, checkpoints in ((signal.SIGKILL, 20), (signal.SIGTERM, 60), (signal.SIGKILL, 110)):
         child = started(commands, until, home, checkpoints)
         os.killpg(child.pid, number)
+        os.killpg(child.pid, signal.SIGCONT)
         child.communicate(timeout=60)
         until(lambda group=child.pid: not commands.members(group))
         assert not Path("data/model").exists(), "half of a model"
     last = commands.step("train", "--hyperparameters", json.dumps(SLOW))
-    assert last.code == 0, last.err
-    assert "going on from the checkpoint after round" in last.err
+    assert last.code == 0, last.err[-2_000:]
+    assert "going on from the checkpoint after round" in last.err, last.err[:1_000]
     assert json.loads(last.out)["digest"] == uninterrupted
     assert Path("data/training/rounds.csv").read_text() == Path("whole/record/rounds.csv").read_text()
 
@@ -110,6 +120,7 @@ def test_a_script_that_was_killed_can_be_tried_again(
     child = started(commands, until, home, 20)
     script = next(one for one in commands.members(child.pid) if one.pid != child.pid)
     script.kill()
+    child.send_signal(signal.SIGCONT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 75
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
@@ -125,8 +136,12 @@ def test_two_of_the_same_training_do_not_meet(
     # The script outlives a step that was killed alone: it still holds the folder.
     child.kill()
     child.wait()
-    if commands.members(child.pid):
-        assert commands.step("train", "--hyperparameters", json.dumps(SLOW)).code in (75, 0)
+    assert len(commands.members(child.pid)) == 1
+    assert commands.step("train", "--hyperparameters", json.dumps(SLOW)).code == 75
+    os.killpg(child.pid, signal.SIGCONT)
+    until(lambda: not commands.members(child.pid))
+    after = commands.step("train", "--hyperparameters", json.dumps(SLOW))
+    assert after.code == 0, after.err[-2_000:]
 
 
 def test_a_damaged_checkpoint_is_left_for_the_one_before(
@@ -135,12 +150,12 @@ def test_a_damaged_checkpoint_is_left_for_the_one_before(
     child = started(commands, until, home, 40)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-    newest = max(home.glob("training/*/checkpoints/*"))
+    newest = max(home.glob("training/*/checkpoints/[0-9]*"))
     with newest.open("r+b") as file:
         file.seek(-200, os.SEEK_END)
         file.write(os.urandom(100))
     last = commands.step("train", "--hyperparameters", json.dumps(SLOW))
-    assert last.code == 0, last.err
+    assert last.code == 0, last.err[-2_000:]
     assert f"checkpoint {newest.name} is truncated or corrupt; trying the one before" in last.err
     assert f"checkpoint restored: name={int(newest.name) - SLOW['checkpoint_rounds']:06d} " in last.err
     assert json.loads(last.out)["digest"] == uninterrupted
