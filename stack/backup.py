@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -72,15 +73,15 @@ def backup(layout: Layout, archive: Path) -> Kept:
     The archive holds Airflow's keys and connections: it is for its owner only (mode 0600).
 
     Raises:
-        RequestError: there is no state, or the archive would be in the home or replace a file.
-        UnavailableError: the stack runs, or the disk refuses.
+        RequestError: there is no state, or some of it is elsewhere, or the archive would be in the home or replace a file.
+        UnavailableError: the stack runs, somebody keeps a database locked, or the disk refuses.
     """
     _demand_sane(layout, archive)
     with quiet(layout, "stack backup"):
         try:
             return _written(layout.home, archive)
-        except OSError as error:
-            raise UnavailableError(f"Cannot write {archive}: {error.strerror or error}.") from None
+        except (OSError, sqlite3.Error) as error:
+            raise UnavailableError(f"Cannot write {archive}: {getattr(error, 'strerror', None) or error}.") from None
 
 
 @contextmanager
@@ -101,12 +102,15 @@ def state(home: Path) -> list[Path]:
     if not home.is_dir():
         return []
     found = (one for one in home.iterdir() if one.name not in LEFT_OUT and one.suffix != ".lock")
-    return sorted(one for one in found if not one.is_symlink())
+    return sorted(found)
 
 
 def _demand_sane(layout: Layout, archive: Path) -> None:
-    if not state(layout.home):
+    found = state(layout.home)
+    if not found:
         raise RequestError(f"There is nothing to back up in {layout.home}.")
+    if linked := [one for one in found if one.is_symlink()]:
+        raise RequestError(f"{linked[0]} is a link, and a backup follows none: put what it leads to in its place.")
     if archive.resolve().is_relative_to(layout.home):
         raise RequestError(f"{archive} is in the home that is backed up: name a file elsewhere.")
     if archive.exists():
@@ -194,9 +198,15 @@ def _copied(database: Path) -> Iterator[IO[bytes]]:
             closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(copy.name)) as target,
         ):
-            source.backup(target)
+            source.backup(target, progress=partial(_demand_unlocked, database.name))
         with Path(copy.name).open("rb") as content:
             yield content
+
+
+def _demand_unlocked(database: str, status: int, remaining: int, total: int) -> None:
+    """SQLite has waited for five seconds when it says so, and would begin again for ever."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise sqlite3.OperationalError(f"{database}: database is locked")
 
 
 class Counted(io.RawIOBase):

@@ -11,6 +11,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -42,12 +43,22 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         manifest = verified(archive)
         _demand_place(home, manifest, force)
         with quiet(layout, "stack restore"):
-            shutil.rmtree(_beside(home, "restoring"), ignore_errors=True)
-            _unpack(archive, manifest, _beside(home, "restoring"))
-            _swap(home)
+            with _room(_beside(home, "restoring")) as place:
+                _unpack(archive, manifest, place)
+                _swap(home)
     except OSError as error:
         raise UnavailableError(f"Cannot restore {archive} to {home}: {error.strerror or error}.") from None
     return manifest
+
+
+@contextmanager
+def _room(place: Path) -> Iterator[Path]:
+    """A place where nothing is, before and after: half a home that was left there could keep a disk full."""
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def verified(archive: Path) -> Manifest:

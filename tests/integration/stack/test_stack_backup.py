@@ -320,6 +320,23 @@ def test_a_home_that_cannot_be_moved_is_left_as_it_was(full: SimpleNamespace, mo
     assert (full.home / "uv/bin/uv").read_text() == "tool"
 
 
+def test_a_restore_that_the_disk_refuses_leaves_the_home_and_nothing_beside_it(
+    full: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an unpacked home would keep the disk as full as it was."""
+
+    def refused(source: Any, target: Any, length: int = 0) -> None:
+        target.write(source.read(9))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", refused)
+    old = seen(full.home)
+    with pytest.raises(UnavailableError, match="No space left on device"):
+        restoring.restore(Layout(full.home, full.project), full.archive, force=True)
+    assert seen(full.home) == old
+    assert [one.name for one in full.project.iterdir() if "leeway." in one.name] == []
+
+
 def test_a_backup_that_is_killed_leaves_no_archive(full: SimpleNamespace, tmp_path: Path) -> None:
     call = f"backup.backup(Layout.from_environment(), Path({str(tmp_path / 'half.tar')!r}))"
     done = python(full, "-c", KILLED.format(call=call), "backup", "_add", "9")
@@ -358,6 +375,48 @@ def test_a_database_that_is_written_to_is_copied_whole(full: SimpleNamespace, tm
     with sqlite3.connect(tmp_path / "airflow/airflow.db") as reader:
         assert [text for (text,) in reader.execute("SELECT text FROM said")] == ["a run", "committed"]
     reader.close()
+
+
+def test_a_database_that_stays_locked_is_refused_and_not_waited_for_for_ever(
+    full: SimpleNamespace, tmp_path: Path
+) -> None:
+    writer = sqlite3.connect(full.home / "airflow/airflow.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    child = command(full, "-m", "stack", "backup", str(tmp_path / "kept.tar"))
+    try:
+        said = child.communicate(timeout=120)[1]  # SQLite itself waits for 5 s
+    finally:
+        child.kill()
+        child.communicate()
+        writer.close()
+    assert child.returncode == 75 and "airflow.db: database is locked" in " ".join(said.split()), said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_full_for_a_copy_of_a_database_is_told_in_a_line(
+    full: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+
+    def narrow(name: str, *args: Any, **more: Any) -> sqlite3.Connection:
+        connection = connect(name, *args, **more)
+        if "leeway-backup-" in name:  # the copy
+            connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", narrow)
+    with pytest.raises(UnavailableError, match="Cannot write .*: database or disk is full"):
+        backups.backup(Layout(full.home, full.project), tmp_path / "kept.tar")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_of_the_home_that_is_elsewhere_is_not_left_out_in_silence(full: SimpleNamespace, tmp_path: Path) -> None:
+    (full.home / "drydock").rename(tmp_path / "drydock")
+    (full.home / "drydock").symlink_to(tmp_path / "drydock")
+    done = stack(full, "backup", str(tmp_path / "kept.tar"))
+    assert done.returncode == 2 and "drydock is a link" in " ".join(done.stderr.split()), done.stderr
+    assert not (tmp_path / "kept.tar").exists()
+    assert stack(full, "restore", str(full.archive)).returncode == 2, "it is state, which only --force replaces"
 
 
 @pytest.mark.parametrize(
