@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -149,6 +150,16 @@ def test_every_variable_without_a_value_is_one_that_init_makes(env):
     assert compose.load(env)["services"]["redis"]["environment"] == {"REDISCLI_AUTH": env["REDIS_PASSWORD"]}
     for name in env:
         assert name in compose.FILE.read_text() or name == "COMPOSE_PROFILES"
+
+
+def test_every_variable_has_a_line_of_its_own_in_the_example(env):
+    """A line that one takes over is for one variable: of two, the second would be the first one's value."""
+    used = {match[1] for match in compose.VARIABLE.finditer(compose.FILE.read_text()) if match[1]}
+    lines = (compose.ROOT / ".env.example").read_text().splitlines()
+    named = [match for line in lines if (match := re.fullmatch(r"(?:# )?([A-Z]\w*)=([^\s#]*)(?:\s+# .*)?", line))]
+    assert sorted(used - {match[1] for match in named}) == []
+    assert [line for line in lines if re.match(r"(# )?[A-Z]\w*=", line)] == [match[0] for match in named]
+    assert not [match[0] for match in named if match[1] in env and match[1] != "COMPOSE_PROFILES" and match[2]]
 
 
 def test_redis_wants_its_password_and_no_process_shows_it(env, tmp_path, free_port, until):
