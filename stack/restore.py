@@ -42,10 +42,9 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         _recover(home)
         manifest = verified(archive)
         _demand_place(home, manifest, force)
-        with quiet(layout, "stack restore"):
-            with _room(_beside(home, "restoring")) as place:
-                _unpack(archive, manifest, place)
-                _swap(home)
+        with quiet(layout, "stack restore"), _room(_beside(home, "restoring")) as place:
+            _unpack(archive, manifest, place)
+            _swap(home)
     except OSError as error:
         raise UnavailableError(f"Cannot restore {archive} to {home}: {error.strerror or error}.") from None
     return manifest

@@ -405,7 +405,7 @@ def test_a_disk_that_is_full_for_a_copy_of_a_database_is_told_in_a_line(
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", narrow)
-    with pytest.raises(UnavailableError, match="Cannot write .*: database or disk is full"):
+    with pytest.raises(UnavailableError, match=r"Cannot write .*: database or disk is full"):
         backups.backup(Layout(full.home, full.project), tmp_path / "kept.tar")
     assert list(tmp_path.iterdir()) == []
 
