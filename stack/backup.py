@@ -73,7 +73,7 @@ def backup(layout: Layout, archive: Path) -> Kept:
     The archive holds Airflow's keys and connections: it is for its owner only (mode 0600).
 
     Raises:
-        RequestError: there is no state, or a part of it is a link, or the archive would be in the home or replace a file.
+        RequestError: there is no state, a part of it is a link, or the archive would be in the home or replace a file.
         UnavailableError: the stack runs, somebody keeps a database locked, or the disk refuses.
     """
     _demand_sane(layout, archive)

@@ -23,6 +23,8 @@ SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}
 TARGET = "evaluate"
 AUTHOR = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
 NOTHING = "No metric differs."
+UNTOLD = "ERROR: failed to reproduce"
+"""How DVC's line on a stage begins that failed."""
 
 
 class Failed(Exception):
@@ -78,7 +80,7 @@ def reproduced(folder: Path, home: Path) -> None:
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump(sampled(yaml.safe_load(params.read_text())), sort_keys=False))
     run(folder, home, *DVC, "cache", "dir", "--local", str(home / "dvc" / "cache"))
-    run(folder, home, *DVC, "repro", "--quiet", TARGET)
+    run(folder, home, *DVC, "repro", TARGET)
 
 
 def sampled(params: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +104,14 @@ def run(folder: Path, home: Path, *command: str) -> str:
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise Failed(f"{' '.join(command[:4])} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}")
+        raise Failed(f"{' '.join(command[:4])} ended with {done.returncode}: {why(done.stdout + done.stderr)}")
     return done.stdout
+
+
+def why(said: str) -> str:
+    """The last line of what a command said; of a stage that failed its own, and not DVC's, which names no reason."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if not line.startswith(UNTOLD)), "it said nothing")
 
 
 if __name__ == "__main__":

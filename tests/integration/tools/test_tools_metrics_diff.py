@@ -37,6 +37,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         git(folder, "add", "--all")
         git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", name)
         setattr(made, name, git(folder, "rev-parse", "HEAD").strip())
+    for name, file, change in (
+        ("without_the_stage", "dvc.yaml", {"evaluate": "evaluated"}),
+        ("that_fails", "params.yaml", {"train_days": "unheard_of"}),
+    ):
+        git(folder, "checkout", "--quiet", made.base)
+        for old, new in change.items():
+            (folder / file).write_text((folder / file).read_text().replace(f"{old}:", f"{new}:"))
+        git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", name)
+        setattr(made, name, git(folder, "rev-parse", "HEAD").strip())
     return made
 
 
@@ -75,3 +84,13 @@ def test_a_commit_that_is_none_is_refused_in_a_line(repository: SimpleNamespace)
     done = step(repository, "nothing", repository.same)
     assert done.returncode == 2
     assert done.stderr.startswith("error: git worktree add") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("without_the_stage", "ERROR: Stage 'evaluate' not found"), ("that_fails", "unheard_of")]
+)
+def test_why_a_commit_does_not_run_is_said_in_a_line(repository: SimpleNamespace, name: str, said: str) -> None:
+    done = step(repository, getattr(repository, name), repository.same)
+    assert done.returncode == 2
+    assert "dvc repro ended with" in done.stderr and said in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
