@@ -20,7 +20,7 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
-_AMBIENT = ("AIRFLOW_", "MLFLOW_", "AWS_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
+_AMBIENT = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
 """Prefixes not taken over from the caller: another installation's profile or config would win over ours.
 
 And without bytecode every step would compile `pipelines` again: a quarter of a second, 180 times in a demo.
