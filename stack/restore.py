@@ -32,14 +32,16 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         force: replace the state that is there.
 
     Raises:
-        RequestError: the archive is none, is damaged or was changed, is of another home, or there is state already.
-            Nothing was touched.
+        RequestError: the archive is none, is damaged or was changed, is of another home or in this one, or there is
+            state already. Nothing was touched.
         UnavailableError: the stack runs, or the disk refuses; the home is as it was.
     """
     home = layout.home
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
         _recover(home)
+        if archive.resolve().is_relative_to(home):
+            raise RequestError(f"{archive} is in the home that is replaced, and would go with it: move it elsewhere.")
         manifest = verified(archive)
         _demand_place(home, manifest, force)
         with quiet(layout, "stack restore"), _room(_beside(home, "restoring")) as place:

@@ -1,6 +1,6 @@
 """Makes what MWAA reads, in dist/: the same bytes whenever the sources and uv.lock are the same.
 
-plugins.zip             the operators and `pipelines`, of which they import a part; constraints.txt: versions as in uv.lock
+plugins.zip             the operators, `pipelines` that they import, and constraints.txt: versions as in uv.lock
 requirements-mwaa.txt   what the operators need in Airflow's own environment, and none of the ML libraries
 pipelines.tar.gz        the project that the steps run in, and requirements.txt of the environment that they run in
 """

@@ -427,6 +427,14 @@ def test_a_file_that_cannot_be_meant_is_refused(name: str, said: str, full: Simp
     assert done.returncode == 2 and said in " ".join(done.stderr.split())
 
 
+def test_an_archive_in_the_home_is_not_restored_as_it_would_go_with_what_it_replaces(full: SimpleNamespace) -> None:
+    inside = full.home / "docs/kept.tar"
+    shutil.copy2(full.archive, inside)
+    done = stack(full, "restore", str(inside), "--force")
+    assert done.returncode == 2 and "is in the home" in " ".join(done.stderr.split()), done.stderr
+    assert inside.read_bytes() == full.archive.read_bytes()
+
+
 def test_where_nothing_is_nothing_is_backed_up(empty: SimpleNamespace, tmp_path: Path) -> None:
     done = stack(empty, "backup", str(tmp_path / "kept.tar"))
     assert done.returncode == 2 and "nothing to back up" in done.stderr
