@@ -132,6 +132,12 @@ def test_drydock_reaches_no_database(written):
     assert [name for name in networks if not (networks[name] or {}).get("internal")] == ["outside"]
 
 
+@pytest.mark.parametrize("name", ["worker", "scheduler-local", "triggerer", "dag-processor"])
+def test_who_tells_people_of_a_failure_has_a_way_out(written, name):
+    """Of a task that was lost with its worker the DAG processor tells: it runs that task's on_failure_callback."""
+    assert "outside" in written["services"][name]["networks"]
+
+
 def test_drydock_has_what_its_jobs_may_take(env):
     drydock = compose.load({**env, "DRYDOCK_CORES": "3", "DRYDOCK_MEMORY_GIB": "12"})["services"]["drydock"]
     assert drydock["environment"]["DRYDOCK_MEMORY_GIB"] == "12"
