@@ -55,3 +55,12 @@ def test_one_that_is_not_there_is_found() -> None:
         "`python -m pipelines undo --all` and `python -m stack restore x --yes`, `python -m drydock capacity t --gone`"
     )
     assert wrong(text, programs()) == ["pipelines undo ['--all']", "stack restore ['--yes']"]
+
+
+def test_a_ladder_of_types_is_told_with_the_policy_that_it_needs() -> None:
+    """Without it the operator refuses more than one type: the fix of a drought would be the next failure."""
+    from leeway.hooks.machines import POLICIES
+
+    page = ROOT / "docs" / "runbooks" / "spot-drought.md"
+    (ladder,) = re.findall(r"^2\. \*\*More instance types.+?(?=^3\.)", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert f'on_no_capacity="{POLICIES[1]}"' in ladder
