@@ -109,8 +109,9 @@ def tree(base: Path, folder: str) -> dict[str, bytes | str]:
 
 
 def commit() -> str:
-    """The commit of the checkout, for LEEWAY_GIT_COMMIT; empty where there is none."""
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """The commit of the checkout, for LEEWAY_GIT_COMMIT, '-dirty' where files differ; empty where there is none."""
+    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     return told.stdout.strip()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import re
@@ -113,3 +114,20 @@ def test_the_project_of_the_steps_is_whole(dist: Path) -> None:
     wanted = {"params.yaml", "dvc.yaml", "commit", "pipelines/__main__.py", "expectations/flights.json"}
     assert wanted <= names and "pipelines/prices.json" in names
     assert "mlflow==" in required and "pyiceberg==" in required and "apache-airflow==" not in required
+
+
+def test_a_changed_tree_is_not_told_as_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps write it into the lineage of each model, as they do elsewhere."""
+    spec = importlib.util.spec_from_file_location("mwaa", TOOL)
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    assert tool.commit() == ""
+    (tmp_path / "params.yaml").write_text("a: 1\n")
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for told in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "x"], ["tag", "v1"]):
+        subprocess.run(["git", *told], cwd=tmp_path, check=True)
+    assert re.fullmatch("[0-9a-f]{40}", clean := tool.commit())
+    (tmp_path / "params.yaml").write_text("a: 2\n")
+    assert tool.commit() == f"{clean}-dirty"
