@@ -138,6 +138,12 @@ def test_who_tells_people_of_a_failure_has_a_way_out(written, name):
     assert "outside" in written["services"][name]["networks"]
 
 
+def test_no_image_of_ours_is_looked_for_in_a_registry(written):
+    """A client asks Docker Hub for what has no `build`, before it builds the others: there the name is anybody's."""
+    services = written["services"].items()
+    assert [name for name, one in services if one["image"].startswith("leeway/") and "build" not in one] == []
+
+
 def test_drydock_has_what_its_jobs_may_take(env):
     drydock = compose.load({**env, "DRYDOCK_CORES": "3", "DRYDOCK_MEMORY_GIB": "12"})["services"]["drydock"]
     assert drydock["environment"]["DRYDOCK_MEMORY_GIB"] == "12"
