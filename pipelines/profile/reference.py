@@ -115,7 +115,7 @@ def family(kind: pa.DataType) -> Family:
 
 
 def countable(kind: pa.DataType) -> bool:
-    """Whether its values can be numbers or categories: lists are neither, durations and bytes no text to all engines."""
+    """Whether its values can be numbers or categories: lists are neither, nor are durations and bytes texts to all."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return not (pa.types.is_nested(kind) or pa.types.is_duration(kind) or _is_bytes(kind))
 
