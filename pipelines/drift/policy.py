@@ -42,7 +42,7 @@ class Policy(BaseModel):
     release: Annotated[float, Field(gt=0, le=1)] = 0.5
     """An alarm ends when the effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """Windows of fewer rows decide nothing."""
+    """Windows of fewer rows decide nothing, nor does performance of fewer labelled rows."""
     min_weight: Share = 0.02
     """Importance that the alarming columns must have together: an unimportant one does not alarm by itself."""
 
