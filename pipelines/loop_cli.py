@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,8 +32,7 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
     from pipelines.loop.journal import Journal
 
     told = Journal.at_hand().state(model).events
-    if not told:
-        raise DataError(f"the loop has no event of {model!r}.", "`guard`, the first task of a training, makes them.")
+    _demand(model, told)
     if as_json:
         sys.stdout.write(json.dumps([vars(one) for one in told], indent=2, default=str) + "\n")
         return
@@ -72,7 +72,9 @@ def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Why: it s
 
     if not why.strip():
         raise SpecError("--why is empty: say why, it stays on record.")
-    Journal.at_hand().change(model, lambda history: deciding.reset(model, why, history))
+    journal = Journal.at_hand()
+    _demand(model, journal.state(model).events)
+    journal.change(model, lambda history: deciding.reset(model, why, history))
     _tell(f"{model}: the breaker is closed again")
 
 
@@ -97,6 +99,11 @@ def report(
     page = loop.make(folder, told)
     for line in (*loop.lines(told), str(page)):
         _tell(line)
+
+
+def _demand(model: str, events: Sequence[Event]) -> None:
+    if not events:
+        raise DataError(f"the loop has no event of {model!r}.", "`guard`, the first task of a training, makes them.")
 
 
 def _day(option: str, text: str) -> dt.date:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from pipelines.drift import Measure, Policy, WindowResult, columns, performance, seasonal
+from pipelines.drift import Finding, Measure, Policy, WindowResult, columns, performance, seasonal
 from pipelines.drift.counts import Array, Column, Counts, Kind
 from pipelines.errors import DataError
 from pipelines.profile.profile import Profile
@@ -92,7 +92,7 @@ def _watched(
     measured, promised = _told(record, within, known, policy) if then else ({}, {})
     labelled = sum(bool(sum(one.joint.counts)) for one in known.values())
     lost = (
-        *performance.losses(measured, then, days=labelled),
+        *_enough(performance.losses(measured, then, days=labelled), known, policy),
         *performance.losses(promised, then, days=len(within)),
     )
     rows = sum(one.rows for one in within.values())
@@ -111,6 +111,15 @@ def _told(
     chance = performance.calibrated(_joint(holdout).sum(axis=0), score)
     histogram = np.asarray([one["score"].counts for one in now.values()])
     return measured, performance.estimated(histogram, chance, policy.alpha)
+
+
+def _enough(lost: Sequence[Finding], known: Days, policy: Policy) -> Sequence[Finding]:
+    """Of a few labels, the first that came, chance makes any loss; and where they agree it looks like a sure one."""
+    rows = sum(sum(one.joint.counts) for one in known.values())
+    if rows >= policy.min_rows:
+        return lost
+    why = f"{rows} labelled rows, fewer than the {policy.min_rows} that decide"
+    return [replace(one, effect=None, p_value=None, note=why) for one in lost]
 
 
 def _features(record: Record, now: Days, weights: Mapping[str, float]) -> Iterator[Column]:

@@ -263,7 +263,7 @@ class Registry:
         """Feature to its share of the importance, as `evaluate` kept it; empty where it kept none."""
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             path = self.artifact(version, "evaluation/plots/importance.csv", Path(folder))
-            return dict(pd.read_csv(path).itertuples(index=False)) if path else {}
+            return _importance(path) if path else {}
 
     def params(self, version: ModelVersion) -> dict[str, str]:
         """The training's parameters of a version."""
@@ -281,6 +281,12 @@ class Registry:
             return str(runs[0].info.run_id)
         tags = {JOB_TAG: candidate.training_job}
         return str(self.client.create_run(experiment, run_name=candidate.training_job, tags=tags).info.run_id)
+
+
+def _importance(path: Path) -> dict[str, float]:
+    """Of importance.csv. A feature may have a name that pandas takes for a number, or for none."""
+    told = pd.read_csv(path, dtype={"feature": str}, keep_default_na=False)
+    return dict(told.itertuples(index=False))
 
 
 def _uri(version: ModelVersion) -> str:

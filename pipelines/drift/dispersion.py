@@ -69,7 +69,8 @@ class Null:
         below = np.cumsum(self.share)
         plain = (below * (1 - below)).max()
         effective = round(rows / max(grown / plain, 1.0)) if plain > 1e-12 else 0
-        return float(stats.kstwo.sf(distance, effective)) if effective else 1.0
+        # A distance of 1 has no chance at all by Kolmogorov's distribution, not even of one row: half a row less has.
+        return float(stats.kstwo.sf(min(distance, 1 - 0.5 / effective), effective)) if effective else 1.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.drift.finding import Decisive
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -20,6 +20,8 @@ BOUNDS: dict[Decisive, float] = {
     "auc": 0.03,
     "estimated_auc": 0.03,
 }
+ENDLESS = ("psi", "log_loss")
+"""Measures that may be more than 1; all others are shares, or differences of them."""
 
 
 class Policy(BaseModel):
@@ -31,7 +33,7 @@ class Policy(BaseModel):
     """Most false alarms that are expected in a year on data that does not drift."""
     windows_per_year: Count = 365
     """How often is decided."""
-    bounds: dict[Decisive, Positive] = BOUNDS
+    bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
     """Least effect that matters, by measure. A measure without a bound is told, and decides nothing."""
     at_least: Count = 3
     """A column alarms when it is over its bound in so many ..."""
@@ -40,7 +42,7 @@ class Policy(BaseModel):
     release: Annotated[float, Field(gt=0, le=1)] = 0.5
     """An alarm ends when the effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """Windows of fewer rows decide nothing."""
+    """Windows of fewer rows decide nothing, nor does performance of fewer labelled rows."""
     min_weight: Share = 0.02
     """Importance that the alarming columns must have together: an unimportant one does not alarm by itself."""
 
@@ -51,6 +53,8 @@ class Policy(BaseModel):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
+        if beyond := [name for name, bound in self.bounds.items() if bound > 1 and name not in ENDLESS]:
+            raise ValueError(f"{beyond[0]} is never more than 1, so its bound would guard nothing")
         if self.at_least > self.of_last:
             raise ValueError(f"at_least is {self.at_least}, more than of_last, {self.of_last}")
         if self.alpha >= 0.5:

@@ -117,7 +117,10 @@ def _view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder
     links.mkdir()
     for number, path in enumerate(paths):
         (links / f"{number}.parquet").symlink_to(Path(path).absolute())
-    columns = PySparkSchema.from_ibis(ibis.Schema.from_pyarrow(schema))
+    try:
+        columns = PySparkSchema.from_ibis(ibis.Schema.from_pyarrow(schema))
+    except ibis.common.exceptions.IbisTypeError as error:  # times of a day
+        raise DataError(f"Spark has no type for a column: {error}.", "Take engine duckdb.") from None
     session.read.schema(columns).parquet(str(links)).createOrReplaceTempView(ROWS)
 
 

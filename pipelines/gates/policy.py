@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Metric = Literal["auc", "pr_auc", "log_loss", "brier", "ece", "accuracy", "precision", "recall", "f1"]
 """Those of `pipelines.statistics.weighted.METRICS`, which is not loaded for a policy."""
 Share = Annotated[float, Field(ge=0, le=1)]
-Amount = Annotated[float, Field(ge=0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
@@ -21,10 +22,16 @@ class Part(BaseModel):
 class Bound(Part):
     """Bounds of one metric; its whole interval has to keep them."""
 
-    at_least: float | None = None
+    at_least: Finite | None = None
     """Least value."""
-    at_most: float | None = None
+    at_most: Finite | None = None
     """Largest value."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("neither at_least nor at_most is given")
+        return self
 
 
 class Comparison(Part):
@@ -97,8 +104,11 @@ class Policy(Part):
     """Of the bootstrap."""
     min_rows: Annotated[int, Field(ge=0)] = 5_000
     """Fewer rows of holdout than this decide nothing."""
-    bounds: dict[Metric, Bound] = {"auc": Bound(at_least=0.60, at_most=0.80), "ece": Bound(at_most=0.10)}
-    """Absolute bounds by metric. An AUC above its upper one is taken for a leak, not for a good model."""
+    bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
+        "auc": Bound(at_least=0.60, at_most=0.80),
+        "ece": Bound(at_most=0.10),
+    }
+    """Absolute bounds by metric, one or more. An AUC above its upper one is taken for a leak, not for a good model."""
     baseline: list[Metric] = ["log_loss"]
     """Metrics in which the candidate has to beat the trivial models: the training's rate, and its last week's."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, matters=0.005)]

@@ -115,8 +115,15 @@ def family(kind: pa.DataType) -> Family:
 
 
 def countable(kind: pa.DataType) -> bool:
-    """Whether its values can be numbers or categories: lists are neither, and durations no text to DuckDB."""
-    return not (pa.types.is_nested(kind) or pa.types.is_duration(kind))
+    """Whether its values can be numbers or categories: lists are neither, nor are durations and bytes texts to all."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return not (pa.types.is_nested(kind) or pa.types.is_duration(kind) or _is_bytes(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    checks = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(one(kind) for one in checks)
 
 
 def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
@@ -139,12 +146,18 @@ def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Categ
 
 def _category(name: str, of: Family, values: pa.ChunkedArray, most: int) -> Category:
     texts, frequency = plain(of), Counter[str]()
-    for one in values.cast(pa.string()).drop_null().value_counts().to_pylist():
+    for one in _in_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
         if (value := texts(one["values"])) is not None:
             frequency[value] += one["counts"]
     ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
     known, rest = ordered[:most], sorted(ordered[most:])
     return Category(name=name, family=of, values=tuple(known), rest=tuple(rest) if len(rest) <= MAX_REST else None)
+
+
+def _in_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Moments as the engines write them, whose sessions are in UTC: Arrow writes them in their own time zone."""
+    zoned = pa.types.is_timestamp(values.type) and values.type.tz
+    return values.cast(pa.timestamp(values.type.unit, "UTC")) if zoned else values
 
 
 def edges_of(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:

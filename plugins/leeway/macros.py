@@ -14,7 +14,7 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
 
     Raises:
         AirflowFailException: none of the three is there: a run started by hand, without a logical date and without the
-            param. A retry cannot help.
+            param, or by an event that was made by hand. A retry cannot help.
     """
     if params.get("as_of"):
         return str(params["as_of"])
@@ -22,7 +22,8 @@ def as_of(params: Any, dag_run: Any, triggering_asset_events: Any) -> str:
     if told:
         return str(told["as_of"])
     if dag_run.logical_date is None:
-        raise AirflowFailException("this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
+        event = "its event names no as_of, and " if triggering_asset_events else ""
+        raise AirflowFailException(f"{event}this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)")
     return str(dag_run.logical_date.date())
 
 
@@ -43,7 +44,8 @@ def asked(params: Any, dag_run: Any, triggering_asset_events: Any) -> dict[str, 
 
 def _told(triggering_asset_events: Any) -> dict[str, Any]:
     """What the drift event of the latest moment says; nothing where there is none that names its moment."""
-    told = [event.extra for events in triggering_asset_events.values() for event in events if "as_of" in event.extra]
+    extras = [event.extra or {} for events in triggering_asset_events.values() for event in events]
+    told = [extra for extra in extras if extra.get("as_of")]
     return max(told, key=lambda extra: str(extra["as_of"]), default={})
 
 

@@ -321,6 +321,8 @@ def test_events_status_and_reset_for_people() -> None:
 def test_a_model_without_events_and_a_reset_without_a_reason_are_refused() -> None:
     with pytest.raises(DataError, match="no event of 'nobody'"):
         cli("events", "nobody")
+    with pytest.raises(DataError, match="no event of 'nobody'"):
+        cli("reset", "nobody", "--why", "a typo must not look as if the breaker were closed")
     with pytest.raises(SpecError, match="why"):
         cli("reset", "m", "--why", " ")
     with pytest.raises(SpecError, match="as_of"):

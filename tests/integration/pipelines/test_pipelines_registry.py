@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines import lineage
+from pipelines import evaluation, lineage
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
 from pipelines.files import sha256, write_json
 from pipelines.lifecycle import Journal
+from pipelines.registry import Registry
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
@@ -492,3 +493,11 @@ def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkey
     with pytest.raises(ServiceError, match="MLflow failed") as caught, outages():
         raise MlflowException("the database is locked")
     assert caught.value.exit_code == 75
+
+
+def test_importance_is_by_the_names_that_the_features_have(tmp_path: Path) -> None:
+    """A number or null to pandas, which would weigh nothing, so its drift would never alarm."""
+    shares = {"2013": 0.5, "null": 0.25, "NA": 0.125, 'a "b", c': 0.125}
+    evaluation.write_tables(tmp_path, {"importance": evaluation.importance(shares)})
+    kept: Any = SimpleNamespace(artifact=lambda *_: tmp_path / "importance.csv")
+    assert Registry.importance(kept, None) == shares  # type: ignore[arg-type]

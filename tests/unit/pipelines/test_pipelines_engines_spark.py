@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from pipelines.engines import spark
 from pipelines.engines.spark import demand_java
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 
 
 def java(folder: Path, body: str) -> None:
@@ -40,3 +42,8 @@ def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SpecError, match="java is not on the PATH"):
         demand_java()
+
+
+def test_a_type_that_spark_does_not_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Spark has no type for .*Time.*duckdb"):
+        spark._view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)  # type: ignore[arg-type]

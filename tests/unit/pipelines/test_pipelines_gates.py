@@ -1,5 +1,6 @@
 """Each check of a policy, on a holdout made for it: what keeps it, and what it must refuse or leave open."""
 
+import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -22,9 +23,9 @@ from pipelines.statistics.weighted import METRICS
 ROWS = 6_000
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
-    **{"bounds": {}, "baseline": [], "champion": []},
+    **{"baseline": [], "champion": []},
 }
-"""A policy's parts, all turned off."""
+"""A policy's parts, turned off."""
 
 
 def holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
@@ -39,9 +40,15 @@ def holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
     return Holdout(label, chance, noisy, frame, base_rate=float(label.mean()), last_week=float(label.mean()))
 
 
+def only(**policy: Any) -> Policy:
+    """A policy of these parts; one without any bounds is made past its check."""
+    made = Policy(**{**NOTHING, **policy})
+    return made if "bounds" in policy else made.model_copy(update={"bounds": {}})
+
+
 def judged(rows: Holdout, more: Evidence | None = None, **policy: Any) -> list[Check]:
     told = replace(more, rows=rows) if more else Evidence(rows)
-    return judge(told, Policy(**{**NOTHING, "min_rows": 0, "draws": 200, **policy})).checks
+    return judge(told, only(**{"min_rows": 0, "draws": 200, **policy})).checks
 
 
 def outcome(rows: Holdout, name: str, more: Evidence | None = None, **policy: Any) -> str:
@@ -59,6 +66,13 @@ def test_the_policys_metrics_are_those_of_the_statistics() -> None:
     [
         {"bounds": {"acu": {"at_least": 0.5}}},
         {"bounds": {"auc": {"atleast": 0.5}}},
+        {"bounds": {}},
+        {"bounds": {"auc": {}}},
+        {"bounds": {"auc": {"at_least": -math.inf}}},
+        {"bounds": {"auc": {"at_most": math.inf}}},
+        {"bounds": {"auc": {"at_least": math.nan}}},
+        {"champion": [{"metric": "auc", "margin": math.inf}]},
+        {"max_cost_usd": math.inf},
         {"champion": [{"metric": "ece", "test": "delong"}]},
         {"alpha": 0.0},
         {"power": 1.0},
@@ -208,14 +222,14 @@ def test_many_slices_of_chance_do_not_block() -> None:
     rows = holdout(40_000, gain=0.02)
     by_chance = replace(rows, rows=rows.rows.assign(cell=np.arange(40_000) % 200))
     asked = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
-    told = judge(Evidence(by_chance), Policy(**{**NOTHING, "min_rows": 0, **asked}))
+    told = judge(Evidence(by_chance), only(min_rows=0, **asked))
     assert told.checks[1].outcome == PASSED
     assert len(told.slices) == 200
 
 
 def test_without_a_champion_slices_are_told() -> None:
     rows = replace(holdout(), champion=None)
-    told = judge(Evidence(rows), Policy(**{**NOTHING, "slices": {"columns": ["origin"]}}))
+    told = judge(Evidence(rows), only(slices={"columns": ["origin"]}))
     assert told.checks[1].outcome == REPORTED
     assert sorted(told.slices["slice"]) == ["EWR", "JFK", "LGA"]
 

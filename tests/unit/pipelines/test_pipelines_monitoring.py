@@ -118,6 +118,25 @@ def test_a_day_of_three_rows_and_one_without_labels_are_no_alarm(record: Record,
     assert decided(record, unlabelled).outcome == "none"
 
 
+def labels_of_four_rows(now: pd.DataFrame) -> pd.DataFrame:
+    """Only of the two highest and the two lowest scores of one day labels are known, and the other way around."""
+    day = now[now["date"] == FIRST + dt.timedelta(60)].sort_values("score").index
+    late = pd.Series(None, now.index, dtype=object)
+    late[day[:2]], late[day[-2:]] = True, False
+    return now.assign(late=late)
+
+
+def test_a_few_labels_that_came_first_are_no_alarm(record: Record, days: Callable[..., Days]) -> None:
+    """Four rows in the wrong order spread by nothing: the loss would be certain, p = 0."""
+    few = days(labels_of_four_rows)
+    assert decided(record, few).outcome == "none"
+    (auc,) = [one for one in windows(record, few)[-4].findings if one.measure == "auc"]
+    assert (auc.effect, auc.p_value, auc.note) == (None, None, "4 labelled rows, fewer than the 500 that decide")
+    surely = drift.Policy(min_rows=4)
+    told = [one.result for one in monitoring.windows(record, few, 7, WEIGHTS, surely, 1)]
+    assert "performance" in drift.decide(told[:-3], surely).worst  # the control
+
+
 def test_a_decision_is_of_the_days_up_to_it(record: Record, days: Callable[..., Days]) -> None:
     calm = days()
     late = {day: one for day, one in calm.items() if day <= FIRST + dt.timedelta(56 + 9)}

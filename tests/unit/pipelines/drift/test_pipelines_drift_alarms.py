@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -127,6 +128,10 @@ def test_windows_of_nothing_are_undecided() -> None:
         {"bounds": {"psy": 0.1}},
         {"bounds": {"wasserstein": 0.1}},
         {"bounds": {"psi": 0}},
+        {"bounds": {"psi": math.inf}},
+        {"bounds": {"psi": math.nan}},
+        {"bounds": {"missing": 5}},
+        {"bounds": {}},
         {"at_least": 6},
         {"release": 0},
         {"min_rows": 0},

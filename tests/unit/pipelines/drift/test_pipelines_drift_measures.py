@@ -70,6 +70,14 @@ def test_kolmogorov_smirnov_is_scipys_on_the_same_points() -> None:
     assert found.p_value == pytest.approx(told.pvalue, abs=1e-9)
 
 
+def test_a_distance_of_1_is_no_certainty_where_few_rows_show_it() -> None:
+    # Of so many rows or more Kolmogorov's distance is never 1: its chance is 0, of one row and of three as well.
+    then, now = np.array([0, 400, 400, 400, 0, 0, 0.0]), np.array([0, 0, 0, 0, 0, 0, 1.0])
+    for many, least, most in ((1, 0.5, 1.0), (3, 0.005, 0.05), (300, 0.0, 1e-100)):
+        assert stats.kstwo.sf(1.0, many) == 0
+        assert least <= findings(then, many * now)["ks"].p_value <= most  # type: ignore[operator]
+
+
 def test_wasserstein_is_scipys_on_the_same_points_in_the_references_deviations() -> None:
     # evidently/.../wasserstein_distance_norm.py: wasserstein_distance(reference, current) / max(std(reference), 0.001).
     theirs = stats.wasserstein_distance(rows(THEN), rows(NOW)) / max(np.std(rows(THEN)), 0.001)

@@ -142,6 +142,8 @@ MOMENTS = [dt.datetime(2013, 1, day, 6, 30, tzinfo=dt.UTC) for day in (1, 2, 2)]
         (pa.array([0.5, 1.5, 1.5], pa.float16()), pa.array([0.5, 1.5, 1.5])),
         (pa.array(MOMENTS, pa.timestamp("us")), pa.array(MOMENTS, pa.timestamp("us"))),
         (pa.array(MOMENTS, pa.timestamp("ms", "UTC")), pa.array(MOMENTS, pa.timestamp("us", "UTC"))),
+        (pa.array(MOMENTS, pa.timestamp("us", "Asia/Karachi")), pa.array(MOMENTS, pa.timestamp("us", "UTC"))),
+        (pa.array(MOMENTS, pa.timestamp("ms", "+05:30")), pa.array(MOMENTS, pa.timestamp("us", "America/New_York"))),
     ],
 )
 def test_a_category_of_a_wider_type_has_the_same_values(then: pa.Array, now: pa.Array, tmp_path: Path) -> None:

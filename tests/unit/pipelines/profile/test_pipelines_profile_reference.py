@@ -94,7 +94,7 @@ def test_whole_numbers_beyond_a_doubles_digits_have_bins(values: pa.Array, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["number", "category"])
-@pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [dt.timedelta(1)]])
+@pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [dt.timedelta(1)], [b"\xff"]])
 def test_what_is_neither_number_nor_category_is_told(kind: str, values: list[object], tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": values}), tmp_path / "train.parquet")
     with pytest.raises(DataError, match=f"not a {kind}"):
