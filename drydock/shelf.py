@@ -73,11 +73,16 @@ class Shelf:
         buckets = {name: text for name, bucket in change.buckets.items() if (text := self._news(bucket)) is not None}
         updates = [(key, text) for key in change.seen.values() if key.row and hash(text := _record(key)) != key.saved]
         if change.before or buckets or updates:
+            # Before the store is taken: moto's registry has a lock, under which Logs' backend reads the store.
+            differences = [
+                (gone, [(version, _row(bucket, name, version)) for version in come])
+                for bucket, name, gone, come in change.differences()
+            ]
             with self._store.write() as db:
-                for bucket, name, gone, come in change.differences():
+                for gone, come in differences:
                     db.executemany("DELETE FROM s3_objects WHERE id = ?", [(version.row,) for version in gone])
-                    for version in come:
-                        _insert(db, bucket, name, version)
+                    for version, values in come:
+                        version.row = db.execute(_INSERT, values).lastrowid
                 db.executemany("UPDATE s3_objects SET record = ? WHERE id = ?", [(t, key.row) for key, t in updates])
                 for name, text in buckets.items():
                     _write_bucket(db, change.buckets[name], text)
@@ -162,12 +167,10 @@ def _write_bucket(db: sqlite3.Connection, bucket: FakeBucket, text: str) -> None
         db.execute("INSERT INTO s3_buckets VALUES (?, ?, ?, ?)", row)
 
 
-def _insert(db: sqlite3.Connection, bucket: str, name: str, version: Any) -> None:
+def _row(bucket: str, name: str, version: Any) -> tuple[Any, ...]:
     if isinstance(version, StoredKey):
         blob, text = version.blob, _record(version)
         version.saved = hash(text)
-        values: tuple[Any, ...] = (bucket, name, blob.name, blob.size, blob.crc, text)
-    else:
-        state = {"last_modified": version.last_modified, "_version_id": version.version_id}
-        values = (bucket, name, None, None, None, encoding.dumps({"state": state}))
-    version.row = db.execute(_INSERT, values).lastrowid
+        return bucket, name, blob.name, blob.size, blob.crc, text
+    state = {"last_modified": version.last_modified, "_version_id": version.version_id}
+    return bucket, name, None, None, None, encoding.dumps({"state": state})

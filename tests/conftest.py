@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import functools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -27,6 +28,8 @@ from tests.tools.groups import end_group
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 """Variables that must not leak from the machine into a test."""
+PORTS = range(20_000, 32_000)
+"""Below those that a system gives by itself, to a client or to who asks for any: nobody is given one before its use."""
 PRINTED = 3_000
 """Characters shown of what a failed test printed."""
 
@@ -255,12 +258,16 @@ def commands(home: Path, tmp_path: Path) -> Iterator[Commands]:
 
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
-    """A loopback port that nobody listens on."""
+    """A loopback port that nobody listens on, and no other worker of this run will."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = iter(random.sample(PORTS[worker % 16 :: 16], len(PORTS) // 16))
 
     def port() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
+        for number in ours:
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                probe.bind(("127.0.0.1", number))
+                return number
+        raise AssertionError("no port is free")
 
     return port
 

@@ -232,8 +232,9 @@ def answered(airflow: AirflowApi, run: str) -> bool:
     """As slow as a person: Airflow 3.3.2 loses an answer that comes within a second or two of the question, asks anew,
     and fails the task where that happens at each try."""
     approve = airflow._v2("GET", f"{run}/taskInstances/approve")
-    began = datetime.fromisoformat(approve["start_date"])
-    if approve["state"] == "awaiting_input" and datetime.now(UTC) - began > timedelta(seconds=15):
+    if approve["state"] != "awaiting_input":  # it may not have begun then: asked anew
+        return True
+    if datetime.now(UTC) - datetime.fromisoformat(approve["start_date"]) > timedelta(seconds=15):
         with contextlib.suppress(RequestError):  # it was answered before
             answer = {"chosen_options": ["Approve"], "params_input": {"why": "I looked"}}
             airflow._v2("PATCH", f"{run}/taskInstances/approve/-1/hitlDetails", json=answer)

@@ -113,7 +113,7 @@ def test_run_comes_to_its_end(known):
     assert {task: run.tries(task) for task in ("ingest", "validate")} == dict.fromkeys(
         ("ingest", "validate"), ("success", 1)
     )
-    assert "rows" in run.log("ingest", 1)
+    known.come_about(lambda: "rows" in run.log("ingest", 1))  # Airflow answers 404 for a moment after the task's end
 
 
 def test_objects_are_in_the_store_and_not_in_drydock(known):
@@ -145,7 +145,8 @@ def test_killed_worker_and_restarted_database_lose_nothing(known, tmp_path):
     known.come_about(waits.begun)
     # In the middle of their steps, or about to be.
     others = [Run(known, "voyage", day) for day in ("2013-01-05", "2013-01-06")]
-    known.come_about(lambda: any(run.tasks()["ingest"]["state"] == "running" for run in others))
+    begun = ("running", "success")  # a step may be over before this process, which is short of time, has seen it run
+    known.come_about(lambda: any(run.tasks()["ingest"]["state"] in begun for run in others))
     known.kill("worker")
     known.start("worker")
     known.come_about(lambda: waits.tries("train") == ("running", 2))

@@ -99,7 +99,7 @@ def test_a_server_that_is_ended_leaves_a_spot_job_to_the_next(tmp_path: Path, st
         server.create("spot", STEADY, Environment={"GOAL": "60", "HOLD": "30"}, **server.spot("spot"))
         server.create("plain", STEADY, Environment={"GOAL": "1000000"})
         server.said("plain", "from")
-        server.said("spot", "from")
+        server.until("a checkpoint", lambda: server.keys("checkpoints/spot/"))  # else it waits at HOLD again
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
     (tmp_path / "port").unlink()
@@ -129,8 +129,8 @@ def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(tmp_pat
     chance, stored, names = random.Random(13), {}, []  # type: ignore[var-annotated]
     for kills in range(6):
         with start(tmp_path, *OPTIONS) as server:
-            until = time.monotonic() + chance.uniform(0.3, 2.0)
-            while time.monotonic() < until:
+            until, before = time.monotonic() + chance.uniform(0.3, 2.0), len(names)
+            while time.monotonic() < until or len(names) < before + 2:  # two, where a disk takes seconds for one
                 number = len(names)
                 spot = server.spot(f"job-{number}") if number % 3 else {}
                 try:

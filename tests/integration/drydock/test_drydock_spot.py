@@ -114,7 +114,7 @@ def test_after_s_counts_the_seconds_of_a_run_that_has_not_begun(dock: Any) -> No
 )
 def test_what_cannot_be_interrupted(dock: Any, body: dict[str, Any], status: int, said: str) -> None:
     with contextlib.suppress(ClientError):  # there already, from the case before
-        dock.create("on-demand", "import time; time.sleep(60)")
+        dock.create("on-demand", "import time; time.sleep(600)")
     assert dock.refused("interrupt", **body) == (status, said)
 
 
@@ -171,6 +171,13 @@ def test_max_wait_counts_the_waiting(dock: Any) -> None:
     assert phases(done)[-2] == "Interrupted"
 
 
+UNTIL_GO = """
+import os, pathlib, time
+while not pathlib.Path(os.environ["GO"]).exists():
+    time.sleep(0.02)
+"""
+
+
 def test_a_schedule_and_a_seed_interrupt_by_themselves(tmp_path: Path, start: Any) -> None:
     config = tmp_path / "drydock.toml"
     config.write_text("""
@@ -187,8 +194,11 @@ job = "twice-*"
 after_s = [0.4, 0.4]
 """)
     with start(tmp_path, "--config", str(config)) as server:
-        server.create("twice-1", COUNTER, Environment={"GOAL": "40"}, **server.spot("twice-1"))
-        server.create("other", COUNTER, Environment={"GOAL": "40"}, **server.spot("other"))
+        for name in ("twice-1", "other"):
+            server.create(name, UNTIL_GO, Environment={"GO": str(tmp_path / "go")}, **server.spot(name))
+        server.until("both interruptions", lambda: phases(server.describe("twice-1")).count("Interrupted") == 2)
+        server.until("the run of the other", lambda: server.describe("other")["SecondaryStatus"] == "Training")
+        (tmp_path / "go").touch()
         twice, other = server.ended("twice-1"), server.ended("other")
     assert phases(twice).count("Interrupted") == 2 and phases(other).count("Interrupted") == 0
     assert twice["TrainingJobStatus"] == other["TrainingJobStatus"] == "Completed"
@@ -278,7 +288,8 @@ def test_a_job_survives_an_outage_of_s3(dock: Any) -> None:
     script = """
 import pathlib, os, time
 print("on", flush=True)
-time.sleep(1)
+while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
+    time.sleep(0.02)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
     dock.put("outage/train/a.csv", b"1")
@@ -287,6 +298,7 @@ pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
     dock.client("sagemaker").create_training_job(**request)
     dock.said("outage", "on")
     dock.pull("outage", service="s3", for_s=4)
+    (dock.tree("outage") / "go").touch()
     done = dock.ended("outage")
     assert done["TrainingJobStatus"] == "Completed"
     assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}

@@ -3,6 +3,8 @@
 import itertools
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,8 +190,21 @@ signal.signal(signal.SIGTERM, end)
 IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
-@pytest.mark.parametrize(("name", "handler", "files"), [("stop-clean", CLEAN_END, 1), ("stop-deaf", IGNORES, 0)])
-def test_a_stop_ends_the_whole_group(dock: Any, name: str, handler: str, files: int) -> None:
+@pytest.fixture
+def patient(tmp_path: Path, start: Any) -> Iterator[Any]:
+    """A server with SageMaker's own grace, in which any machine has time to save."""
+    with start(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("name", "handler", "files", "server"),
+    [("stop-clean", CLEAN_END, 1, "patient"), ("stop-deaf", IGNORES, 0, "dock")],
+)
+def test_a_stop_ends_the_whole_group(
+    name: str, handler: str, files: int, server: str, request: pytest.FixtureRequest
+) -> None:
+    dock = request.getfixturevalue(server)
     dock.create(name, GROUP.format(handler=handler))
     pids = [int(pid) for pid in dock.said(name, "pids").split()[1:]]
     assert all(dock.alive(pid) for pid in pids)

@@ -38,7 +38,7 @@ def test_jobs_that_no_task_charged_are_charged_once(
     row = next(row for row in Ledger.at_hand().rows() if row["name"] == left)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "of the tag", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
-    assert sweep(since) == []
+    assert not {one.name for one in sweep(since)} & set(charged), "others' jobs may have ended meanwhile"
 
 
 def test_the_command_says_what_it_charged(aws: None, commands: Any, tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3 import Retry
 
+from tests.tools.airflow_api import patient
 from tests.tools.groups import end_group
 
 ROOT = Path(__file__).parents[3]
@@ -142,14 +141,7 @@ class Airflow:
 
     @cached_property
     def session(self) -> requests.Session:
-        # SQLite has one writer: Airflow answers 500 or 503 for a lock, and takes back what it had begun.
-        again = Retry(
-            connect=0, read=0, status=10, status_forcelist=(500, 503), allowed_methods=None, raise_on_status=False,
-            backoff_factor=0.3, backoff_max=5,
-        )  # fmt: skip
-        session = requests.Session()
-        session.mount("http://", HTTPAdapter(max_retries=again))
-        return session
+        return patient()
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}

@@ -6,15 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
-SLOW = json.dumps({"num_round": 2000, "early_stopping_rounds": 2000, "checkpoint_rounds": 10, "eta": 0.001})
-TRAIN = (sys.executable, "-m", "pipelines", "train", "--hyperparameters", SLOW)
+ENDLESS = {"num_round": 100_000, "early_stopping_rounds": 100_000, "checkpoint_rounds": 10, "eta": 0.001}
+"""No machine is so fast that it is over before a signal comes."""
+TRAIN = (sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(ENDLESS))
 
 OPERATOR = """
 import os, subprocess, sys
@@ -35,10 +36,22 @@ def training(features: None, home: Path, until: Callable[..., Any]) -> Callable[
     return lambda: until(lambda: list(home.glob("training/*/checkpoints/[0-9]*")))
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[IO[str]]:
+    """Takes what a training says of its rounds: a pipe that nobody reads would fill, and hold it up."""
+    with (tmp_path / "log").open("w+") as file:
+        yield file
+
+
+def said(log: IO[str]) -> str:
+    log.seek(0)
+    return log.read()
+
+
 def test_a_step_ends_with_its_operator_be_it_by_kill_9(
-    training: Callable[[], object], commands: Any, until: Callable[..., Any]
+    training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN)
+    operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN, stderr=log)
     step = int(operator.stdout.readline())
     training()
     assert len(commands.members(step)) == 2, "the step and the script"
@@ -48,11 +61,11 @@ def test_a_step_ends_with_its_operator_be_it_by_kill_9(
 
 
 def test_without_an_operator_a_step_is_on_its_own(
-    training: Callable[[], object], commands: Any, until: Callable[..., Any]
+    training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
     """The negative control: what is not said to be an operator's outlives the one that started it."""
     code = OPERATOR.replace('"LEEWAY_PARENT"', '"NOBODY"')
-    shell = commands.start(sys.executable, "-c", code, *TRAIN)
+    shell = commands.start(sys.executable, "-c", code, *TRAIN, stderr=log)
     step = int(shell.stdout.readline())
     training()
     shell.send_signal(signal.SIGKILL)
@@ -72,28 +85,28 @@ def test_an_operator_that_is_dead_already(features: None, commands: Any, home: P
 
 
 def test_sigterm_of_an_operators_step_takes_the_script_along(
-    training: Callable[[], object], commands: Any, until: Callable[..., Any]
+    training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    child = commands.start(*TRAIN, env={"LEEWAY_PARENT": str(os.getpid())})
+    child = commands.start(*TRAIN, env={"LEEWAY_PARENT": str(os.getpid())}, stderr=log)
     training()
     child.terminate()
-    _, err = child.communicate(timeout=60)
+    child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM
     until(lambda: not commands.members(child.pid))
-    assert "Traceback" not in err
+    assert "Traceback" not in said(log)
     assert not Path("data/model").exists()
 
 
 def test_ctrl_c_is_quiet_and_leaves_nothing_running(
-    training: Callable[[], object], commands: Any, until: Callable[..., Any]
+    training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    child = commands.start(*TRAIN)
+    child = commands.start(*TRAIN, stderr=log)
     training()
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-    out, err = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     assert out == ""
-    assert "Traceback" not in err
+    assert "Traceback" not in said(log)
     until(lambda: not commands.members(child.pid))
 
 

@@ -129,16 +129,13 @@ def test_a_workspace_is_one_folder_below_its_home(name: str) -> None:
     assert not made.workspace.startswith(".")
 
 
-def test_cancelled_it_leaves_nothing_running(shared: Path, commands: Any, until: Callable[..., Any]) -> None:
+def test_cancelled_it_leaves_nothing_running(
+    shared: Path, commands: Any, until: Callable[..., Any], tmp_path: Path
+) -> None:
     run("stop", refresh=["snapshot"])
-    params = json.dumps(
-        {
-            **PARAMS,
-            "train": {
-                "hyperparameters": {"num_round": 3000, "early_stopping_rounds": 3000, "eta": 0.001, "checkpoint_s": 1}
-            },
-        }
-    )
+    endless = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001, "checkpoint_s": 1}
+    params = json.dumps({**PARAMS, "train": {"hyperparameters": endless}})
+    log = tmp_path / "log"  # a pipe that nobody reads would fill, and hold the rounds up before the first checkpoint
     child = commands.start(
         *(
             sys.executable,
@@ -153,9 +150,10 @@ def test_cancelled_it_leaves_nothing_running(shared: Path, commands: Any, until:
             params,
         ),
         env={"LEEWAY_HOME": str(shared), "LEEWAY_PROJECT": str(ROOT), "LEEWAY_PARENT": str(os.getpid())},
+        stderr=log.open("w"),
     )
     until(lambda: child.poll() is not None or list(shared.glob("training/*/checkpoints/[0-9]*")))
-    assert child.poll() is None, child.stderr.read()
+    assert child.poll() is None, log.read_text()[-2_000:]
     assert len(commands.members(child.pid)) >= 3
     child.terminate()
     child.communicate(timeout=60)

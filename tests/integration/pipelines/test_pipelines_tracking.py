@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import pytest
 
 from pipelines.tracking import JOB_TAG, reachable
 from tests.tools.groups import signal_group
+from tests.tools.trainings import still
 
 QUICK = {"num_round": 30, "early_stopping_rounds": 30, "checkpoint_rounds": 5}
 SLOW = {"num_round": 250, "early_stopping_rounds": 250, "checkpoint_rounds": 10}
@@ -38,11 +38,6 @@ def run_of(uri: str, job: str) -> Any:
 def rows(path: str = "data/training/rounds.csv") -> list[dict[str, float]]:
     with open(path, newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-
-
-def reached(home: Path, rounds: int) -> bool:
-    """Whether the training has left a checkpoint of so many rounds."""
-    return any(int(path.name) >= rounds for path in home.glob("training/*/checkpoints/[0-9]*"))
 
 
 def same_numbers(uri: str, job: str) -> None:
@@ -82,10 +77,7 @@ def test_the_run_has_params_metrics_a_round_and_environment(features: None, comm
 def test_a_killed_training_goes_on_with_its_run(
     features: None, commands: Any, mlflow_uri: str, until: Callable[..., Any], home: Path
 ) -> None:
-    env = {"MLFLOW_TRACKING_URI": mlflow_uri}
-    child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
-    until(lambda: child.poll() is not None or reached(home, 30), most_s=0.01)
-    assert child.poll() is None, child.stderr.read()
+    child = still(commands, until, home, SLOW, 30, {"MLFLOW_TRACKING_URI": mlflow_uri})
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     done = train(commands, mlflow_uri, SLOW)
@@ -107,11 +99,9 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
     features: None, commands: Any, start_mlflow: Callable[[], Any], until: Callable[..., Any], home: Path
 ) -> None:
     server, uri = start_mlflow()
-    env = {"MLFLOW_TRACKING_URI": uri}
-    child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW), env=env)
-    until(lambda: child.poll() is not None or reached(home, 20), most_s=0.01)
-    signal_group(child, signal.SIGSTOP)  # the rounds wait for the server's end
+    child = still(commands, until, home, SLOW, 20, {"MLFLOW_TRACKING_URI": uri})  # its rounds wait for the server's end
     os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
     signal_group(child, signal.SIGCONT)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err

@@ -16,7 +16,7 @@ from pipelines.errors import DataError, SpecError, TrainingError
 from pipelines.files import sha256
 from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
-from tests.tools.groups import signal_group
+from tests.tools.trainings import still
 
 ROOT = Path(__file__).parents[3]
 SLOW = {"num_round": 400, "early_stopping_rounds": 400, "checkpoint_rounds": 10, "eta": 0.05}
@@ -70,25 +70,8 @@ def test_nothing_is_left_in_the_home_of_a_training_that_is_done(features: Path, 
 
 
 def started(commands: Any, until: Callable[..., Any], home: Path, checkpoints: int) -> Any:
-    """`python -m pipelines train`, standing still since it left that checkpoint, until it is killed or continued.
-
-    One that was done before it was looked at, on a machine that had no time for this process, is started again.
-    """
-
-    def left() -> bool:
-        return any(int(path.name) >= checkpoints for path in home.glob("training/*/checkpoints/[0-9]*"))
-
-    for _ in range(5):
-        child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(SLOW))
-        until(lambda child=child: child.poll() is not None or left(), most_s=0.01)
-        signal_group(child, signal.SIGSTOP)
-        if len(commands.members(child.pid)) == 2:  # the step and the script
-            return child
-        signal_group(child, signal.SIGCONT)
-        _, err = child.communicate(timeout=60)
-        assert child.returncode == 0, err[-2_000:]
-        shutil.rmtree("data/model")
-    raise AssertionError("five trainings were done before they were looked at")
+    """A training that stands still since it left that checkpoint."""
+    return still(commands, until, home, SLOW, checkpoints)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,10 +77,16 @@ def test_the_time_without_a_server_is_not_paid_for(make_job: Make) -> None:
     assert other.record.transitions[-1].start == other.record.transitions[-2].start
 
 
-def test_the_heart_beats_once_a_second(store: Store) -> None:
+def test_the_heart_beats_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("drydock.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
     heart = Heartbeat(store)
     first = heart.last()
     heart.beat()
     beaten = heart.last()
+    clock[0] += 0.5
     heart.beat()
     assert first <= beaten == Heartbeat(store).last()
+    clock[0] += 0.5
+    heart.beat()
+    assert Heartbeat(store).last() > beaten

@@ -140,6 +140,8 @@ def ran(
     try:
         for kind in ("waiting", "deferred"):
             dock.said(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
+            # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
+            dock.until("a checkpoint", lambda kind=kind: dock.keys(f"checkpoints/z/spot-{kind}/"))
             dock.pull("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
             dock.said(f"stopped-{kind}", "from 0")
             dock.stop(f"stopped-{kind}")

@@ -167,6 +167,8 @@ def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleN
             if begun.startswith(("spot-", "stopped-")):
                 dock.said(begun.strip(), "from 0")
             if begun.startswith("spot-"):
+                # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
+                dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
                 dock.pull("interrupt", job=begun.strip(), capacity_back_after_s=0.1)
             if begun.startswith("stopped-"):
                 dock.stop(begun.strip())

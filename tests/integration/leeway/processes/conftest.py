@@ -20,6 +20,8 @@ import psutil
 import pytest
 import requests
 
+from tests.tools.airflow_api import patient
+
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
 KINDS = {"train": "Training", "preprocess": "Processing"}
@@ -79,12 +81,16 @@ class Airflow:
                     one.send_signal(signal.SIGKILL)
 
     @cached_property
+    def session(self) -> requests.Session:
+        return patient()
+
+    @cached_property
     def token(self) -> str:
-        return str(requests.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
+        return str(self.session.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}
-        answer = requests.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
+        answer = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
         answer.raise_for_status()
         return answer.json()
 

@@ -81,13 +81,13 @@ def test_it_runs_through_and_a_training_takes_its_channels(begun, until):
     told = run.result()
     assert told["attempts"] == 1
     assert told["processing_job"] == f"{run.base}-1"
-    assert "building window --engine spark" in run.log(1)
+    until(lambda: "building window --engine spark" in run.log(1), 60)  # the end of a log comes after that of the task
     train = run.of("train")
     until(lambda: train.state() == "success", 120)
     inputs = train.job(1)["InputDataConfig"]
     places = {one["ChannelName"]: one["DataSource"]["S3DataSource"]["S3Uri"] for one in inputs}
     assert told["channels"].items() <= places.items()
-    assert "trained on window train" in train.log(1)
+    until(lambda: "trained on window train" in train.log(1), 60)
 
 
 def test_kills_leave_one_job_and_lose_no_result(airflow, begun, never_two, until):
@@ -121,8 +121,8 @@ def test_clear_stops_the_job_and_the_next_follows(begun, never_two, until):
         until(lambda: all(run.works(2) for run in runs), 120)
         runs[0].gate.touch()
         until(lambda: [run.state() for run in runs] == ["success"] * 2, 120)
-    assert "the task was cleared or marked: stopping processing job" in runs[0].log(1)
-    assert "the task was killed: stopping processing job" in runs[1].log(1)
+    until(lambda: "the task was cleared or marked: stopping processing job" in runs[0].log(1), 60)
+    until(lambda: "the task was killed: stopping processing job" in runs[1].log(1), 60)
     for run in runs:
         assert run.result()["processing_job"] == f"{run.base}-2"
         assert run.result()["attempts"] == 2

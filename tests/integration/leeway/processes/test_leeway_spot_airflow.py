@@ -49,19 +49,21 @@ def test_clear_stops_the_job_and_the_next_goes_on_from_its_checkpoints(begun, ne
     run = begun(dag_id, "train")
     with never_two(run):
         until(lambda: run.state() == STATE[dag_id], 60)
-        until(lambda: "trained on rows wait" in run.log(1), 60)  # the job's own lines, while it runs
-        assert "Training since" in run.log(1)
+        # The job's own lines, while it runs.
+        until(lambda: all(words in run.log(1) for words in ("Training since", "trained on rows wait")), 60)
         run.clear()
         until(lambda: run.status(1) == "Stopped", 60)
         until(lambda: run.works(2), 120)
         assert run.job(1)["CheckpointConfig"] == run.job(2)["CheckpointConfig"]
         until(lambda: run.state() == STATE[dag_id], 60)
-        assert any(words in run.log(1) for words in ("cleared or marked: stopping", "killed: stopping"))
+        # What Airflow's processes log comes after what they do.
+        until(lambda: any(words in run.log(1) for words in ("cleared or marked: stopping", "killed: stopping")), 60)
         run.gate.touch()
         until(lambda: run.state() == "success", 120)
     assert run.result()["training_job"] == f"{run.base}-2"
     assert run.result()["attempts"] == 2
-    assert any("after ['step-0']" in run.log(number) for number in range(2, run.task()["try_number"] + 1))
+    tries = range(2, run.task()["try_number"] + 1)
+    until(lambda: any("after ['step-0']" in run.log(number) for number in tries), 60)
 
 
 @pytest.mark.parametrize("dag_id", STATE)
@@ -74,7 +76,7 @@ def test_mark_stops_the_job(begun, until, dag_id, state):
     until(lambda: run.status(1) == "Stopped", 60)
     assert run.state() == state
     assert list(run.jobs()) == [f"{run.base}-1"]
-    assert "stopping training job" in run.log(1)
+    until(lambda: "stopping training job" in run.log(1), 60)
 
 
 def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, begun, until):
