@@ -38,7 +38,10 @@ class StoredGroup(LogGroup):
 
     @property
     def row(self) -> tuple[str, str, str, str]:
-        """What the store knows of it, its number apart."""
+        """What the store knows of it, its number apart. Not to be asked for under the store's lock.
+
+        moto's registry has a lock of its own, and the backend that is made under that one reads the store.
+        """
         tags = logs_backends[self.account_id][self.region].tagger.get_tag_dict_for_resource(self.arn)
         kept = ("creation_time", "retention_in_days", "kms_key_id")
         record = {"state": {name: getattr(self, name) for name in kept}, "tags": tags}
@@ -46,8 +49,9 @@ class StoredGroup(LogGroup):
 
     def save(self) -> None:
         """Its settings and tags are in the store."""
+        *_, record = self.row
         with self.store.write() as db:
-            db.execute("UPDATE log_groups SET record = ? WHERE id = ?", (self.row[-1], self.number))
+            db.execute("UPDATE log_groups SET record = ? WHERE id = ?", (record, self.number))
 
     def create_log_stream(self, log_stream_name: str) -> None:
         """There is such a stream.

@@ -1,6 +1,7 @@
 """What the unit tests share: a request, and its job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,34 @@ def make_job(make_request: Callable[..., dict[str, Any]], store: Store) -> Calla
 def job(make_job: Callable[..., TrainingJob]) -> TrainingJob:
     """A job that has just been made."""
     return make_job()
+
+
+@pytest.fixture
+def asked_under(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]:
+    """Of each time that moto's lock is taken from then on: whether that was under the store's.
+
+    The other way round is Logs' backend, which the first request for it makes: it reads the store under moto's.
+    """
+
+    def watch(store: Store) -> list[bool]:
+        write, writing, asked = store.write, list[bool](), list[bool]()
+
+        @contextmanager
+        def watched() -> Iterator[Any]:
+            with write() as db:
+                writing.append(True)
+                yield db
+                writing.clear()
+
+        class Lock:
+            def __enter__(self) -> None:
+                asked.append(bool(writing))
+
+            def __exit__(self, *_: object) -> None:
+                """Nothing."""
+
+        monkeypatch.setattr(store, "write", watched)
+        monkeypatch.setattr("moto.core.base_backend.backend_lock", Lock())
+        return asked
+
+    return watch

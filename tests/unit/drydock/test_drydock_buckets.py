@@ -1,7 +1,6 @@
 """S3 on the disk: its files, its records, and what a request that fails leaves behind."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -148,26 +147,10 @@ def test_a_file_without_a_row_is_gone_at_the_next_start(disk: Disk) -> None:
     assert [path.read_bytes() for path in disk.files()] == [b"kept"]
 
 
-def test_moto_s_lock_is_never_asked_for_under_the_store_s(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other way round is Logs' backend, which the first request for it makes: it reads the store under moto's."""
-    write, writing, asked = disk.store.write, list[bool](), list[bool]()
-
-    @contextmanager
-    def watched() -> Iterator[Any]:
-        with write() as db:
-            writing.append(True)
-            yield db
-            writing.clear()
-
-    class Lock:
-        def __enter__(self) -> None:
-            asked.append(bool(writing))
-
-        def __exit__(self, *_: object) -> None:
-            """Nothing."""
-
-    monkeypatch.setattr(disk.store, "write", watched)
-    monkeypatch.setattr("moto.core.base_backend.backend_lock", Lock())
+def test_moto_s_lock_is_never_asked_for_under_the_store_s(
+    disk: Disk, asked_under: Callable[[Store], list[bool]]
+) -> None:
+    asked = asked_under(disk.store)
     assert disk("PUT", "/bucket/key", b"one").status_code == disk("PUT", "/bucket/key", b"two").status_code == 200
     assert disk("DELETE", "/bucket/key").status_code == 204
     assert asked and not any(asked)

@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,20 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     yield Disk(tmp_path)
     logs_backends.clear()
     logs_backends.backend = LogsBackend
+
+
+def test_moto_s_lock_is_never_asked_for_under_the_store_s(
+    disk: Disk, asked_under: Callable[[Store], list[bool]]
+) -> None:
+    asked = asked_under(disk.store)
+    disk.put("s", "a")
+    arn = disk.backend.groups[GROUP].arn
+    disk.backend.put_retention_policy(GROUP, "7")
+    disk.backend.tag_resource(arn, {"team": "a"})
+    disk.backend.untag_resource(arn, ["team"])
+    disk.backend.delete_log_stream(GROUP, "s")
+    disk.backend.delete_log_group(GROUP)
+    assert asked and not any(asked)
 
 
 def test_a_reader_goes_on_page_by_page_and_sees_the_end(disk: Disk) -> None:
