@@ -52,7 +52,8 @@ def windows(
         record: the reference, with its own days.
         days: profiles over it, of the days up to the last that is decided on.
         length: of a window, days.
-        weights: feature to its importance, a share of all; of one that is not told it is 0.
+        weights: feature to its importance, a share of all; of one that is not told it is 0. Where all are, as of a
+            model that tells none, each feature has the same: they would weigh nothing, and never alarm.
         policy: for the level of intervals.
         label_delay_days: so many days before the end of a day's window labels are not known yet.
         refused: days that nobody scores: their validation kept them from being published. A window is whole without.
@@ -64,13 +65,15 @@ def windows(
         if one.reference != record.reference.digest:
             raise DataError(f"the profile of {day} is of another reference.", "Run `profile` of that day again.")
     holdout = performance_of(record.holdout, policy)
+    names = [*(one.name for one in record.reference.numbers), *(one.name for one in record.reference.categories)]
+    shares = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
     for day in sorted({*days, *refused}):
         wanted = [day - dt.timedelta(n) for n in reversed(range(length))]
         within = {one: days[one] for one in wanted if one in days}
         if not within or not all(one in days or one in refused for one in wanted):
             continue
         known = {one: told for one, told in within.items() if day - one >= dt.timedelta(label_delay_days)}
-        yield _watched(record, day, within, known, holdout, weights, policy)
+        yield _watched(record, day, within, known, holdout, shares, policy)
 
 
 def performance_of(days: Days, policy: Policy) -> dict[Measure, Estimate]:

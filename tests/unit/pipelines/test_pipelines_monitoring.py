@@ -101,6 +101,17 @@ def test_what_does_not_matter_to_the_model_does_not_alarm(record: Record, days: 
     assert decided(record, shifted).worst == ("idle",)
 
 
+@pytest.mark.parametrize("weights", [{}, {"x": 0.0, "g": 0.0}])
+def test_of_a_model_that_tells_no_importance_each_feature_matters_the_same(
+    weights: dict[str, float], record: Record, days: Callable[..., Days]
+) -> None:
+    """They would weigh nothing, and no drift of a feature would ever be told."""
+    moved = days(lambda now: now.assign(idle=now["idle"] + 5))
+    told = [one.result for one in monitoring.windows(record, moved, 7, weights, RULES, 1)]
+    assert drift.decide(told, RULES).outcome == "drift"
+    assert {one.weight for one in told[-1].findings if one.column in ("x", "g", "idle")} == {1 / 3}
+
+
 def test_labels_that_are_not_known_yet_are_not_looked_at(record: Record, days: Callable[..., Days]) -> None:
     last = FIRST + dt.timedelta(56 + 13)
     honest, planted = days(), days(lambda now: now.assign(late=now["late"] | (now["date"] == last)))
