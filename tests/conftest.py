@@ -304,12 +304,18 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
 
 
 @pytest.fixture(scope="session")
-def mlflow_uri(start_mlflow: Callable[[], Any]) -> str:
-    """Address of the session's MLflow server."""
+def mlflow_server(start_mlflow: Callable[[], Any]) -> Any:
+    """The session's MLflow server: its process and address."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow 3.17 warns of its own type hints when it is imported
         import mlflow.pyfunc  # noqa: F401
-    return str(start_mlflow()[1])
+    return start_mlflow()
+
+
+@pytest.fixture(scope="session")
+def mlflow_uri(mlflow_server: tuple[subprocess.Popen[bytes], str]) -> str:
+    """Address of the session's MLflow server."""
+    return mlflow_server[1]
 
 
 @pytest.fixture

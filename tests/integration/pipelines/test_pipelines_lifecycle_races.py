@@ -4,9 +4,13 @@ import http.client
 import multiprocessing
 import os
 import signal
+import sqlite3
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -146,21 +150,32 @@ def setter(write: Callable[..., object], name: str, number: str, start: Any, tol
         told.put(str(error))
 
 
-def collisions(write: Callable[..., object], name: str) -> set[str]:
-    """What each of some processes that set the same new alias or tag at once is told; empty for one that set it."""
-    start, told = FORK.Barrier(PROMOTERS), FORK.Queue()
+def collisions(write: Callable[..., object], name: str, database: Path, held_s: float) -> set[str]:
+    """What each of some processes that set the same new alias or tag at once is told; empty for one that set it.
+
+    MLflow looks first and writes then. All look, and none has written, while the test writes to its database itself.
+    """
+    start, told = FORK.Barrier(PROMOTERS + 1), FORK.Queue()
     setters = [FORK.Process(target=setter, args=(write, name, str(1 + n), start, told)) for n in range(PROMOTERS)]
     for one in setters:
         one.start()
+    with closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        start.wait()
+        time.sleep(held_s)
+        held.execute("ROLLBACK")
     said = {told.get() for _ in setters}
     for one in setters:
         one.join()
     return said - {""}
 
 
-def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(model: str) -> None:
+def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(
+    model: str, mlflow_server: tuple[subprocess.Popen[bytes], str]
+) -> None:
     registry = Registry.open()
     versions = [candidate(model, "") for _ in range(PROMOTERS)]
+    (database,) = (Path(one.removeprefix("sqlite:///")) for one in mlflow_server[0].args if one.startswith("sqlite:"))
 
     def ours(name: str, number: str) -> None:
         point(registry, model, name, number)
@@ -170,11 +185,14 @@ def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(model: str) 
     def theirs(name: str, number: str) -> None:
         registry.client.set_registered_model_alias(model, name, number)
 
-    assert any("IntegrityError" in why for n in range(40) for why in collisions(theirs, f"theirs-{n}")), (
-        "MLflow's own calls collide"
-    )
-    rounds = range(6)
-    assert not set().union(*(collisions(ours, f"ours-{n}") for n in rounds))
+    # Longer, where the server is so slow that not two have looked; SQLite lets it wait for 5 s.
+    for held_s in (0.5, 1, 2, 4):
+        refused = collisions(theirs, f"theirs-{held_s * 1000:.0f}", database, held_s)
+        if any("IntegrityError" in why for why in refused):
+            break
+    assert any("IntegrityError" in why for why in refused), "MLflow's own calls collide"
+    rounds = range(3)
+    assert not set().union(*(collisions(ours, f"ours-{n}", database, held_s) for n in rounds))
     aliases, tags = standing(registry, model)
     assert {aliases[f"ours-{n}"] for n in rounds} | {tags[f"ours-{n}"] for n in rounds} <= set(versions)
 
