@@ -71,8 +71,9 @@ class StoredLogs(LogsBackend):
             plain = super().create_log_group(log_group_name, tags, **kwargs)
             del self.groups[log_group_name]
             group = StoredGroup(self._store, 0, plain)
-            insert, row = "INSERT INTO log_groups (account, region, name, record) VALUES (?, ?, ?, ?)", group.row
+            row = group.row
             with self._store.write() as db:
+                insert = "INSERT INTO log_groups (account, region, name, record) VALUES (?, ?, ?, ?)"
                 group.number = int(db.execute(insert, row).lastrowid or 0)
             self.groups[log_group_name] = group
         return group

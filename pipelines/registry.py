@@ -260,10 +260,11 @@ class Registry:
             return dict(self.client.get_run(version.run_id).data.metrics)
 
     def importance(self, version: ModelVersion) -> dict[str, float]:
-        """Feature to its share of the importance, as `evaluate` kept it; empty where it kept none."""
+        """Feature (`NA` is a name) to its share of the importance, as `evaluate` kept it; empty where it kept none."""
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             path = self.artifact(version, "evaluation/plots/importance.csv", Path(folder))
-            return _importance(path) if path else {}
+            told = pd.read_csv(path, dtype={"feature": str}, keep_default_na=False) if path else pd.DataFrame()
+            return dict(told.itertuples(index=False))
 
     def params(self, version: ModelVersion) -> dict[str, str]:
         """The training's parameters of a version."""
@@ -281,12 +282,6 @@ class Registry:
             return str(runs[0].info.run_id)
         tags = {JOB_TAG: candidate.training_job}
         return str(self.client.create_run(experiment, run_name=candidate.training_job, tags=tags).info.run_id)
-
-
-def _importance(path: Path) -> dict[str, float]:
-    """Of importance.csv. A feature may have a name that pandas takes for a number, or for none."""
-    told = pd.read_csv(path, dtype={"feature": str}, keep_default_na=False)
-    return dict(told.itertuples(index=False))
 
 
 def _uri(version: ModelVersion) -> str:
