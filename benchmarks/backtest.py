@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.yard import EVERYTHING, PROJECT, Yard, up
-from stack.airflow_api import AirflowApi, ConflictError
-from stack.backfill import Backfill
+from stack.airflow.backfill import Backfill
+from stack.airflow.client import AirflowApi, ConflictError
+from stack.airflow.dag_parsing import wait_until_parsed
 from stack.errors import StackError
-from stack.parsing import wait_until_parsed
-from stack.services import USER, password
+from stack.services.commands import USER, password
 
 MONTHS = int(os.environ.get("LEEWAY_BENCH_MONTHS", "10"))
 DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promote")

@@ -27,13 +27,13 @@ from typing import Any
 
 import boto3
 
-from stack import lifecycle
-from stack.airflow_api import AirflowApi
-from stack.health import raise_if_dead
+from stack.airflow.client import AirflowApi
+from stack.airflow.dag_parsing import wait_until_parsed
 from stack.layout import Layout
-from stack.parsing import wait_until_parsed
-from stack.ports import ANY
-from stack.services import USER, password
+from stack.services import start_stop
+from stack.services.commands import USER, password
+from stack.services.health import raise_if_dead
+from stack.services.ports import ANY
 
 PROJECT = Path(__file__).parents[1]
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
@@ -141,7 +141,7 @@ def _stack(project: Path) -> Iterator[dict[str, Any]]:
     """The stack, up, and clients of it."""
     layout = Layout(project=project, home=project / ".leeway")
     os.environ["DRYDOCK_CORES"] = "4"  # the script has one thread: two jobs on two cores
-    stack, _ = lifecycle.up(layout, ANY, lambda *_: None)
+    stack, _ = start_stop.up(layout, ANY, lambda *_: None)
     keys = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
     clients = {name: boto3.client(name, endpoint_url=stack.drydock_url, **keys) for name in ("sagemaker", "logs", "s3")}
     try:
@@ -149,7 +149,7 @@ def _stack(project: Path) -> Iterator[dict[str, Any]]:
         wait_until_parsed(api, ["bench"], stack.started_at, lambda: raise_if_dead(layout, stack))
         yield {"api": api, "url": stack.drydock_url, **clients}
     finally:
-        lifecycle.down(layout)
+        start_stop.down(layout)
 
 
 def _begin(stack: dict[str, Any]) -> str:

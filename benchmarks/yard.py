@@ -16,12 +16,12 @@ from pathlib import Path
 
 import psutil
 
-from stack import environment, processes
-from stack.health import make_bucket
 from stack.layout import Layout
-from stack.ports import ANY, choose
-from stack.services import health_checks, services, write_secrets
-from stack.state import Stack
+from stack.services import environment, processes
+from stack.services.commands import health_checks, services, write_secrets
+from stack.services.health import make_bucket
+from stack.services.ports import ANY, choose
+from stack.services.record import Stack
 
 PROJECT = Path(__file__).parents[1]
 SCHEDULER = "airflow-scheduler"

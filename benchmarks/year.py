@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.yard import Killer, Yard, up
-from stack.airflow_api import AirflowApi
-from stack.backfill import Backfill
-from stack.parsing import wait_until_parsed
-from stack.services import USER, password
+from stack.airflow.backfill import Backfill
+from stack.airflow.client import AirflowApi
+from stack.airflow.dag_parsing import wait_until_parsed
+from stack.services.commands import USER, password
 
 DAYS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
 DAG, STEPS, AT_ONCE = "flights_ingest", ("ingest", "validate"), 8

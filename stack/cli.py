@@ -12,16 +12,17 @@ from typing import Annotated, Any
 
 import typer
 
-from stack import backup as backups
-from stack import display, lifecycle
-from stack import restore as restoring
-from stack.demo import Demo
+from stack import display
+from stack.backups import backup as backups
+from stack.backups import restore as restoring
 from stack.errors import StackError, UnavailableError
+from stack.jobs.demo import Demo
+from stack.jobs.replay import Replay
+from stack.jobs.request import YEAR_ENDS, Request
 from stack.layout import Layout
-from stack.ports import PREFERRED
-from stack.replay import Replay
-from stack.request import YEAR_ENDS, Request
-from stack.services import health_checks
+from stack.services import start_stop
+from stack.services.commands import health_checks
+from stack.services.ports import PREFERRED
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 _FIRST, _LAST = datetime(2013, 1, 1), datetime(2013, 3, 31)
@@ -41,7 +42,7 @@ def up() -> None:
     with _reported():
         layout = Layout.from_environment()
         with display.starting() as watch:
-            stack, started = lifecycle.up(layout, PREFERRED, watch)
+            stack, started = start_stop.up(layout, PREFERRED, watch)
         layout.keep.touch()
         out = display.console()
         out.print(display.urls(layout, stack))
@@ -52,7 +53,7 @@ def up() -> None:
 def down() -> None:
     """Stops what `up` or `demo` started, after a crash too."""
     with _reported():
-        count = lifecycle.down(Layout.from_environment())
+        count = start_stop.down(Layout.from_environment())
         display.console().print(f"Stopped {count} processes." if count else "Nothing was running.")
 
 
@@ -61,7 +62,7 @@ def status() -> None:
     """Says what runs and whether it answers. Exit 0 when all do, 75 when not."""
     with _reported():
         layout = Layout.from_environment()
-        stack = lifecycle.running(layout)
+        stack = start_stop.running(layout)
         out = display.console()
         if stack is None:
             out.print("The stack is not running; `make up` starts it.")

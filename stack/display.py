@@ -14,9 +14,9 @@ from rich.table import Table
 
 from stack.errors import StackError
 from stack.layout import Layout
-from stack.lifecycle import Watcher
-from stack.services import USER, password
-from stack.state import Stack
+from stack.services.commands import USER, password
+from stack.services.record import Stack
+from stack.services.start_stop import Watcher
 
 _LOG_WIDTH = 150
 _SAY_EVERY_S = 10.0

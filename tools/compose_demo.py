@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from stack import display, mlflow_api
-from stack.airflow_api import AirflowApi
-from stack.demo import Demo
+from stack import display
+from stack.airflow.client import AirflowApi
 from stack.errors import RequestError, StackError, UnavailableError
-from stack.job import INGEST, PROMOTE, TRAIN, WEATHER, Session
+from stack.jobs import training_runs
+from stack.jobs.demo import Demo
+from stack.jobs.job import INGEST, PROMOTE, TRAIN, WEATHER, Session
+from stack.jobs.request import Request
+from stack.jobs.results_table import table
 from stack.layout import Layout
-from stack.request import Request
-from stack.results import table
-from stack.services import USER
-from stack.state import Ports, Stack
+from stack.services.commands import USER
+from stack.services.record import Ports, Stack
 
 ENV = Path(__file__).resolve().parents[1] / ".env"
 FIRST, AS_OF = date(2013, 1, 1), date(2013, 3, 1)
@@ -46,7 +47,7 @@ def run(session: Session) -> None:
     demo.ingest(session)
     demo.train(session, [AS_OF], PROMOTE)
     out = display.console()
-    out.print(table(mlflow_api.rows(session.stack.mlflow_url, [AS_OF])))
+    out.print(table(training_runs.rows(session.stack.mlflow_url, [AS_OF])))
     out.print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in demo.phases.items()))
 
 

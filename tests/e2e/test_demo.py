@@ -19,7 +19,7 @@ import pytest
 import requests
 import yaml
 
-from stack.airflow_api import AirflowApi
+from stack.airflow.client import AirflowApi
 from stack.errors import RequestError
 from tests.tools.policies import EASY
 

@@ -1,0 +1,1 @@
+"""Backup and restore of LEEWAY_HOME, the folder that holds all state of the stack."""

@@ -1,0 +1,1 @@
+"""The long jobs that a person starts on the stack: `demo` and `replay`."""
