@@ -1,6 +1,6 @@
-"""A year of trainings as a walk-forward backtest, then again with promotion: by the commands of docs/backfills.md.
+"""A year of trainings as a walk-forward backtest, then again with promotion.
 
-The real thing: Airflow's backfill of flights_train, the DVC workspaces, drydock, MLflow. LEEWAY_BENCH_MONTHS takes
+By the commands of docs/how-to/backfills.md. The real thing: Airflow's backfill of flights_train, the DVC workspaces, drydock, MLflow. LEEWAY_BENCH_MONTHS takes
 fewer months. The report stays in .leeway/benchmarks/backtest/.
 """
 
@@ -157,7 +157,7 @@ def _asked(api: AirflowApi, again: Mapping[str, Any]) -> bool:
 
 
 def _by_hand(yard: Yard, *command: str) -> str:
-    """What a person's command prints, from a shell that knows no more than docs/backfills.md tells it."""
+    """What a person's command prints, from a shell that knows no more than docs/how-to/backfills.md tells it."""
     told = {"AIRFLOW_HOME": str(yard.layout.airflow), "MLFLOW_TRACKING_URI": yard.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, **told, "LEEWAY_HOME": str(yard.layout.home), "PATH": path}

@@ -135,7 +135,7 @@ def study(
     if not usable:
         raise DataError(
             f"the registry has no version of {name} that passed the gate.",
-            "Backfill flights_train first; docs/backfills.md tells how.",
+            "Backfill flights_train first; docs/how-to/backfills.md tells how.",
         )
     spans = list(_spans(lake.partitions(chosen.published), max(first or usable[0].as_of, usable[0].as_of), last))
     if not spans:

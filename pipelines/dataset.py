@@ -1,4 +1,4 @@
-"""What a dataset is to the steps. To bring one's own, see docs/your-own-data.md."""
+"""What a dataset is to the steps. To bring one's own, see docs/how-to/your-own-data.md."""
 
 from __future__ import annotations
 

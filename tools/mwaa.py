@@ -52,7 +52,8 @@ def main() -> int:
     write(dist / "plugins.zip", zipped({**plugins(), "constraints.txt": "\n".join(light) + "\n"}))
     write(dist / "requirements-mwaa.txt", requirements(light).encode())
     write(dist / "pipelines.tar.gz", tarred({**project(), "requirements.txt": "\n".join(heavy) + "\n"}))
-    sys.stdout.write(f"{dist}: plugins.zip, requirements-mwaa.txt, pipelines.tar.gz; docs/aws.md says what for.\n")
+    made = "plugins.zip, requirements-mwaa.txt, pipelines.tar.gz"
+    sys.stdout.write(f"{dist}: wrote {made}. docs/how-to/aws.md says how to use them.\n")
     return 0
 
 

@@ -36,7 +36,7 @@ resource "aws_cloudwatch_event_target" "jobs" {
 resource "aws_cloudwatch_metric_alarm" "scheduler" {
   for_each            = local.here
   alarm_name          = "${var.name}-scheduler-silent"
-  alarm_description   = "Airflow's scheduler has not been heard of for 15 minutes: docs/runbooks/stuck-run.md"
+  alarm_description   = "Airflow's scheduler has not been heard of for 15 minutes: docs/how-to/runbooks/stuck-run.md"
   namespace           = "AmazonMWAA"
   metric_name         = "SchedulerHeartbeat"
   dimensions          = { Environment = local.environment, Function = "Scheduler" }
@@ -53,7 +53,7 @@ resource "aws_cloudwatch_metric_alarm" "scheduler" {
 resource "aws_cloudwatch_metric_alarm" "queue" {
   for_each            = local.here
   alarm_name          = "${var.name}-tasks-wait"
-  alarm_description   = "Tasks have waited for a slot for an hour: docs/runbooks/stuck-run.md"
+  alarm_description   = "Tasks have waited for a slot for an hour: docs/how-to/runbooks/stuck-run.md"
   namespace           = "AmazonMWAA"
   metric_name         = "QueuedTasks"
   dimensions          = { Environment = local.environment, Function = "Executor" }

@@ -2,7 +2,8 @@
 
 LEEWAY_HOME/docs/index.html leads to a page a dataset (a calendar, and a table of its partitions), and that to a page a
 partition (every expectation in words, and how it fared). Pages are made of the evidence that `validate` keeps; what a
-partition's page said before is kept beside it. Light: no Great Expectations (see docs/adr/0009-our-own-data-docs.md).
+partition's page said before is kept beside it. Light: no Great Expectations
+(see docs/explanation/adr/0009-our-own-data-docs.md).
 """
 
 from pipelines.datadocs.site import add, build

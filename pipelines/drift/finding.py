@@ -30,7 +30,7 @@ class Finding:
     column: str
     measure: Measure
     effect: float | None
-    """How large the change is, in the measure's own unit: 0 is none; see docs/drift.md."""
+    """How large the change is, in the measure's own unit: 0 is none; see docs/explanation/drift.md."""
     p_value: float | None
     """How likely so large an effect is where nothing drifts; None: the measure has no test."""
     weight: float = 1.0

@@ -22,7 +22,8 @@ class BackfillOperator(StepOperator):
         last: last day, included (templated).
         again: also days that are published already (templated).
         absent: `fail` or `skip`: what to do about days that the source has not (templated).
-        source_conn_id: Airflow connection whose credentials the step gets in its environment; see docs/ingestion.md.
+        source_conn_id: Airflow connection whose credentials the step gets in its environment
+            (docs/how-to/ingestion.md).
         asset: gets an event where what is published changed, with the days as FIRST..LAST in its extra's partition;
             none where it did not.
 

@@ -17,7 +17,8 @@ class IngestOperator(StepOperator):
         dataset: package under pipelines/ that holds the source (templated).
         partition: day to stage, YYYY-MM-DD (templated); the run's partition where it is not given.
         folder: folder of the source's files (templated); the source's own place where it is not given.
-        source_conn_id: Airflow connection whose credentials the step gets in its environment; see docs/ingestion.md.
+        source_conn_id: Airflow connection whose credentials the step gets in its environment
+            (docs/how-to/ingestion.md).
 
     Returns:
         `IngestResult`: table, partition, rows, snapshot_id, changed, new, changes, columns.

@@ -18,13 +18,14 @@ class SyncOperator(StepOperator):
 
     The watermark lives in the asset's state store, and moves after the last commit: a task that was killed repeats, and
     loses nothing. Two at once would overwrite one another: let the DAG have one active run.
-    A ValidateOperator mapped over the result's partitions publishes the days; see docs/ingestion.md.
+    A ValidateOperator mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
 
     Args:
         dataset: package under pipelines/ that holds the source (templated).
         asset: the staging table; its state store keeps the watermark. It gets no event.
         folder: folder of the source's files (templated); the source's own place where it is not given.
-        source_conn_id: Airflow connection whose credentials the step gets in its environment; see docs/ingestion.md.
+        source_conn_id: Airflow connection whose credentials the step gets in its environment
+            (docs/how-to/ingestion.md).
 
     Returns:
         `SyncResult`: table, rows, watermark, partitions, changed.

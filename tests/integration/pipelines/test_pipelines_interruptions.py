@@ -308,7 +308,7 @@ def test_a_whole_group_that_is_stopped_saves_too(step: Callable[[], Any], comman
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    text = (ROOT / "docs/training-script.md").read_text()
+    text = (ROOT / "docs/how-to/training-script.md").read_text()
     script = tmp_path / "example.py"
     script.write_text(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0])
     (tmp_path / "ml/input/data/train").mkdir(parents=True)

@@ -66,7 +66,7 @@ GIVEN = {
     DriftSensor: {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07", "backfill": "True"},
     OutcomesOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
 }
-DOCS = Path(__file__).parents[3] / "docs" / "operators.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "operators.md"
 FROM_ELSEWHERE = {
     "evaluate": {"reference"},
     "profile": {"reference", "engine"},
@@ -267,7 +267,7 @@ def test_provider_tells_its_name():
 
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_result_is_documented_field_by_field(operator):
-    """In the docstring and in docs/operators.md."""
+    """In the docstring and in docs/reference/operators.md."""
     fields = set(result_of(operator.step).model_fields) - {"schema_version"}
     told = inspect.cleandoc(operator.__doc__).split("Returns:\n")[1]
     assert result_of(operator.step).__name__ in told

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+PAGES = sorted((ROOT / "docs" / "how-to" / "runbooks").glob("*.md"))
 CALL = re.compile(r"python -m (pipelines|stack|drydock)((?: [a-z][\w-]*)*)([^`#\n|]*)")
 
 
@@ -61,6 +61,6 @@ def test_a_ladder_of_types_is_told_with_the_policy_that_it_needs() -> None:
     """Without it the operator refuses more than one type: the fix of a drought would be the next failure."""
     from leeway.hooks.machines import POLICIES
 
-    page = ROOT / "docs" / "runbooks" / "spot-drought.md"
+    page = ROOT / "docs" / "how-to" / "runbooks" / "spot-drought.md"
     (ladder,) = re.findall(r"^2\. \*\*More instance types.+?(?=^3\.)", page.read_text(), re.MULTILINE | re.DOTALL)
     assert f'on_no_capacity="{POLICIES[1]}"' in ladder

@@ -48,8 +48,9 @@ def commit(project: Path, word: str) -> str:
 
 
 def shown() -> str:
-    """What docs/versioned-preprocessing.md gives the operator for a bundle with versions."""
-    found = re.search(r"DvcReproOperator\((commit=.+?)\)`", (ROOT / "docs/versioned-preprocessing.md").read_text())
+    """What docs/explanation/versioned-preprocessing.md gives the operator for a bundle with versions."""
+    page = (ROOT / "docs/explanation/versioned-preprocessing.md").read_text()
+    found = re.search(r"DvcReproOperator\((commit=.+?)\)`", page)
     assert found
     return found[1]
 

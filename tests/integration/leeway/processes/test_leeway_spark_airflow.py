@@ -67,9 +67,9 @@ def airflow(start_airflow: Callable[..., Any], make_project: Callable[..., Any])
 
 
 def shown() -> str:
-    """What docs/preprocessing.md gives a training for its channels."""
+    """What docs/explanation/preprocessing.md gives a training for its channels."""
     found = re.search(
-        r"SpotTrainingOperator\(.*?(channels=.*?)\n\)", (ROOT / "docs/preprocessing.md").read_text(), re.S
+        r"SpotTrainingOperator\(.*?(channels=.*?)\n\)", (ROOT / "docs/explanation/preprocessing.md").read_text(), re.S
     )
     assert found
     return found[1]

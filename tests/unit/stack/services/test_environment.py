@@ -38,7 +38,7 @@ def test_settings_of_another_installation_are_not_taken_over(layout, stack):
     found = environment.build(layout, stack, ambient)
     assert "AWS_PROFILE" not in found
     assert "MLFLOW_TRACKING_TOKEN" not in found
-    assert "PYICEBERG_CATALOG__LEEWAY__TYPE" not in found, "a shell that is set up for AWS: docs/aws.md"
+    assert "PYICEBERG_CATALOG__LEEWAY__TYPE" not in found, "a shell that is set up for AWS: docs/how-to/aws.md"
     assert found["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
     assert found["HOME"] == "/h"
 
