@@ -1,7 +1,7 @@
 """A year of trainings as a walk-forward backtest, then again with promotion.
 
-By the commands of docs/how-to/backfills.md. The real thing: Airflow's backfill of flights_train, the DVC workspaces, drydock, MLflow. LEEWAY_BENCH_MONTHS takes
-fewer months. The report stays in .leeway/benchmarks/backtest/.
+By the commands of docs/how-to/backfills.md. The real thing: Airflow's backfill of flights_train, the DVC workspaces,
+drydock, MLflow. LEEWAY_BENCH_MONTHS takes fewer months. The report stays in .leeway/benchmarks/backtest/.
 """
 
 from __future__ import annotations
