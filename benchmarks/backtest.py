@@ -35,7 +35,7 @@ AGAIN = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfil
 """What plays a finished backtest again, each run promoting."""
 REGISTRY = """
 import json
-from pipelines.registry import Registry
+from pipelines.registry.versions import Registry
 
 registry = Registry.open()
 champion, versions = registry.champion("flights"), registry.versions("flights")

@@ -36,8 +36,9 @@ def run() -> dict[str, Any]:
 
 
 def _decided(record: Any, length: int, count: int) -> float:
-    from pipelines import drift, monitoring
-    from pipelines.profile.table import Profiles
+    from pipelines.monitoring import drift
+    from pipelines.monitoring import windows as monitoring
+    from pipelines.monitoring.profiles.table import Profiles
 
     last = FIRST + dt.timedelta(DAYS - 1)
     began = time.perf_counter()
@@ -53,11 +54,11 @@ def _decided(record: Any, length: int, count: int) -> float:
 
 def _filled(folder: Path) -> Any:
     """The reference's record, and a profile of each day in the table."""
-    from pipelines.profile import Policy
-    from pipelines.profile.counting import count_days
-    from pipelines.profile.record import Record
-    from pipelines.profile.reference import fit
-    from pipelines.profile.table import Profiles
+    from pipelines.monitoring.profiles import Policy
+    from pipelines.monitoring.profiles.counting import count_days
+    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.reference import fit
+    from pipelines.monitoring.profiles.table import Profiles
 
     then, now = folder / "then.parquet", folder / "now.parquet"
     _frame(BEGAN, THEN, 1).to_parquet(then)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pipelines.drift import Decision, Finding, Policy, WindowResult, columns, decisions, measures
-from pipelines.drift.alarms import breaches
-from pipelines.drift.counts import Column, Counts
-from pipelines.drift.dispersion import Sample, null
+from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decisions, measures
+from pipelines.monitoring.drift.alarms import breaches
+from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.dispersion import Sample, null
 
 Array = np.ndarray[Any, Any]
 COLUMNS, BINS, DAYS, REFERENCE_DAYS, WINDOW_DAYS = 25, 10, 365, 56, 7

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.sources import peak_mb
-from pipelines.statistics import bootstrap
+from pipelines.evaluation.statistics import bootstrap
 
 PROJECT = Path(__file__).parents[1]
 DRAWS = 5_000

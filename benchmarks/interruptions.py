@@ -55,7 +55,8 @@ from leeway.operators.spot_training import SpotTrainingOperator
 
 with DAG("bench", schedule=None, max_active_runs=AT_ONCE):
     SpotTrainingOperator(
-        task_id="train", entry_point="pipelines/flights/training.py", bundle="pipelines/flights/bundle.txt",
+        task_id="train", entry_point="pipelines/datasets/flights/training.py",
+        bundle="pipelines/datasets/flights/bundle.txt",
         channels={name: f"{FEATURES}/{name}" for name in ("train", "validation")},
         hyperparameters=HYPERPARAMETERS, image_uri="bench", instance_type="ml.t3.medium",
         max_run_s=1800, max_wait_s=7200, check_interval_s=1, project="benchmark",
@@ -132,7 +133,7 @@ def _by_hand(project: Path, number: int) -> float:
     env |= {f"SM_CHANNEL_{name.upper()}": str(features / name) for name in ("train", "validation")}
     given = [part for name, value in HYPERPARAMETERS.items() for part in (f"--{name}", str(value))]
     began = time.monotonic()
-    _run(project, "pipelines.flights.training", *given, SAGEMAKER_BASE_DIR=str(base), **env)
+    _run(project, "pipelines.datasets.flights.training", *given, SAGEMAKER_BASE_DIR=str(base), **env)
     return time.monotonic() - began
 
 

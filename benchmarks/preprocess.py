@@ -106,8 +106,8 @@ def _measured(
 
 def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
     """A packed window of so many years; gives the days of its splits."""
-    from pipelines.flights.source import open_source
-    from pipelines.pinned import Pinned, pack
+    from pipelines.datasets.flights.source import open_source
+    from pipelines.features.pinned import Pinned, pack
     from pipelines.steps.snapshot import SnapshotResult
 
     source, year = open_source(), folder.parent / "year.parquet"

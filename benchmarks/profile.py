@@ -36,17 +36,17 @@ connection.execute(f"SELECT count(*), {', '.join(bins)} FROM read_parquet(?)", [
 OURS = """
 import sys
 from pathlib import Path
-from pipelines.profile.counting import count
-from pipelines.profile.reference import Reference
+from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.reference import Reference
 reference = Reference.model_validate_json(Path(sys.argv[2]).read_text())
 count(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
 """
-START = "import pipelines.profile.counting"
+START = "import pipelines.monitoring.profiles.counting"
 FIT = """
 import sys
 from pathlib import Path
-from pipelines.profile import Policy
-from pipelines.profile.reference import fit
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.reference import fit
 kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv[4].split(","), "category")
 Path(sys.argv[2]).write_text(fit(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
 """

@@ -86,7 +86,7 @@ def _write(folder: Path, size: int) -> None:
 
 def _ingest(folder: Path) -> dict[str, Any]:
     from pipelines.dataset import Dataset
-    from pipelines.sources import FileSource
+    from pipelines.ingestion.sources import FileSource
     from pipelines.steps.ingest import staged
 
     source = FileSource(f"{folder}/{{date}}.parquet", "parquet")

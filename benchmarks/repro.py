@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import sha256
+from pipelines.system.files import sha256
 
 PROJECT = Path(__file__).parents[1]
 RUNS = 16

@@ -85,7 +85,7 @@ def _read(reader: str, path: Path) -> Iterator[int]:
         whole = pd.read_csv(path, parse_dates=["at"]) if path.suffix == ".csv" else pd.read_parquet(path)
         yield len(whole)
         return
-    from pipelines.sources import FileSource
+    from pipelines.ingestion.sources import FileSource
 
     kind: Any = path.suffix[1:]
     source = FileSource(f"{path.parent}/{{date}}.{kind}", kind, columns=COLUMNS)
@@ -102,7 +102,7 @@ def _main(reader: str, path: Path) -> None:
     if reader == "pandas":
         import pandas as pd  # noqa: F401
     else:
-        import pipelines.sources.files  # noqa: F401
+        import pipelines.ingestion.sources.files  # noqa: F401
     start = peak_mb()
     began = time.perf_counter()
     rows = sum(_read(reader, path))

@@ -126,8 +126,8 @@ def write_suite(project: Path) -> None:
 def _ours() -> dict[str, Any]:
     import datetime as dt
 
-    from pipelines import quarantine, suites
     from pipelines.lake import Lake
+    from pipelines.validation import quarantine, suites
 
     lake, day = Lake.open(), dt.date.fromisoformat(DAY)
     with suites.rows_of(lake, "flights_raw", day, "flights") as rows:

@@ -68,8 +68,8 @@ with DAG(
     )
     train = SpotTrainingOperator(
         task_id="train",
-        entry_point="pipelines/flights/training.py",
-        bundle="pipelines/flights/bundle.txt",
+        entry_point="pipelines/datasets/flights/training.py",
+        bundle="pipelines/datasets/flights/bundle.txt",
         channels={name: f"{WORKSPACE}/data/features/{name}" for name in ("train", "validation")},
         instance_type="ml.m5.large",
         model=MODEL,

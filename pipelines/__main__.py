@@ -26,7 +26,7 @@ def _leave() -> None:
 atexit.register(_leave)  # the first to be registered is the last to be called
 gc.set_threshold(NEW_OBJECTS)
 
-from pipelines.cli import main  # noqa: E402
+from pipelines.cli.app import main  # noqa: E402
 
 try:
     main()

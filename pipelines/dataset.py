@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from pipelines.sources import ChangingSource, Source
+    from pipelines.ingestion.sources import ChangingSource, Source
 
 
 IN_ALL = frozenset({"score"})
@@ -43,7 +43,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Names and columns of a dataset; the code is found by the name of its package, `pipelines.NAME`."""
+    """Names and columns of a dataset; the code is found by the name of its package, `pipelines.datasets.NAME`."""
 
     name: str
     key: Sequence[str]
@@ -96,7 +96,7 @@ class Dataset:
     @property
     def package(self) -> Path:
         """Folder of the dataset's code."""
-        return Path(__file__).parent / self.name
+        return Path(__file__).parent / "datasets" / self.name
 
     def source(self, folder: Path | None = None) -> Source:
         """The dataset's source of days; `folder` replaces its default place.
@@ -123,32 +123,32 @@ class Dataset:
             DataError: the folder does not hold one.
         """
         try:
-            made: TrainedModel = import_module(f"pipelines.{self.name}.model").load(folder)
+            made: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
         except Exception as error:  # what a broken file raises is the model library's own
             raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
         return made
 
     def build(self) -> Features:
         """The function that adds the features to rows."""
-        built: Features = import_module(f"pipelines.{self.name}.features").features
+        built: Features = import_module(f"pipelines.datasets.{self.name}.features").features
         return built
 
     def _opened(self, folder: Path | None, can: str, otherwise: str) -> Any:
-        made = import_module(f"pipelines.{self.name}.source").open_source(folder)
+        made = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
         if not hasattr(made, can):
             raise SpecError(f"the source of {self.name} {otherwise}.")
         return made
 
 
 def dataset(name: str) -> Dataset:
-    """The dataset of package `pipelines.NAME`.
+    """The dataset of package `pipelines.datasets.NAME`.
 
     Raises:
         SpecError: there is no such package.
     """
     try:
-        found: Dataset = import_module(f"pipelines.{name}").DATASET
+        found: Dataset = import_module(f"pipelines.datasets.{name}").DATASET
     except (ModuleNotFoundError, AttributeError):
-        known = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("*/source.py")))
+        known = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("datasets/*/source.py")))
         raise SpecError(f"there is no dataset {name!r}.", f"Known: {known}.") from None
     return found

@@ -80,8 +80,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def java() -> None:
     """Skips where there is no Java for Spark."""
-    from pipelines.engines.spark import demand_java
     from pipelines.errors import SpecError
+    from pipelines.features.engines.spark import demand_java
 
     try:
         demand_java()
@@ -138,7 +138,7 @@ def fresh_settings() -> Iterator[Callable[[], None]]:
 @pytest.fixture(scope="session")
 def source() -> Any:
     """The real year, its files read once."""
-    from pipelines.flights.source import open_source
+    from pipelines.datasets.flights.source import open_source
 
     return open_source()
 
@@ -278,7 +278,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[subprocess.Popen[bytes], str]:
-        from pipelines.tracking import reachable
+        from pipelines.container.tracking import reachable
 
         folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
         command = [

@@ -5,10 +5,10 @@ writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unl
 (`PYICEBERG_CATALOG__LEEWAY__URI` and friends, or ~/.pyiceberg.yaml) names another one: Glue, REST, PostgreSQL.
 """
 
-from pipelines.duck import connected
 from pipelines.lake.commits import DIGEST, NAMESPACE, PARTITION, TOUCHED, Changes, Commit, patiently
 from pipelines.lake.history import forget_snapshots
 from pipelines.lake.lake import Lake
+from pipelines.system.duckdb_session import connected
 
 __all__ = [
     "DIGEST",

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.table import DataScan
 
-from pipelines.duck import connected, quoted, spill_folder, view_of
 from pipelines.lake import views
 from pipelines.lake.commits import Changes
 from pipelines.lake.spool import Spool
+from pipelines.system.duckdb_session import connected, quoted, spill_folder, view_of
 
 BUCKETS = 64
 """Files that the hashes are sorted out into: 10 M rows before and after are 5 MB each."""

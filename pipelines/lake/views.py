@@ -14,8 +14,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import DataScan, FileScanTask
 
-from pipelines.duck import spill_folder, view_of
 from pipelines.lake.evolution import plain
+from pipelines.system.duckdb_session import spill_folder, view_of
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from typing import Any
 
 from pipelines import params
 from pipelines.dataset import Dataset
-from pipelines.evidence import Evidence
-from pipelines.features import rests_on
+from pipelines.features.building import rests_on
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
 from pipelines.steps import budget
 from pipelines.steps.snapshot import SnapshotSpec
+from pipelines.validation.results_table import Evidence
 from pipelines.window import DAY, Days, Window
 
 PRICED = {"region", "instance_types", "max_run_s"}

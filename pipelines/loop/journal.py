@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from pipelines.journal import ABOUT, TEXT, Events, Row
+from pipelines.lake.event_table import ABOUT, TEXT, Events, Row
 from pipelines.loop.events import Event, History, Kind, fold
 
 

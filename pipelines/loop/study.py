@@ -14,17 +14,17 @@ import pandas as pd
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from pipelines.backtest import Scorer, labelled_rows
+from pipelines.backtest.study import Scorer, labelled_rows
+from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake
-from pipelines.ledger import Ledger
-from pipelines.lifecycle import Kind as Lived
-from pipelines.lifecycle.journal import Journal as Lifecycle
-from pipelines.log import log
 from pipelines.loop.events import History, Kind
 from pipelines.loop.journal import Journal
-from pipelines.registry import Registry, as_of
+from pipelines.registry.lifecycle import Kind as Lived
+from pipelines.registry.lifecycle.journal import Journal as Lifecycle
+from pipelines.registry.versions import Registry, as_of
+from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 NEVER, MONTHLY, DRIFT = "never retrain", "retrain monthly", "on drift"

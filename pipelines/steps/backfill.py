@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, InvalidError, SpecError
-from pipelines.log import log
-from pipelines.progress import tracked
 from pipelines.steps import ingest, validate
+from pipelines.system.log import log
+from pipelines.system.progress import tracked
 from pipelines.window import Days
 
 if TYPE_CHECKING:
-    from pipelines.sources import Source
+    from pipelines.ingestion.sources import Source
 
 MAX_NAMED = 5
 """Refused partitions that the error quotes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
-from pipelines.log import log
+from pipelines.system.log import log
 
 
 class BatchSpec(Spec):
@@ -45,22 +45,22 @@ def run(spec: BatchSpec) -> BatchResult:
             have. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    from pipelines import batch, scoring
-    from pipelines.files import whole_folder
     from pipelines.lake import Lake
-    from pipelines.predictions import demand_published
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring import batch, scores
+    from pipelines.scoring.predictions import demand_published
+    from pipelines.system.files import whole_folder
 
     chosen, lake = dataset(spec.dataset), Lake.open()
     demand_published(lake, chosen, spec.partition)
     registry = Registry.open()
-    version = scoring.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         return BatchResult()
-    with whole_folder(spec.folder) as making, scoring.shown(lake, chosen, spec.partition) as frames:
+    with whole_folder(spec.folder) as making, scores.shown(lake, chosen, spec.partition) as frames:
         (making / "model").mkdir()
         batch.pack(registry, version, making / "model" / "model.tar.gz")
-        with scoring.features_known(chosen):
+        with scores.features_known(chosen):
             asked = batch.write(frames, batch.features_of(version), making / "rows")
     rows = asked.partition("-")[0]
     log.info("%s %s: %s rows for %s version %s", chosen.name, spec.partition, rows, version.name, version.version)

@@ -12,9 +12,9 @@ from pydantic import Field, StringConstraints
 
 from pipelines import params
 from pipelines.contract import Result, Spec
-from pipelines.costs import usd, worst_case_usd
-from pipelines.log import log
+from pipelines.costs.charges import usd, worst_case_usd
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -78,8 +78,8 @@ def run(spec: BudgetSpec) -> BudgetResult:
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices are asked of AWS, which does not answer. A retry can help.
     """
-    from pipelines.ledger import Ledger, this_month
-    from pipelines.prices import price
+    from pipelines.costs.ledger import Ledger, this_month
+    from pipelines.costs.prices import price
 
     prices = {instance_type: price(instance_type, spec.region) for instance_type in spec.instance_types}
     dearest = max(prices, key=lambda instance_type: prices[instance_type].usd_h)

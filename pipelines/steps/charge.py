@@ -10,9 +10,9 @@ import datetime as dt
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.costs import Charge, Job, charge, totals, usd
-from pipelines.log import log
+from pipelines.costs.charges import Charge, Job, charge, totals, usd
 from pipelines.steps.budget import project_or_ours
+from pipelines.system.log import log
 
 
 class ChargeSpec(Spec):
@@ -77,8 +77,8 @@ def run(spec: ChargeSpec) -> ChargeResult:
         ServiceError: prices are asked of AWS, which does not answer. A retry can help.
         ConflictError: others kept writing to the ledger. A retry can help.
     """
-    from pipelines.ledger import Ledger
-    from pipelines.prices import price
+    from pipelines.costs.ledger import Ledger
+    from pipelines.costs.prices import price
 
     types = {job.instance_type for job in spec.jobs}
     prices = {instance_type: price(instance_type, spec.region) for instance_type in sorted(types)}

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import PromotionError
-from pipelines.log import log
+from pipelines.system.log import log
 
 
 class DecideSpec(Spec):
@@ -48,9 +48,9 @@ def run(spec: DecideSpec) -> DecideResult:
         DataError: there is no such version, or no verdict.
         ServiceError: MLflow does not answer. A retry is safe.
     """
-    from pipelines import lifecycle, verdicts
-    from pipelines.files import sha256
-    from pipelines.registry import Registry
+    from pipelines.registry import lifecycle, verdicts
+    from pipelines.registry.versions import Registry
+    from pipelines.system.files import sha256
 
     registry = Registry.open()
     version = registry.version(spec.model_name, spec.version)

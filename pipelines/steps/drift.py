@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
-from pipelines.drift import Policy
-from pipelines.log import log
+from pipelines.monitoring.drift import Policy
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mlflow.entities.model_registry import ModelVersion
 
-    from pipelines.drift import Decision, WindowResult
-    from pipelines.monitoring import Watched
-    from pipelines.profile.record import Record
-    from pipelines.profile.table import Profiles
-    from pipelines.registry import Registry
+    from pipelines.monitoring.drift import Decision, WindowResult
+    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.table import Profiles
+    from pipelines.monitoring.windows import Watched
+    from pipelines.registry.versions import Registry
 
 
 class DriftSpec(Spec):
@@ -98,11 +98,11 @@ def run(spec: DriftSpec) -> DriftResult:
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: others kept writing to the table. A retry can help.
     """
-    from pipelines import scoring
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring import scores
 
     registry = Registry.open()
-    version = scoring.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         why = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
         result = _undecided(spec, "", why, [])
@@ -113,10 +113,10 @@ def run(spec: DriftSpec) -> DriftResult:
 
 
 def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
-    from pipelines import drift, monitoring
-    from pipelines.profile.record import of_version
-    from pipelines.profile.table import Profiles
-    from pipelines.registry import as_of
+    from pipelines.monitoring import drift, windows
+    from pipelines.monitoring.profiles.record import of_version
+    from pipelines.monitoring.profiles.table import Profiles
+    from pipelines.registry.versions import as_of
 
     number = str(version.version)
     if as_of(version) > spec.partition:  # asked for by its number: none of the days it is watched on is there yet
@@ -131,9 +131,7 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     if told := _too_early(spec, number, days, refused, kept):
         return told
     weights = registry.importance(version)
-    seen = list(
-        monitoring.windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused)
-    )
+    seen = list(windows.windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused))
     if not seen:
         return _undecided(spec, number, "no day of the window was published", [])
     decisions = list(drift.decisions([one.result for one in seen], spec.policy))
@@ -148,8 +146,8 @@ def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
     The evidence is kept before a day is published: one that passed is on its way.
     """
     from pipelines.dataset import dataset
-    from pipelines.evidence import Evidence
     from pipelines.lake import Lake
+    from pipelines.validation.results_table import Evidence
 
     lake, chosen = Lake.open(), dataset(spec.dataset)
     rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
@@ -176,18 +174,18 @@ def _too_early(
 
 
 def _undecided(spec: DriftSpec, version: str, why: str, missing: list[dt.date]) -> DriftResult:
-    from pipelines import drift_results
+    from pipelines.monitoring import results_table
 
     told: dict[str, Any] = {"outcome": "undecided", "reasons": [why], "worst": [], "missing": missing}
-    return DriftResult(table=drift_results.TABLE, version=version, **_about(spec), **told)
+    return DriftResult(table=results_table.TABLE, version=version, **_about(spec), **told)
 
 
 def _told(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
-    from pipelines import drift_results
+    from pipelines.monitoring import results_table
 
-    changed = drift_results.keep(spec.partition, spec.model_name, version, decision, window, spec.policy)
+    changed = results_table.keep(spec.partition, spec.model_name, version, decision, window, spec.policy)
     return DriftResult(
-        table=drift_results.TABLE,
+        table=results_table.TABLE,
         version=version,
         outcome=decision.outcome,
         reasons=list(decision.reasons),
@@ -205,7 +203,7 @@ def _draw(
     spec: DriftSpec, version: str, record: Record, seen: Sequence[Watched], decisions: Sequence[Decision]
 ) -> None:
     """The page is where the data docs are served."""
-    from pipelines.report import drift as report
+    from pipelines.monitoring.drift import report
 
     first = spec.partition - dt.timedelta(spec.window_days - 1)
     facts = {

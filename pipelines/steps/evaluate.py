@@ -14,15 +14,15 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
-from pipelines.log import log
-from pipelines.profile import Policy
+from pipelines.monitoring.profiles import Policy
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities.model_registry import ModelVersion
 
     from pipelines.dataset import Dataset, TrainedModel
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
 
 
 class EvaluateSpec(Spec):
@@ -58,7 +58,7 @@ class EvaluateResult(Result):
     evaluation: Path
     """Folder of the evidence."""
     metrics: dict[str, float]
-    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics`."""
+    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics.metrics`."""
     model_digest: str
     """SHA-256 of the model's files."""
     model_name: str = ""
@@ -76,8 +76,9 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         DataError: the model, the holdout or the snapshot is not there or not readable.
         ServiceError: S3 or MLflow does not answer. A retry can help.
     """
-    from pipelines import evaluation, s3
-    from pipelines.files import sha256, whole_folder, write_json
+    from pipelines.evaluation import metrics as evaluation
+    from pipelines.system import s3
+    from pipelines.system.files import sha256, whole_folder, write_json
 
     chosen = dataset(spec.dataset)
     holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
@@ -119,11 +120,11 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
 
 def _keep_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, path: Path) -> None:
     """`path` holds the bins for profiles of what the model scores, and the training's and holdout's profiles."""
-    from pipelines.duck import spill_folder
     from pipelines.lake import PARTITION
-    from pipelines.profile.counting import count_days
-    from pipelines.profile.record import Record
-    from pipelines.profile.reference import fit
+    from pipelines.monitoring.profiles.counting import count_days
+    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.reference import fit
+    from pipelines.system.duckdb_session import spill_folder
 
     train = spec.features / "train" / "data.parquet"
     reference = fit(train, chosen.features, chosen.label, spec.reference)
@@ -144,8 +145,8 @@ def _rows(features: Path, split: str) -> pd.DataFrame:
 
 def _local_job(record: Path) -> str:
     """The training job that left a record."""
-    from pipelines.files import read_json
-    from pipelines.tracking import JOB
+    from pipelines.container.tracking import JOB
+    from pipelines.system.files import read_json
 
     told = read_json(record / "environment.json", "the training script writes it")
     if JOB not in told:
@@ -157,8 +158,10 @@ def _registered(
     spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows: dict[str, int]
 ) -> EvaluateResult:
     """The result, with the version that the candidate became."""
-    from pipelines import lifecycle, lineage, params, s3
-    from pipelines.registry import Candidate, Registry
+    from pipelines import params
+    from pipelines.registry import lifecycle, lineage
+    from pipelines.registry.versions import Candidate, Registry
+    from pipelines.system import s3
 
     registry, chosen = Registry.open(), dataset(spec.dataset)
     with s3.opened(spec.model, "model") as folder, s3.opened(spec.record, "training") as record:
@@ -186,8 +189,8 @@ def _tell_costs(registry: Registry, version: ModelVersion, told: dict[str, str])
     """The version's run has the costs as metrics and tags. Idempotent: said again at one moment, a metric is one."""
     from mlflow.entities import Metric, RunTag
 
-    from pipelines import lineage
-    from pipelines.mlflow_errors import outages
+    from pipelines.registry import lineage
+    from pipelines.registry.mlflow_errors import outages
 
     at = version.creation_timestamp
     metrics = [Metric(name, value, at, 0) for name, value in lineage.cost_metrics(told).items()]

@@ -16,17 +16,17 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError
-from pipelines.gates import Approval, Check, Outcome, Policy
-from pipelines.log import log
+from pipelines.evaluation.gates import Approval, Check, Outcome, Policy
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities.model_registry import ModelVersion
 
-    from pipelines.gates.holdout import Holdout
-    from pipelines.gates.serving import Measured
-    from pipelines.registry import Registry
+    from pipelines.evaluation.gates.holdout import Holdout
+    from pipelines.evaluation.gates.serving import Measured
+    from pipelines.registry.versions import Registry
 
 LAST_DAYS = 7
 """Of the training rows: their rate is what a model that only follows the season would say."""
@@ -104,11 +104,11 @@ def run(spec: GateSpec) -> GateResult:
             loaded any more. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    from pipelines import gates
-    from pipelines.files import sha256, write_json
-    from pipelines.gates import candidates
-    from pipelines.gates.judging import Evidence, judge
-    from pipelines.report.making import make
+    from pipelines.evaluation import gates
+    from pipelines.evaluation.gates import candidates
+    from pipelines.evaluation.gates.judging import Evidence, judge
+    from pipelines.evaluation.report.making import make
+    from pipelines.system.files import sha256, write_json
 
     registry = _registry(spec)
     candidate = registry.version(spec.model_name, spec.version) if registry else None
@@ -149,7 +149,7 @@ def run(spec: GateSpec) -> GateResult:
     lasting = [one.model_dump(mode="json") for one in checks if not (one.timed and one.outcome == gates.REPORTED)]
     write_json(spec.verdict, {**written, "checks": lasting})
     if registry:
-        from pipelines import lifecycle
+        from pipelines.registry import lifecycle
 
         _publish(spec, registry)
         digest = sha256(spec.verdict)
@@ -164,7 +164,7 @@ def _registry(spec: GateSpec) -> Registry | None:
     """The registry, with the candidate known to be in it; None where no model is named."""
     if not spec.model_name:
         return None
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
 
     registry = Registry.open()
     registry.version(spec.model_name, spec.version)
@@ -174,7 +174,7 @@ def _registry(spec: GateSpec) -> Registry | None:
 def _champion(spec: GateSpec, registry: Registry) -> ModelVersion | None:
     """The champion; none where it is the candidate itself."""
     if spec.backfill:
-        from pipelines.registry import as_of
+        from pipelines.registry.versions import as_of
 
         return registry.champion_before(spec.model_name, as_of(registry.version(spec.model_name, spec.version)))
     found = registry.champion(spec.model_name)
@@ -182,14 +182,14 @@ def _champion(spec: GateSpec, registry: Registry) -> ModelVersion | None:
 
 
 def _days_newer(spec: GateSpec, registry: Registry, champion: ModelVersion) -> int:
-    from pipelines.registry import as_of
+    from pipelines.registry.versions import as_of
 
     return (as_of(registry.version(spec.model_name, spec.version)) - as_of(champion)).days
 
 
 def _holdout(spec: GateSpec, registry: Registry | None, champion: ModelVersion | None) -> Holdout:
     """The holdout's rows, with what both models say of them."""
-    from pipelines.gates.holdout import Holdout
+    from pipelines.evaluation.gates.holdout import Holdout
 
     chosen = dataset(spec.dataset)
     rows, train = (_read(spec.features / split / "data.parquet", "preprocess") for split in ("holdout", "train"))
@@ -225,7 +225,7 @@ def _last_rate(train: pd.DataFrame, label: str) -> float:
 
 def _packaged(spec: GateSpec, registry: Registry) -> Measured:
     """The candidate as it would be served."""
-    from pipelines.gates import serving
+    from pipelines.evaluation.gates import serving
 
     version, chosen = registry.version(spec.model_name, spec.version), dataset(spec.dataset)
     holdout = _read(spec.features / "holdout" / "data.parquet", "preprocess").head(1_000)
@@ -249,7 +249,7 @@ def _address(spec: GateSpec) -> str:
 
 def _publish(spec: GateSpec, registry: Registry) -> None:
     """The report is among the version's evidence, and where the data docs are served."""
-    from pipelines.files import whole_folder
+    from pipelines.system.files import whole_folder
 
     registry.keep(registry.version(spec.model_name, spec.version), spec.report, "report")
     with whole_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as making:
@@ -265,7 +265,7 @@ def _importance(evaluation: Path) -> dict[str, float]:
 
 def _asks(spec: GateSpec, registry: Registry | None, outcome: Outcome) -> bool:
     """Whether a person has to agree: to no backfill, which plays the past, nor to what is champion already."""
-    from pipelines import gates
+    from pipelines.evaluation import gates
 
     champion = registry.champion(spec.model_name) if registry and not spec.backfill else None
     settled = spec.backfill or (champion is not None and str(champion.version) == spec.version)

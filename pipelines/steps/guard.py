@@ -15,9 +15,9 @@ from pydantic import BeforeValidator, Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
 from pipelines.errors import SpecError
-from pipelines.log import log
 from pipelines.loop import Policy, Trigger
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.loop import Event, Request

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from pipelines.contract import Changes, Result, Spec
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError
-from pipelines.log import log
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pipelines.ingestion.sources import Source
     from pipelines.lake import Commit
-    from pipelines.sources import Source
 
 
 class IngestSpec(Spec):
@@ -71,8 +71,8 @@ def staged(chosen: Dataset, source: Source, day: dt.date) -> IngestResult:
     """As `run`, from a source that is open."""
     import pyarrow as pa
 
+    from pipelines.ingestion.progress_log import told
     from pipelines.lake import Lake
-    from pipelines.reading import told
 
     reader = source.read(day)
     batches = told(_some(reader, f"the source of {chosen.name} has no rows for {day}"), f"{chosen.staging} {day}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
-from pipelines.log import log
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.lake import Lake
@@ -64,7 +64,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
         ConflictError: the catalog stayed busy. A retry can help.
     """
     from pipelines.lake import Lake
-    from pipelines.predictions import current, demand_published
+    from pipelines.scoring.predictions import current, demand_published
 
     chosen, lake = dataset(spec.dataset), Lake.open()
     demand_published(lake, chosen, spec.partition)
@@ -79,9 +79,9 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 
 def _joined(lake: Lake, chosen: Dataset, spec: OutcomesSpec) -> OutcomesResult:
-    from pipelines.duck import quoted
     from pipelines.lake import connected
-    from pipelines.predictions import MODEL, VERSION
+    from pipelines.scoring.predictions import MODEL, VERSION
+    from pipelines.system.duckdb_session import quoted
 
     day, part = spec.partition, {MODEL: spec.model_name}
     names = {"key": ", ".join(map(quoted, chosen.key)), "label": quoted(chosen.label)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.contract import Result, Spec
-from pipelines.log import log
+from pipelines.system.log import log
 
 
 class PackSpec(Spec):
@@ -39,8 +39,8 @@ def run(spec: PackSpec) -> PackResult:
     Raises:
         DataError: no snapshot file, or the snapshot is gone from the lake.
     """
-    from pipelines import pinned
-    from pipelines.files import whole_folder
+    from pipelines.features import pinned
+    from pipelines.system.files import whole_folder
 
     with pinned.in_lake(spec.snapshot) as window, whole_folder(spec.folder) as making:
         pinned.pack(window, making)

@@ -16,13 +16,13 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
-from pipelines.log import log
 from pipelines.steps.snapshot import SnapshotResult
+from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 if TYPE_CHECKING:
-    from pipelines.engines import Run
-    from pipelines.pinned import Pinned
+    from pipelines.features.engines import Run
+    from pipelines.features.pinned import Pinned
 
 
 class PreprocessSpec(Spec):
@@ -63,8 +63,8 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
             twice.
         SpecError: the engine is not installed here.
     """
-    from pipelines import engines, pinned
-    from pipelines.files import sha256, whole_folder
+    from pipelines.features import engines, pinned
+    from pipelines.system.files import sha256, whole_folder
 
     with nullcontext(pinned.in_folder(spec.window)) if spec.window else pinned.in_lake(spec.snapshot) as window:
         splits = _splits(window.snapshot, spec.validation_days)
@@ -97,7 +97,7 @@ def _splits(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
 
 def _split(window: Pinned, days: Days, engine: Run, folder: Path) -> int:
     """`folder` holds the labelled rows of the days; returns their number."""
-    from pipelines import features
+    from pipelines.features import building as features
 
     chosen = dataset(window.snapshot.dataset)
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.log import log
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.profile.profile import Profile
-    from pipelines.profile.record import Record
+    from pipelines.monitoring.profiles.profile import Profile
+    from pipelines.monitoring.profiles.record import Record
 
 
 class ProfileSpec(Spec):
@@ -73,8 +73,8 @@ def run(spec: ProfileSpec) -> ProfileResult:
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: others kept writing to the table. A retry can help.
     """
-    from pipelines.profile.counting import count
-    from pipelines.profile.table import Profiles
+    from pipelines.monitoring.profiles.counting import count
+    from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _record(spec)
     changed, kept, seen = False, Profiles.at_hand(), None
@@ -103,8 +103,8 @@ def _identity(file: Path) -> tuple[int, int]:
 def _record(spec: ProfileSpec) -> tuple[Record, str]:
     """The reference, and the version's number."""
     from pipelines.errors import SpecError
-    from pipelines.profile.record import Record, of_version
-    from pipelines.registry import Registry
+    from pipelines.monitoring.profiles.record import Record, of_version
+    from pipelines.registry.versions import Registry
 
     if spec.reference:
         if not spec.version.isdecimal():
@@ -116,7 +116,7 @@ def _record(spec: ProfileSpec) -> tuple[Record, str]:
 
 
 def _result(spec: ProfileSpec, version: str, made: Profile, *, changed: bool) -> ProfileResult:
-    from pipelines.profile.slots import NOTHING
+    from pipelines.monitoring.profiles.slots import NOTHING
 
     features = [one for one in made.columns if one.kind in {"number", "category"}]
     label = next(one for one in made.columns if one.kind == "label")

@@ -13,13 +13,13 @@ from pydantic import model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import PromotionError
-from pipelines.log import log
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-    from pipelines.lifecycle import Event, State
-    from pipelines.registry import Registry
+    from pipelines.registry.lifecycle import Event, State
+    from pipelines.registry.versions import Registry
 
 
 class PromoteSpec(Spec):
@@ -79,8 +79,8 @@ def run(spec: PromoteSpec) -> PromoteResult:
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow.
         ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
     """
-    from pipelines.lifecycle import Journal, reconcile, settle
-    from pipelines.registry import Registry
+    from pipelines.registry.lifecycle import Journal, reconcile, settle
+    from pipelines.registry.versions import Registry
 
     registry, journal = Registry.open(), Journal.at_hand()
     version = registry.version(spec.model_name, spec.version)
@@ -107,7 +107,7 @@ def _decided(
     spec: PromoteSpec, registry: Registry, version: ModelVersion, given: dict[str, Any], state: State
 ) -> Event | None:
     """The event of the promotion, where the model's state allows it; None where the version is champion already."""
-    from pipelines.lifecycle import Event, Kind, crowned
+    from pipelines.registry.lifecycle import Event, Kind, crowned
 
     if state.champion == spec.version:
         return None
@@ -135,8 +135,8 @@ def _objections(
     spec: PromoteSpec, version: ModelVersion, given: dict[str, Any], state: State, champion: ModelVersion | None
 ) -> Iterator[str]:
     """What speaks against the promotion, though the verdict is a yes."""
-    from pipelines.lifecycle import Kind
-    from pipelines.registry import as_of
+    from pipelines.registry.lifecycle import Kind
+    from pipelines.registry.versions import as_of
 
     if champion and as_of(version) < as_of(champion):
         yield (
@@ -160,7 +160,7 @@ def _named(version: str) -> str:
 
 def _would(spec: PromoteSpec, registry: Registry, given: dict[str, Any], but: str) -> PromoteResult:
     """A backfill notes on the version that it would have been champion, unless it is."""
-    from pipelines.registry import WOULD_TAG
+    from pipelines.registry.versions import WOULD_TAG
 
     found, met = registry.champion(spec.model_name), str(given.get("champion", ""))
     champion = str(found.version) if found else ""
@@ -186,7 +186,7 @@ def _told(spec: PromoteSpec, previous: str, changed: bool, reason: str) -> Promo
 
 def _demand_yes(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
     """The verdict: a yes, or one that a person may make one, on this very version, as it was given."""
-    from pipelines import verdicts
+    from pipelines.registry import verdicts
 
     told = verdicts.given(spec.verdict, version)
     if version.tags.get("leeway.verdict") != told.get("outcome") or not (told.get("passed") or told.get("asks")):
@@ -205,7 +205,7 @@ def _demand_same_files(registry: Registry, version: ModelVersion, given: dict[st
 
 def _demand_agreement(given: dict[str, Any], version: ModelVersion, state: State) -> None:
     """Where the verdict asks a person, one has agreed to this very verdict."""
-    from pipelines.lifecycle import Kind
+    from pipelines.registry.lifecycle import Kind
 
     last, digest = state.standing.get(str(version.version)), version.tags["leeway.verdict_digest"]
     agreed = last and last.kind is Kind.APPROVED and last.evidence.get("verdict_digest") == digest

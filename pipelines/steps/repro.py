@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pipelines.contract import Result, Spec
-from pipelines.log import log
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 
 def _safe(name: str) -> str:
@@ -84,8 +84,8 @@ def run(spec: ReproSpec) -> ReproResult:
         ServiceError: the remote does not answer. A retry can help.
         InvalidError, TryAgainError: a stage failed, as its exit code says.
     """
-    from pipelines import dvc_calls, runcache, workspaces
-    from pipelines.files import sha256
+    from pipelines.system.files import sha256
+    from pipelines.versioning import dvc_calls, runcache, workspaces
 
     with workspaces.prepared(spec.workspace, spec.params, spec.commit, wait=spec.wait) as space:
         runcache.fetch()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError
-from pipelines.log import log
+from pipelines.system.log import log
 
 
 class ReproduceSpec(Spec):
@@ -81,8 +81,8 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
         SpecError: the repository has no such commit.
         ServiceError: MLflow or the remote does not answer. A retry can help.
     """
-    from pipelines.files import write_json
-    from pipelines.reproduction import rebuilt
+    from pipelines.registry.reproduction import rebuilt
+    from pipelines.system.files import write_json
 
     done = rebuilt(*spec.model.split("@"), retrain=spec.retrain)
     told = {"checks": [check.model_dump() for check in done.checks], "notes": done.notes}

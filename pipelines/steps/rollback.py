@@ -9,11 +9,11 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import PromotionError
-from pipelines.log import log
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.lifecycle import Event, State
-    from pipelines.registry import Registry
+    from pipelines.registry.lifecycle import Event, State
+    from pipelines.registry.versions import Registry
 
 
 class RollbackSpec(Spec):
@@ -55,8 +55,8 @@ def run(spec: RollbackSpec) -> RollbackResult:
         DataError: there is no such model or version.
         ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
     """
-    from pipelines.lifecycle import Journal, begin, settle
-    from pipelines.registry import Registry
+    from pipelines.registry.lifecycle import Journal, begin, settle
+    from pipelines.registry.versions import Registry
 
     registry, journal = Registry.open(), Journal.at_hand()
     if spec.to:
@@ -87,7 +87,7 @@ class _Rollback:
 
     def decided(self, state: State) -> Event | None:
         """The event; None where it has happened already."""
-        from pipelines.lifecycle import Event, Kind, standing_of
+        from pipelines.registry.lifecycle import Event, Kind, standing_of
 
         spec = self.spec
         alias, pending = standing_of(self.registry, spec.model_name, self.seen)
@@ -110,7 +110,7 @@ class _Rollback:
         )
 
     def _target(self, state: State) -> str:
-        from pipelines.lifecycle.pointers import there
+        from pipelines.registry.lifecycle.pointers import there
 
         spec, name = self.spec, self.spec.model_name
         if not state.champion:
@@ -136,7 +136,7 @@ class _Rollback:
 
 def _told_by_us(state: State) -> Event | None:
     """The rollback that this run of a DAG has done already."""
-    from pipelines.lifecycle import Kind
+    from pipelines.registry.lifecycle import Kind
     from pipelines.settings import settings
 
     asking = settings().run
@@ -146,6 +146,6 @@ def _told_by_us(state: State) -> Event | None:
 
 def _last(state: State) -> Event | None:
     """The last change of the champion, where that was a rollback."""
-    from pipelines.lifecycle import Kind
+    from pipelines.registry.lifecycle import Kind
 
     return state.move if state.move and state.move.kind is Kind.ROLLED_BACK else None

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import dataset
-from pipelines.log import log
+from pipelines.system.log import log
 
 
 class ScoreSpec(Spec):
@@ -67,11 +67,11 @@ def run(spec: ScoreSpec) -> ScoreResult:
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: the catalog stayed busy, or the answers are of other rows than are published. A retry can help.
     """
-    from pipelines import scoring
-    from pipelines.batch import Answers, features_of
     from pipelines.lake import Commit, Lake
-    from pipelines.predictions import current, demand_published
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring import scores
+    from pipelines.scoring.batch import Answers, features_of
+    from pipelines.scoring.predictions import current, demand_published
 
     chosen, lake = dataset(spec.dataset), Lake.open()
     demand_published(lake, chosen, spec.partition)
@@ -80,7 +80,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
         log.info("%s %s: more than %d rows: not scored in process", chosen.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()
-    version = scoring.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
         log.info("%s %s: not scored: %s", chosen.name, spec.partition, reason)
@@ -89,10 +89,10 @@ def run(spec: ScoreSpec) -> ScoreResult:
 
     def work() -> tuple[Commit, Path]:
         asked = model or Answers(Path(spec.answers), spec.asked, features_of(version))
-        with scoring.scored(lake, chosen, spec.partition, asked) as file:
+        with scores.scored(lake, chosen, spec.partition, asked) as file:
             if isinstance(asked, Answers):
                 asked.demand()
-            return scoring.kept(lake, chosen, spec.partition, file, version)
+            return scores.kept(lake, chosen, spec.partition, file, version)
 
     commit, rows = current(lake, [chosen.published], spec.partition, work)
     told = f"{commit.rows} rows scored by {version.name} version {version.version}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from pipelines.contract import Result, Spec
-from pipelines.log import log
 from pipelines.loop.events import Outcome
 from pipelines.steps.guard import asking
+from pipelines.system.log import log
 
 
 class SettleSpec(Spec):
@@ -58,7 +58,7 @@ def run(spec: SettleSpec) -> SettleResult:
 
 def _outcome(spec: SettleSpec) -> Outcome:
     """By the last word on the version: its verdict, or what a person decided on it."""
-    from pipelines.lifecycle import Journal, Kind
+    from pipelines.registry.lifecycle import Journal, Kind
 
     last = Journal.at_hand().state(spec.model_name).standing.get(spec.version)
     if last is None:

@@ -15,8 +15,8 @@ from pydantic import Field, ValidationError
 from pipelines.contract import Result, Spec, describe
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError
-from pipelines.log import log
 from pipelines.steps import backfill
+from pipelines.system.log import log
 from pipelines.window import Days, Window
 
 
@@ -74,7 +74,7 @@ class SnapshotResult(Result):
         Raises:
             DataError: it is not there, or holds something else.
         """
-        from pipelines.files import read_json
+        from pipelines.system.files import read_json
 
         wanted = "the step `snapshot` writes it"
         try:
@@ -94,8 +94,8 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     Raises:
         DataError: days are unpublished, or too few are left. A retry helps once they are published.
     """
-    from pipelines.files import write_json
     from pipelines.lake import Lake
+    from pipelines.system.files import write_json
 
     chosen, lake = dataset(spec.dataset), Lake.open()
     window = Window.of(spec.as_of, spec.train_days, spec.holdout_days, spec.label_delay_days)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
-from pipelines.log import log
 from pipelines.steps.ingest import IngestResult, described
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.sources import ChangingSource
+    from pipelines.ingestion.sources import ChangingSource
 
 
 class SyncSpec(Spec):
@@ -53,7 +53,7 @@ def run(spec: SyncSpec) -> SyncResult:
         DataError: a row has no day or no cursor, or a column is gone. A retry cannot help.
         ConflictError: another sync of the dataset is running, or the catalog stayed busy. A retry can help.
     """
-    from pipelines import watermarks
+    from pipelines.ingestion import watermarks
 
     chosen = dataset(spec.dataset)
     source = chosen.changing(spec.folder)
@@ -66,7 +66,7 @@ def run(spec: SyncSpec) -> SyncResult:
 
 
 def _staged(chosen: Dataset, source: ChangingSource, since: str) -> SyncResult:
-    from pipelines import changes
+    from pipelines.ingestion import changes
     from pipelines.lake import Lake
 
     lake, done = Lake.open(), []

@@ -53,10 +53,10 @@ def run(spec: TrainSpec) -> TrainResult:
         DataError: the features are not there.
         TrainingError: the script crashed; its last lines are in the message. A retry cannot help.
     """
-    from pipelines import scriptmode
-    from pipelines.files import read_json, sha256
+    from pipelines.container import local_job
+    from pipelines.system.files import read_json, sha256
 
-    job = scriptmode.train(spec.dataset, spec.features, spec.hyperparameters, spec.model, spec.record)
+    job = local_job.train(spec.dataset, spec.features, spec.hyperparameters, spec.model, spec.record)
     return TrainResult(
         model=spec.model,
         record=spec.record,

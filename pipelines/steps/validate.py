@@ -19,12 +19,12 @@ from pydantic import Field
 from pipelines.contract import Changes, Result, Spec
 from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, ValidationError
-from pipelines.log import log
 from pipelines.settings import settings
+from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.lake import Lake
-    from pipelines.quarantine import Split
+    from pipelines.validation.quarantine import Split
 
 MAX_FAILURES = 10
 """Failed expectations that a result names; the evidence has them all."""
@@ -83,8 +83,9 @@ def run(spec: ValidateSpec) -> ValidateResult:
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
         ConflictError: the catalog stayed busy. A retry can help.
     """
-    from pipelines import datadocs, evidence, quarantine, suites
     from pipelines.lake import Lake
+    from pipelines.validation import datadocs, quarantine, suites
+    from pipelines.validation import results_table as evidence
 
     chosen, lake = dataset(spec.dataset), Lake.open()
     suite = suites.load(settings().project / "expectations", spec.suite or spec.dataset)

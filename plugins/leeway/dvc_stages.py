@@ -10,9 +10,9 @@ from typing import Any
 from airflow.sdk import TaskGroup
 
 from leeway.operators.dvc_repro import DvcReproOperator
-from pipelines import stages
 from pipelines.errors import SpecError
 from pipelines.settings import settings
+from pipelines.versioning import stages
 
 
 def dvc_stages(

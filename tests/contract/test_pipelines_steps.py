@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from pipelines import cli
+from pipelines.cli import app
 from pipelines.contract import RESERVED, Result, Spec
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
 
@@ -17,7 +17,7 @@ def command_line(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of `python -m pipelines ARGUMENTS`, in this process."""
     monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
     try:
-        cli.main()
+        app.main()
     except SystemExit as left:
         return int(left.code or 0)
     return 0

@@ -28,7 +28,7 @@ PARTS = ("dags", "plugins", "pipelines", "expectations", "stack", "drydock", "pa
 DEMO = ("-m", "stack", "demo", "--from", "2013-01-24", "--to", "2013-01-30", "--as-of", "2013-02-01")
 FOREIGN = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 EVENTS = """
-from pipelines.lifecycle import Journal
+from pipelines.registry.lifecycle import Journal
 print([(str(one.kind), one.who, one.why) for one in Journal.at_hand().state("flights").events])
 """
 ENDED = ("success", "failed", "skipped", "upstream_failed")
@@ -186,7 +186,7 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, first):
     before = checkout.left()
     answer = checkout.run("dvc", "repro")
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    told = checkout.python("-c", "from pipelines.files import sha256, Path; print(sha256(Path('data/model')))")
+    told = checkout.python("-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))")
     (version,) = checkout.versions()
     assert told.stdout.strip() == version["tags"]["leeway.model_digest"]
     assert checkout.left() == before
@@ -198,7 +198,7 @@ def test_dvc_repro_with_another_rate_trains_another_model(checkout, first):
     checkout.params(train={"hyperparameters": {**have, "eta": 0.3}})
     answer = checkout.run("dvc", "repro", "train")
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    told = checkout.python("-c", "from pipelines.files import sha256, Path; print(sha256(Path('data/model')))")
+    told = checkout.python("-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))")
     assert told.stdout.strip() != checkout.versions()[0]["tags"]["leeway.model_digest"]
 
 

@@ -22,7 +22,7 @@ from pipelines.dataset import Dataset
 DATASET = Dataset(name="orders", key=("date", "number"))
 """
 SOURCE = """
-from pipelines.sources import SqlChanges
+from pipelines.ingestion.sources import SqlChanges
 
 
 def open_source(folder=None):
@@ -33,7 +33,7 @@ import os, signal, sys
 import pipelines
 pipelines.__path__.append({folder!r})
 {more}
-from pipelines.cli import main
+from pipelines.cli.app import main
 main()
 """
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.locks import held
+from pipelines.system.locks import held
 
 
 def put_database(shared: Path, home: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.files import sha256
 from pipelines.steps import evaluate
+from pipelines.system.files import sha256
 
 
 def register(name: str, **fields: Any) -> str:

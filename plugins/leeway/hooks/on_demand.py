@@ -19,12 +19,12 @@ from leeway.hooks.machines import Machine
 from leeway.hooks.running import arn_of, began_at, name_of, status_of
 from leeway.hooks.step import Logger
 from leeway.hooks.watch import Event, Watch
-from pipelines.training_jobs import ended_at, kind_of, machine_of, on_demand_record
+from pipelines.costs.job_records import ended_at, kind_of, machine_of, on_demand_record
 
 WAIT_S = 3_600
 """Longest wait for a machine: SageMaker has none, drydock lets jobs wait for cores."""
 TOLD = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
-"""ExitMessage of `pipelines.processing`."""
+"""ExitMessage of `pipelines.container.processing`."""
 TRY_AGAIN = 75
 """Exit code of a step that a retry can help; see `pipelines.errors`."""
 KILLED = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from leeway.hooks.attempts import Job
 from leeway.hooks.on_demand import OnDemand
 from leeway.hooks.processing_job import is_same, output_of
 from pipelines.contract import SCHEMA_VERSION
-from pipelines.files import sha256, whole_folder
+from pipelines.system.files import sha256, whole_folder
 
 CHANNELS = ("train", "validation")
 """Features that a training takes."""

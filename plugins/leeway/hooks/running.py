@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.training_jobs import ended_at, kind_of
+from pipelines.costs.job_records import ended_at, kind_of
 
 RUNNING = ("InProgress", "Stopping")
 """States of a job that has not ended."""

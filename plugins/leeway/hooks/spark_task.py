@@ -21,7 +21,7 @@ from leeway.hooks.jobs import digest
 from leeway.hooks.processing import Processing
 from leeway.hooks.processing_job import ARCHIVE, ProcessingJobs
 
-ENTRY = "pipelines/processing.py"
+ENTRY = "pipelines/container/processing.py"
 LONGEST_RUN_S = 5 * 24 * 3_600
 """SageMaker's limit of a processing job's MaxRuntimeInSeconds."""
 KINDS = (".py", ".txt", ".json")

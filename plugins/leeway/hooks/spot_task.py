@@ -22,7 +22,7 @@ from leeway.hooks.training import Asked, Training
 from leeway.hooks.training_job import TrainingJobs
 from pipelines import params
 from pipelines.errors import LeewayError
-from pipelines.git import commit_of
+from pipelines.versioning.git import commit_of
 
 
 class SpotTask(JobTask):

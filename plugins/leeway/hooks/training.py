@@ -21,7 +21,7 @@ from leeway.hooks.running import longest_s
 from leeway.hooks.step import Logger
 from leeway.hooks.training_job import INPUTS, is_same
 from leeway.hooks.watch import Event, Watch
-from pipelines.training_jobs import record, restored
+from pipelines.costs.job_records import record, restored
 
 FIGURES = ("training_s", "billable_s", "cost_usd", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s")
 """Of `ChargeResult`, what the task's result says."""

@@ -14,7 +14,7 @@ from leeway.hooks.jobs import Jobs, holds, is_missing
 from leeway.hooks.outages import patiently
 
 LINES = "application/jsonlines"
-"""Of requests and answers; `pipelines.inference` reads and writes it."""
+"""Of requests and answers; `pipelines.container.inference` reads and writes it."""
 ASKED = ("ModelName", "TransformInput")
 """Parts of the request that decide what scores come out."""
 THERE = "already existing model"

@@ -15,7 +15,7 @@ from leeway.hooks.outages import Outage, line, passes
 from leeway.hooks.running import is_live, status_of
 from leeway.hooks.step import Logger
 from leeway.hooks.watch import Event, Watch
-from pipelines.training_jobs import ended_at
+from pipelines.costs.job_records import ended_at
 
 WATCHER_TAG = "leeway:watcher"
 """Tag of a job: which trigger of which try waits for it."""

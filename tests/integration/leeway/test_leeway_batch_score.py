@@ -22,8 +22,8 @@ from leeway.hooks.transform_job import TransformJobs, model
 from leeway.hooks.watching import watched
 from leeway.operators.batch_score import BatchScoreOperator
 
-from pipelines.ledger import Ledger
-from pipelines.sweep import sweep
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.sweep import sweep
 
 ROOT = Path(__file__).parents[3]
 STANDINS = Path(__file__).parent / "standins"
@@ -392,7 +392,7 @@ def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, at_dock, 
 @pytest.fixture
 def champion(trained, with_mlflow, tmp_path, monkeypatch):
     """The trained model is the champion of `transformed`, in the session's MLflow."""
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
     from tests.tools.candidates import register
 
     shutil.copytree(trained.data, tmp_path / "data")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.ledger import Ledger
+from pipelines.costs.ledger import Ledger
 
 FOREIGN = {
     "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
@@ -21,7 +21,7 @@ FOREIGN = {
 def test_jobs_that_no_task_charged_are_charged_once(
     aws: None, at_dock: Any, project: Path, spot: Any, context: Any, start: Any, finish: Any, until: Any
 ) -> None:
-    from pipelines.sweep import sweep
+    from pipelines.costs.sweep import sweep
 
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     finish(spot(), start(spot(), context))  # charged by its task

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from botocore.exceptions import ClientError
 
-from pipelines.files import sha256
+from pipelines.system.files import sha256
 from tests.tools import untar
 
 ROOT = Path(__file__).parents[3]
@@ -29,8 +29,8 @@ def flights(tmp_path, monkeypatch, trained):
     (folder / "params.yaml").write_text(yaml.safe_dump({"train": {"hyperparameters": small}}))
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
     return {
-        "entry_point": "pipelines/flights/training.py",
-        "bundle": "pipelines/flights/bundle.txt",
+        "entry_point": "pipelines/datasets/flights/training.py",
+        "bundle": "pipelines/datasets/flights/bundle.txt",
         "channels": {name: str(trained.data / "features" / name) for name in ("train", "validation")},
         "hyperparameters": None,
         "image_uri": "",
@@ -77,7 +77,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("without", ["", "pipelines/flights/model.py"])
+@pytest.mark.parametrize("without", ["", "pipelines/datasets/flights/model.py"])
 def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, start, tmp_path, without):
     deferred = start(spot(**{**flights, "image_uri": "image"}), context)
     uri = at_dock.describe(deferred.trigger.watch.job_name)["HyperParameters"]["sagemaker_submit_directory"]

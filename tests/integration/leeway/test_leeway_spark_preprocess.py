@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.processing_job import ARCHIVE
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
 
-from pipelines.ledger import Ledger
-from pipelines.sweep import sweep
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.sweep import sweep
 
 ROOT = Path(__file__).parents[3]
 STANDINS = Path(__file__).parent / "standins"
@@ -309,7 +309,9 @@ def test_spark_builds_the_same_features_in_the_job_as_duckdb_does_here(
         assert built == (tmp_path / "data/features" / name / "data.parquet").read_bytes()
     assert "features: {'train':" in capsys.readouterr().out, "the job's log is the task's"
     # The code that was sent is the code that runs: nothing of this checkout.
-    text = (project / "pipelines/flights/features.py").read_text()
-    (project / "pipelines/flights/features.py").write_text(text.replace("(clock // 100) * 60", "(clock // 100) * 61"))
+    text = (project / "pipelines/datasets/flights/features.py").read_text()
+    (project / "pipelines/datasets/flights/features.py").write_text(
+        text.replace("(clock // 100) * 60", "(clock // 100) * 61")
+    )
     other = finish(task(**fields), start(task(**fields), context))
     assert other["digest"] != here.digest and json.dumps(other)

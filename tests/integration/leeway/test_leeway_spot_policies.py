@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from leeway.hooks import job_log, watch, watching
 from leeway.triggers.training_job import TrainingJobTrigger
 
-from pipelines import training_jobs
+from pipelines.costs import job_records
 
 
 def order(dock, page, **body):
@@ -253,10 +253,10 @@ def test_restored_checkpoints_are_read_from_the_log(at_dock, project, spot, cont
     )
     deferred = start(spot(), context)
     finish(spot(), deferred)
-    found = training_jobs.restored(at_dock.client("logs"), deferred.trigger.watch.job_name)
+    found = job_records.restored(at_dock.client("logs"), deferred.trigger.watch.job_name)
     assert [one["saved_at"] for one in found] == ["", "2026-11-21T03:20:11.123456+00:00"]
     assert all(dt.datetime.fromisoformat(one["at"]).tzinfo for one in found)
-    assert training_jobs.restored(at_dock.client("logs"), "no-such-job") == []
+    assert job_records.restored(at_dock.client("logs"), "no-such-job") == []
 
 
 def test_interruption_shows_in_the_result(at_dock, project, spot, context, start, finish, told, tmp_path, until):

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines.files import sha256
 from pipelines.lake import Lake
 from pipelines.steps import evaluate, gate, preprocess, snapshot, train
+from pipelines.system.files import sha256
 from tests.tools.policies import EASY
 
 AS_OF = dt.date(2013, 1, 22)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pipelines.errors import PromotionError
-from pipelines.files import write_json
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from pipelines.system.files import write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
@@ -42,14 +42,14 @@ def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:
 
 
 def champion(model: str) -> str:
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
 
     found = Registry.open().champion(model)
     return str(found.version) if found else ""
 
 
 def tags(model: str, version: str) -> dict[str, str]:
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
 
     return dict(Registry.open().version(model, version).tags)
 
@@ -123,7 +123,7 @@ def test_a_candidate_of_the_same_moment_is_no_champion_of_before(model: str) -> 
 
 
 def test_an_alias_moved_by_hand_counts_as_champion(model: str) -> None:
-    from pipelines.registry import CHAMPION, Registry
+    from pipelines.registry.versions import CHAMPION, Registry
 
     first, second = candidate(model, "2013-02-01"), candidate(model, "2013-03-01")
     assert gate(model, second).champion == ""

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pipelines import backtest
+from pipelines.backtest import study
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
-from pipelines.features import build
-from pipelines.files import write_json
+from pipelines.features.building import build
 from pipelines.lake import Lake
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER
 from pipelines.loop.study import study as loop_study
 from pipelines.steps import gate, guard, promote, settle
+from pipelines.system.files import write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
@@ -53,7 +53,7 @@ def test_the_report_is_right_and_sees_no_model_of_the_future(model: str, command
 
     first, second, third = (version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     refused = version(model, "2013-02-15", passes=False)
-    told = backtest.study(model, dataset("flights"), None, None, 1, 0.02)
+    told = study.study(model, dataset("flights"), None, None, 1, 0.02)
     assert [(one.version, one.passed) for one in told.models] == [
         (first, True), (refused, False), (second, True), (third, True),
     ]  # fmt: skip
@@ -135,10 +135,10 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
 def test_days_without_a_month_to_score_are_refused(model: str) -> None:
     version(f"{model}-late", "2013-03-02")
     with pytest.raises(DataError, match=r"no day in a month that begins at 2013-03-02 or later"):
-        backtest.study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
+        study.study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
     version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
-        backtest.study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
+        study.study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
 
 
 def test_days_that_are_none_are_said(model: str, commands: Any) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from pipelines.costs.ledger import TABLE, Ledger, this_month
 from pipelines.errors import DataError
 from pipelines.lake import Lake
-from pipelines.ledger import TABLE, Ledger, this_month
 from pipelines.steps import budget, charge
 
 ROOT = Path(__file__).parents[3]

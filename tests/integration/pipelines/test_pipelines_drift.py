@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
-from pipelines.evidence import SCHEMA, Evidence
 from pipelines.lake import Lake
-from pipelines.profile.counting import count
-from pipelines.profile.profile import Profile
-from pipelines.profile.record import of_version
-from pipelines.profile.table import Profiles
-from pipelines.registry import Registry, as_of
+from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.profile import Profile
+from pipelines.monitoring.profiles.record import of_version
+from pipelines.monitoring.profiles.table import Profiles
+from pipelines.registry.versions import Registry, as_of
 from pipelines.steps import drift
+from pipelines.validation.results_table import SCHEMA, Evidence
 from tests.tools.candidates import register
 
 LAST = 9

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.files import sha256
 from pipelines.lake import Lake
 from pipelines.steps.snapshot import SnapshotResult, SnapshotSpec
 from pipelines.steps.snapshot import run as snapshot
+from pipelines.system.files import sha256
 
 DST = ("2013-03-10", "2013-11-03")
 SPLITS = ("train", "validation", "holdout")
@@ -48,8 +48,8 @@ def test_whole_weeks_are_the_same_bytes_and_a_packed_window_too(
 
 def test_an_error_amid_duckdbs_rows_is_the_one_that_is_told(home: Path, tmp_path: Path) -> None:
     """DuckDB 2.0 refuses to drop the view under an open result, and would tell of that instead."""
-    from pipelines import engines
     from pipelines.errors import DataError
+    from pipelines.features import engines
     from pipelines.window import Days
 
     rows, day = pa.table({"date": [dt.date(2013, 1, 1)] * 1_000}), dt.date(2013, 1, 1)
@@ -158,7 +158,7 @@ def test_the_processing_entry_needs_no_lake(commands: Any, in_quarter: Path, tmp
     assert commands.step("pack", "--folder", str(window)).code == 0
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['pyiceberg', 'mlflow', 'dvc', 'great_expectations', 'boto3']))\n"
-        "sys.argv = ['x', *sys.argv[1:]]\nfrom pipelines.processing import main\nmain()"
+        "sys.argv = ['x', *sys.argv[1:]]\nfrom pipelines.container.processing import main\nmain()"
     )
     env = {"SAGEMAKER_BASE_DIR": str(base)}
     done = commands.run(sys.executable, "-c", code, "--engine", "spark", "--validation-days", "2", env=env)

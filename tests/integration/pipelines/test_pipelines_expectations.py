@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import suites
 from pipelines.errors import DataError
 from pipelines.lake import Lake
-from pipelines.replay import Replayed, replay, suite_at, totals
 from pipelines.steps import validate
-from pipelines.suggesting import draft, profiled
+from pipelines.validation import suites
+from pipelines.validation.suggesting import draft, profiled
+from pipelines.validation.suite_replay import Replayed, replay, suite_at, totals
 
 KEY = ("date", "carrier", "flight", "origin")
 FIRST, LAST = dt.date(2013, 1, 7), dt.date(2013, 1, 13)

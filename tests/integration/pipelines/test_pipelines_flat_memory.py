@@ -22,7 +22,7 @@ STEP = """
 import datetime as dt, json, sys
 from benchmarks.sources import peak_mb
 from pipelines.dataset import Dataset
-from pipelines.sources import FileSource
+from pipelines.ingestion.sources import FileSource
 from pipelines.steps.ingest import staged
 
 class Whole(FileSource):

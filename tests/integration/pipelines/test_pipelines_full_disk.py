@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.contract import Report
-from pipelines.files import sha256
+from pipelines.system.files import sha256
 from tests.tools import evaluated
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import reading
 from pipelines.contract import Changes
 from pipelines.dataset import dataset
 from pipelines.errors import DataError
+from pipelines.ingestion import progress_log
 from pipelines.lake import Lake
 from pipelines.steps import backfill, ingest
 from pipelines.steps.ingest import IngestResult
@@ -23,7 +23,7 @@ DAY = dt.date(2013, 1, 1)
 HEADER = "origin,time_hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,pressure,visib"
 DYING = """
 import os, signal, sys
-from pipelines.cli import main
+from pipelines.cli.app import main
 from {module} import {owner}
 real = {owner}.{name}
 def dying(*given, **named):
@@ -161,10 +161,10 @@ def test_a_long_read_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> Non
             yield pa.record_batch({"n": pa.array(range(1_000))})
 
     with caplog.at_level(logging.INFO, "leeway"):
-        assert sum(one.num_rows for one in reading.told(batches(), "t 2013-01-01", every_s=0)) == 3_000
+        assert sum(one.num_rows for one in progress_log.told(batches(), "t 2013-01-01", every_s=0)) == 3_000
     assert caplog.messages[-1] == "t 2013-01-01: 3,000 rows read so far"
     caplog.clear()
-    list(reading.told(batches(), "t 2013-01-01"))
+    list(progress_log.told(batches(), "t 2013-01-01"))
     assert caplog.messages == []
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines.files import sha256
+from pipelines.system.files import sha256
 
 ROOT = Path(__file__).parents[3]
 GIVEN = {"num_round": 120, "early_stopping_rounds": 120, "eta": 0.05, "nthread": 2, "checkpoint_s": 0}
@@ -46,7 +46,7 @@ class Job:
             "TRAINING_JOB_NAME": "job",
         }
         told = [part for name, value in given.items() for part in (f"--{name}", str(value))]
-        script = str(ROOT / "pipelines/flights/training.py")
+        script = str(ROOT / "pipelines/datasets/flights/training.py")
         return self.commands.start(sys.executable, "-u", script, *told, env=env, stderr=subprocess.STDOUT)
 
     def run(self, given: dict[str, Any]) -> str:

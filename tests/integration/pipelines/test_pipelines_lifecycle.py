@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pipelines import registry_cli
+from pipelines.cli import registry
 from pipelines.errors import DataError, PromotionError, ServiceError, SpecError
-from pipelines.files import sha256, write_json
-from pipelines.lifecycle import Journal, Kind, State, registered
+from pipelines.registry.lifecycle import Journal, Kind, State, registered
 from pipelines.steps import decide as deciding
 from pipelines.steps import promote as promoting
 from pipelines.steps import rollback as rolling
+from pipelines.system.files import sha256, write_json
 
 
 @pytest.fixture
 def model(with_mlflow: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A registered model's name of the test's own."""
-    from pipelines.lifecycle import aliases
+    from pipelines.registry.lifecycle import aliases
 
     monkeypatch.setattr(aliases, "LOOK_AGAIN_S", 0.05)
     return "l-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
@@ -97,7 +97,7 @@ def kinds(model: str) -> list[str]:
 
 
 def cli(*arguments: str) -> str:
-    return CliRunner().invoke(registry_cli.app, arguments, catch_exceptions=False).stdout
+    return CliRunner().invoke(registry.app, arguments, catch_exceptions=False).stdout
 
 
 # promote
@@ -202,7 +202,7 @@ def test_a_champion_that_was_deleted(model: str, client: Any, version: Callable[
 
 
 def test_what_a_person_rejected_is_not_promoted(model: str, client: Any, version: Callable[..., str]) -> None:
-    from pipelines.lifecycle import Event
+    from pipelines.registry.lifecycle import Event
 
     first, second = version(), version()
     for kind, number in ((Kind.REJECTED, first), (Kind.APPROVED, second)):
@@ -389,8 +389,8 @@ def test_a_promotion_records_an_alias_that_was_moved_by_hand(
 
 
 def test_a_challenger_alias_follows_too(model: str, client: Any, version: Callable[..., str]) -> None:
-    from pipelines.lifecycle import judged
-    from pipelines.registry import Registry
+    from pipelines.registry.lifecycle import judged
+    from pipelines.registry.versions import Registry
 
     def tell(number: str, word: str, *, backfill: bool = False) -> None:
         told = SimpleNamespace(model_name=model, version=number, champion="", reason="")

@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from pipelines.errors import PromotionError
-from pipelines.files import sha256, write_json
-from pipelines.lifecycle import Journal, State, fold, registered
-from pipelines.lifecycle.pointers import mark, point, standing
-from pipelines.registry import Registry
+from pipelines.registry.lifecycle import Journal, State, fold, registered
+from pipelines.registry.lifecycle.pointers import mark, point, standing
+from pipelines.registry.versions import Registry
 from pipelines.steps import promote as promoting
+from pipelines.system.files import sha256, write_json
 
 PROMOTERS, ROUNDS = 16, 3
 FORK = multiprocessing.get_context("fork")

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pipelines import lineage_cli
+from pipelines.cli import lineage as lineage_cli
 from pipelines.errors import DataError, SpecError
-from pipelines.files import sha256, write_json
-from pipelines.lifecycle import Journal
+from pipelines.registry.lifecycle import Journal
 from pipelines.settings import settings
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from pipelines.system.files import sha256, write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from pipelines import loop_cli
+from pipelines.cli import loop
 from pipelines.errors import DataError, SpecError, ValidationError
-from pipelines.evidence import SCHEMA, Evidence
 from pipelines.lake import Lake
 from pipelines.loop.journal import Journal
 from pipelines.steps import guard as guarding
 from pipelines.steps import settle as settling
 from pipelines.steps import validate as validating
+from pipelines.validation.results_table import SCHEMA, Evidence
 
 ASKERS = 12
 FORK = multiprocessing.get_context("fork")
@@ -51,7 +51,7 @@ def kinds() -> list[str]:
 
 
 def cli(*arguments: str) -> str:
-    return CliRunner().invoke(loop_cli.app, arguments, catch_exceptions=False).stdout
+    return CliRunner().invoke(loop.app, arguments, catch_exceptions=False).stdout
 
 
 # Two at once.
@@ -100,8 +100,8 @@ def test_without_compare_and_swap_more_than_one_starts(monkeypatch: pytest.Monke
 
 BEGIN = """
 import os, signal
-from pipelines.journal import Events
-from pipelines.cli import main
+from pipelines.lake.event_table import Events
+from pipelines.cli.app import main
 
 {name} = Events.{name}
 def dying(*given):
@@ -253,16 +253,16 @@ def test_a_worst_case_over_the_month_s_budget_is_held_back(
 
 
 def judged(version: str, verdict: str) -> None:
-    from pipelines.lifecycle import Event, Kind
-    from pipelines.lifecycle import Journal as Registry
+    from pipelines.registry.lifecycle import Event, Kind
+    from pipelines.registry.lifecycle import Journal as Registry
 
     event = Event.of(Kind.JUDGED, "m", version, evidence={"verdict": verdict}, key=verdict)
     Registry.at_hand().change("m", lambda _: event)
 
 
 def test_the_end_is_what_the_last_word_on_the_version_says() -> None:
-    from pipelines.lifecycle import Event, Kind
-    from pipelines.lifecycle import Journal as Registry
+    from pipelines.registry.lifecycle import Event, Kind
+    from pipelines.registry.lifecycle import Journal as Registry
 
     for number, verdict in (("1", "passed"), ("2", "failed"), ("3", "undecided"), ("4", "undecided")):
         judged(number, verdict)

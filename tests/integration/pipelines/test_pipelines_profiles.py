@@ -16,12 +16,12 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.profile import Policy, counting
-from pipelines.profile.counting import count
-from pipelines.profile.profile import Profile, total
-from pipelines.profile.record import Record
-from pipelines.profile.reference import Reference, fit
-from pipelines.profile.table import TABLE, Profiles
+from pipelines.monitoring.profiles import Policy, counting
+from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.profile import Profile, total
+from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.reference import Reference, fit
+from pipelines.monitoring.profiles.table import TABLE, Profiles
 from pipelines.settings import settings
 from pipelines.steps import profile
 

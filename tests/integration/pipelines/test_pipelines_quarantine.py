@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import evidence
 from pipelines.errors import ValidationError
 from pipelines.lake import Lake, history
 from pipelines.steps import validate
+from pipelines.validation import results_table
 
 DAY = dt.date(2013, 5, 3)
 N = 40
@@ -176,7 +176,7 @@ def test_evidence_has_a_row_an_expectation_and_keeps_its_history(judge: Judge) -
     judge(table(speed={3: 1048.0}), warning(BETWEEN, ROUGH))
     with pytest.raises(ValidationError):
         judge(None, [BETWEEN])
-    rows = Lake.open().read(evidence.TABLE, DAY).sort_by([("validated_at", "ascending"), ("place", "ascending")])
+    rows = Lake.open().read(results_table.TABLE, DAY).sort_by([("validated_at", "ascending"), ("place", "ascending")])
     found = rows.to_pylist()
     assert [one["success"] for one in found] == [True, True, False, True, False]
     assert len({one["run"] for one in found}) == 3
@@ -185,7 +185,7 @@ def test_evidence_has_a_row_an_expectation_and_keeps_its_history(judge: Judge) -
     assert (failed["dataset"], failed["severity"], failed["unexpected_count"]) == ("flights", "warning", 1)
     assert json.loads(failed["examples"]) == ["1048.0"]
     assert json.loads(failed["result"])["result"]["partial_unexpected_list"] == [1048.0]
-    newest = json.loads(evidence.path_of("flights", DAY).read_text())
+    newest = json.loads(results_table.path_of("flights", DAY).read_text())
     assert (newest["statistics"]["unsuccessful_expectations"], newest["meta"]["partition"]) == (1, str(DAY))
 
 
@@ -193,7 +193,7 @@ def add(number: int) -> None:
     """In a process of its own."""
     day = DAY + dt.timedelta(number)
     rows = [{"date": day, "dataset": "flights", "place": place} for place in range(3)]
-    evidence.Evidence(Lake.open().catalog).add(rows, day)
+    results_table.Evidence(Lake.open().catalog).add(rows, day)
 
 
 def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,16 +201,16 @@ def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: py
         list(pool.map(add, range(16)))
     monkeypatch.setattr(history, "MAX_SNAPSHOTS", 10)
     add(16)
-    table = Lake.open().catalog.load_table(("leeway", evidence.TABLE))
+    table = Lake.open().catalog.load_table(("leeway", results_table.TABLE))
     assert len(table.snapshots()) == 1, "the snapshots are forgotten"
-    assert Lake.open().partitions(evidence.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
+    assert Lake.open().partitions(results_table.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
 
 
 def test_what_another_process_forgot_first_is_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         add(number)
     monkeypatch.setattr(history, "MAX_SNAPSHOTS", 1)
-    ours, theirs = (Lake.open().catalog.load_table(("leeway", evidence.TABLE)) for _ in range(2))
+    ours, theirs = (Lake.open().catalog.load_table(("leeway", results_table.TABLE)) for _ in range(2))
     history.forget_snapshots(theirs)
     history.forget_snapshots(ours)
-    assert len(Lake.open().catalog.load_table(("leeway", evidence.TABLE)).snapshots()) == 1
+    assert len(Lake.open().catalog.load_table(("leeway", results_table.TABLE)).snapshots()) == 1

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from pipelines.cli.quarantine import app
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.quarantine_cli import app
 from pipelines.steps import validate
 
 ROOT = Path(__file__).parents[3]

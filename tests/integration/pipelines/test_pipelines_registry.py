@@ -15,15 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines import evaluation, lineage
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
-from pipelines.files import sha256, write_json
-from pipelines.lifecycle import Journal
-from pipelines.registry import Registry
+from pipelines.evaluation import metrics
+from pipelines.registry import lineage
+from pipelines.registry.lifecycle import Journal
+from pipelines.registry.versions import Registry
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
+from pipelines.system.files import sha256, write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
 
@@ -400,7 +401,7 @@ DYING = """
 import os, signal, sys
 from pathlib import Path
 from pipelines import lifecycle
-from pipelines.registry import Registry
+from pipelines.registry.versions import Registry
 from pipelines.steps.gate import GateSpec, run
 
 def dying(*given, **named):
@@ -488,7 +489,7 @@ def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
 def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
 
-    from pipelines.mlflow_errors import outages
+    from pipelines.registry.mlflow_errors import outages
 
     with pytest.raises(ServiceError, match="MLflow failed") as caught, outages():
         raise MlflowException("the database is locked")
@@ -498,6 +499,6 @@ def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkey
 def test_importance_is_by_the_names_that_the_features_have(tmp_path: Path) -> None:
     """A number or null to pandas, which would weigh nothing, so its drift would never alarm."""
     shares = {"2013": 0.5, "null": 0.25, "NA": 0.125, 'a "b", c': 0.125}
-    evaluation.write_tables(tmp_path, {"importance": evaluation.importance(shares)})
+    metrics.write_tables(tmp_path, {"importance": metrics.importance(shares)})
     kept: Any = SimpleNamespace(artifact=lambda *_: tmp_path / "importance.csv")
     assert Registry.importance(kept, None) == shares  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.datasets.flights import DATASET
 from pipelines.errors import DataError
-from pipelines.flights import DATASET
 from pipelines.lake import Lake
 from pipelines.steps.preprocess import PreprocessSpec
 from pipelines.steps.preprocess import run as preprocess
@@ -95,7 +95,7 @@ def test_missing_days_are_ingested_where_that_is_asked_for(home: Path) -> None:
 def test_a_refused_day_counts_as_missing_where_days_are_ingested(
     fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
-    from pipelines.flights import source as module
+    from pipelines.datasets.flights import source as module
 
     class Hurt:
         partitions = source.partitions
@@ -179,7 +179,7 @@ def test_what_was_built_before_stays_where_it_fails(fill: Callable[..., None]) -
     before = preprocess(PreprocessSpec(validation_days=1)).digest
     with pytest.raises(DataError, match="leave nothing of the 5 days"):
         preprocess(PreprocessSpec(validation_days=5))
-    from pipelines.files import sha256
+    from pipelines.system.files import sha256
 
     assert sha256(Path("data/features")) == before
 
@@ -231,7 +231,7 @@ def test_permuting_all_that_is_known_later_changes_no_byte_of_the_whole_step(fil
 
 
 def test_the_same_check_catches_a_leak(fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.flights import features as module
+    from pipelines.datasets.flights import features as module
 
     def leaking(rows: Any) -> Any:
         return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
@@ -239,7 +239,7 @@ def test_the_same_check_catches_a_leak(fill: Callable[..., None], monkeypatch: p
     monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
     # Else the column is not there to leak.
     blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
-    monkeypatch.setattr("pipelines.flights.DATASET", blind)
+    monkeypatch.setattr("pipelines.datasets.flights.DATASET", blind)
     fill(*range(5, 14))
     pin()
     preprocess(PreprocessSpec(validation_days=1, features="one"))

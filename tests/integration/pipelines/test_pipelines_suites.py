@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import suites
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.validation import suites
 
 DAY = dt.date(2013, 5, 3)
 WEEK = dt.timedelta(7)

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import suites
 from pipelines.lake import Lake
-from pipelines.suites import by_gx, judging
-from pipelines.suites.known import KNOWN, OWN
-from pipelines.suites.rows import Rows
+from pipelines.validation import suites
+from pipelines.validation.suites import by_gx, judging
+from pipelines.validation.suites.known import KNOWN, OWN
+from pipelines.validation.suites.rows import Rows
 
 DAY = dt.date(2013, 1, 1)
 MOMENT = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)

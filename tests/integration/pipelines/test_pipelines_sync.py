@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines import changes, watermarks
 from pipelines.contract import Changes
 from pipelines.errors import ConflictError, DataError, SpecError
+from pipelines.ingestion import changes, watermarks
 from pipelines.lake import Lake
 from pipelines.steps import ingest, sync
 

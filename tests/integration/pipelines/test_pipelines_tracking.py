@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.tracking import JOB_TAG, reachable
+from pipelines.container.tracking import JOB_TAG, reachable
 from tests.tools.groups import signal_group
 from tests.tools.trainings import still
 

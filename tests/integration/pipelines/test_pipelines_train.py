@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError, SpecError, TrainingError
-from pipelines.files import sha256
 from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
+from pipelines.system.files import sha256
 from tests.tools.trainings import still
 
 ROOT = Path(__file__).parents[3]
@@ -205,11 +205,11 @@ print("PLACES", [str(getattr(module, "__file__", "")) for module in ours])
 """
 
 
-@pytest.mark.parametrize("left_out", ["", "pipelines/tracking.py"])
+@pytest.mark.parametrize("left_out", ["", "pipelines/container/tracking.py"])
 def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, left_out: str) -> None:
     """Only the bundle's files and the script are there; nothing of the project can be imported."""
-    bundle, code = ROOT / "pipelines/flights/bundle.txt", tmp_path / "code"
-    for name in [*bundle.read_text().split(), "pipelines/flights/training.py"]:
+    bundle, code = ROOT / "pipelines/datasets/flights/bundle.txt", tmp_path / "code"
+    for name in [*bundle.read_text().split(), "pipelines/datasets/flights/training.py"]:
         if name != left_out:
             (code / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, code / name)
@@ -217,7 +217,14 @@ def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, l
            "SM_CHANNEL_VALIDATION": str(features.absolute() / "validation"), "SAGEMAKER_BASE_DIR": str(tmp_path / "ml"),
            "TRAINING_JOB_NAME": "bundled"}  # fmt: skip
     done = commands.run(
-        sys.executable, "-P", "-c", BUNDLED, str(code / "pipelines/flights/training.py"), "--num_round", "3", env=env
+        sys.executable,
+        "-P",
+        "-c",
+        BUNDLED,
+        str(code / "pipelines/datasets/flights/training.py"),
+        "--num_round",
+        "3",
+        env=env,
     )
     if left_out:
         assert done.code != 0

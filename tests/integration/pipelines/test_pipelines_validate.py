@@ -211,7 +211,7 @@ def test_an_expectation_of_a_column_that_is_missing_is_critical_by_default(
 def test_backfill_goes_on_past_a_refused_day_and_names_it(
     home: Path, monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
-    from pipelines.flights import source as module
+    from pipelines.datasets.flights import source as module
 
     class Hurt:
         partitions = source.partitions

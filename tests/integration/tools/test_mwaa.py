@@ -81,7 +81,7 @@ def test_operators_and_dags_load_from_it_without_any_ml_library(dist: Path, tmp_
 
 def test_the_blocker_blocks(dist: Path, tmp_path: Path) -> None:
     """The control: what needs pandas does not load there."""
-    code = LOAD.format(heavy=HEAVY).replace("import leeway, pipelines\n", "import pipelines.features\n")
+    code = LOAD.format(heavy=HEAVY).replace("import leeway, pipelines\n", "import pipelines.features.building\n")
     told = subprocess.run([sys.executable, "-c", code, str(ROOT), ""], cwd=tmp_path, capture_output=True, text=True)
     assert told.returncode == 1 and "ModuleNotFoundError: No module named" in told.stderr
 

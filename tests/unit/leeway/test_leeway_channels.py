@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.channels import ChannelHook
 
 ROOT = Path(__file__).parents[3]
-BUNDLE = "pipelines/flights/bundle.txt"
-SCRIPT = "pipelines/flights/training.py"
+BUNDLE = "pipelines/datasets/flights/bundle.txt"
+SCRIPT = "pipelines/datasets/flights/training.py"
 
 
 class Bucket:

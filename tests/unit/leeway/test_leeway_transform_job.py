@@ -9,7 +9,7 @@ from leeway.hooks.on_demand import failure_of, seconds
 from leeway.hooks.transform_job import asked, is_same, model
 from leeway.hooks.watch import Watch
 
-from pipelines.training_jobs import on_demand_record
+from pipelines.costs.job_records import on_demand_record
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ROLE = "arn:aws:iam::123456789012:role/leeway"

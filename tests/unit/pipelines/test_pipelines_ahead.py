@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from pipelines.ahead import ahead
+from pipelines.features.prefetch import ahead
 
 
 def test_items_come_in_order_and_are_made_in_one_other_thread() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines import backtest, backtest_page
-from pipelines.backtest import Month, Study, Trained, courses
-from pipelines.flights import DATASET
+from pipelines.backtest import page as backtest_page
+from pipelines.backtest import study as backtest
+from pipelines.backtest.study import Month, Study, Trained, courses
+from pipelines.datasets.flights import DATASET
 from pipelines.window import DAY, Days
 
 

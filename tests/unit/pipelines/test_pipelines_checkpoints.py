@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.checkpoints import Checkpoints
+from pipelines.container.checkpoints import Checkpoints
 
 OF = {"eta": 0.1, "data": "abc"}
 
@@ -95,7 +95,7 @@ def test_options_out_of_range(folder: Path, options: dict[str, Any]) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
     """Moves the time on."""
     now = [100.0]
-    monkeypatch.setattr("pipelines.checkpoints.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pipelines.container.checkpoints.time.monotonic", lambda: now[0])
 
     def later(seconds: float) -> None:
         now[0] += seconds
@@ -209,7 +209,7 @@ def test_half_a_synchronisation_is_an_older_one(folder: Path, tmp_path: Path) ->
 SAVER = """
 import os, sys
 from pathlib import Path
-from pipelines.checkpoints import Checkpoints
+from pipelines.container.checkpoints import Checkpoints
 made = Checkpoints(Path(sys.argv[1]), {"a": 1})
 found = made.last()
 step = found.step if found else 0

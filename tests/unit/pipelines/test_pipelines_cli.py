@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines import cli
+from pipelines.cli import app
 from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
 from pipelines.steps import gate
@@ -39,7 +39,7 @@ def call(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = 0
         try:
-            cli.main()
+            app.main()
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capsys.readouterr()

@@ -5,10 +5,21 @@ from typing import Any
 
 import pytest
 
-from pipelines import cost_report, forecast
-from pipelines.costs import Charge, Job, Price, Restored, Transition, capacity_waits_s, charge, lost_s, totals, usd
+from pipelines.costs import forecast, report
+from pipelines.costs.charges import (
+    Charge,
+    Job,
+    Price,
+    Restored,
+    Transition,
+    capacity_waits_s,
+    charge,
+    lost_s,
+    totals,
+    usd,
+)
 from pipelines.errors import DataError, SpecError
-from pipelines.lineage import cost_metrics, cost_tags
+from pipelines.registry.lineage import cost_metrics, cost_tags
 from pipelines.steps.budget import BudgetSpec
 from pipelines.steps.charge import ChargeSpec
 
@@ -188,11 +199,11 @@ def row(month: int = 11, instance_type: str = "ml.m5.large", **fields: Any) -> d
 
 def test_groups_add_up_to_the_total() -> None:
     rows = [row(10), row(11), row(11, "ml.c5.xlarge"), row(11, instance_count=2)]
-    groups = cost_report.grouped(rows, ["month", "instance_type"])
+    groups = report.grouped(rows, ["month", "instance_type"])
     assert [(one["month"], one["instance_type"], one["jobs"]) for one in groups] == [
         ("2026-10", "ml.m5.large", 1), ("2026-11", "ml.c5.xlarge", 1), ("2026-11", "ml.m5.large", 2),
     ]  # fmt: skip
-    total = cost_report.added(rows)
+    total = report.added(rows)
     for name in ("jobs", "cost_usd", "on_demand_usd", "saved_usd", "training_h", "lost_s"):
         assert sum(one[name] for one in groups) == pytest.approx(total[name])
     assert total["billable_h"] == pytest.approx(300 * 5 / 3_600), "hours of instances, so two count twice"
@@ -200,19 +211,19 @@ def test_groups_add_up_to_the_total() -> None:
 
 
 def test_keys_that_are_unknown_or_none_are_refused() -> None:
-    assert cost_report.keys_of("month, model,month") == ["month", "model"]
+    assert report.keys_of("month, model,month") == ["month", "model"]
     for text in ("", " , ", "month,colour"):
         with pytest.raises(SpecError, match="--by"):
-            cost_report.keys_of(text)
+            report.keys_of(text)
 
 
 def test_many_types_share_the_last_colour_and_no_amount_is_left_out() -> None:
     rows = [row(11, f"ml.t{n}.large", billable_s=100 + n) for n in range(9)]
-    paid, saved = cost_report._stacks(rows)
-    assert len(paid) == cost_report.SHOWN == len(cost_report.COLOURS)
-    assert list(paid)[-1] == cost_report.OTHERS
+    paid, saved = report._stacks(rows)
+    assert len(paid) == report.SHOWN == len(report.COLOURS)
+    assert list(paid)[-1] == report.OTHERS
     assert sum(stack["2026-11"] for stack in paid.values()) == pytest.approx(sum(one["cost_usd"] for one in rows))
-    assert cost_report.OTHERS not in cost_report._stacks(rows[:6])[0]
+    assert report.OTHERS not in report._stacks(rows[:6])[0]
     assert saved["2026-11"] > 0
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipelines import datadocs
-from pipelines.datadocs.evidence import read
-from pipelines.datadocs.words import MAX_CHARS, sentence
 from pipelines.errors import DataError
+from pipelines.validation import datadocs
+from pipelines.validation.datadocs.evidence import read
+from pipelines.validation.datadocs.words import MAX_CHARS, sentence
 
 NULLS = "expect_column_values_to_not_be_null"
 

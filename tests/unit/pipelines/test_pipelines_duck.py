@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.duck import connected, view_of
+from pipelines.system.duckdb_session import connected, view_of
 
 WANTED = pa.schema([("n", pa.int64()), ("gate", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 
@@ -38,7 +38,7 @@ def test_no_file_is_no_row_and_the_view_is_gone_after_its_block() -> None:
 
 CODE = """
 import sys, pyarrow as pa
-from pipelines.duck import connected, view_of
+from pipelines.system.duckdb_session import connected, view_of
 with connected() as connection, view_of(connection, "rows", [], pa.schema([("a", pa.string())])):
     connection.sql("FROM rows").to_arrow_table()
     {then}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.engines import spark
-from pipelines.engines.spark import demand_java
 from pipelines.errors import DataError, SpecError
+from pipelines.features.engines import spark
+from pipelines.features.engines.spark import demand_java
 
 
 def java(folder: Path, body: str) -> None:

@@ -1,6 +1,6 @@
 """What a replay's table says of a day."""
 
-from pipelines.expectations_cli import _because
+from pipelines.cli.expectations import _because
 
 
 def fault(severity: str, kind: str) -> dict[str, str]:

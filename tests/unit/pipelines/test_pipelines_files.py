@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.files import read_json, sha256, whole, whole_folder, write_json
+from pipelines.system.files import read_json, sha256, whole, whole_folder, write_json
 
 
 def test_a_whole_file_takes_its_place_or_leaves_the_old_one(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_whole_folder_takes_the_place_of_a_file(tmp_path: Path) -> None:
 WRITER = """
 import sys, itertools
 from pathlib import Path
-from pipelines.files import whole, whole_folder
+from pipelines.system.files import whole, whole_folder
 kind, path = sys.argv[1], Path(sys.argv[2])
 for n in itertools.count():
     if kind == "file":

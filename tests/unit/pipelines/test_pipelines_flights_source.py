@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pipelines.datasets.flights import DATASET
+from pipelines.datasets.flights.source import COLUMNS, LATE_MIN, open_source
 from pipelines.errors import DataError
-from pipelines.flights import DATASET
-from pipelines.flights.source import COLUMNS, LATE_MIN, open_source
 from pipelines.steps import ingest
 from pipelines.window import Days
 

@@ -10,15 +10,15 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import DataError
-from pipelines.gates import FAILED, PASSED, REPORTED, UNDECIDED, Check, Policy, verdict, words
-from pipelines.gates.checks import enough, exact, sure
-from pipelines.gates.holdout import Holdout
-from pipelines.gates.judging import Evidence, judge
-from pipelines.gates.leakage import solo_auc
-from pipelines.gates.policy import Metric
-from pipelines.gates.serving import Measured
-from pipelines.statistics.estimate import Estimate
-from pipelines.statistics.weighted import METRICS
+from pipelines.evaluation.gates import FAILED, PASSED, REPORTED, UNDECIDED, Check, Policy, verdict, words
+from pipelines.evaluation.gates.checks import enough, exact, sure
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.judging import Evidence, judge
+from pipelines.evaluation.gates.leakage import solo_auc
+from pipelines.evaluation.gates.policy import Metric
+from pipelines.evaluation.gates.serving import Measured
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.weighted import METRICS
 
 ROWS = 6_000
 NOTHING: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.lifecycle import Event, Kind, State, fold
+from pipelines.registry.lifecycle import Event, Kind, State, fold
 
 NONE = ("", "")
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pipelines.errors import ConflictError
-from pipelines.locks import held
+from pipelines.system.locks import held
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import pathlib, time
-from pipelines.locks import held
+from pipelines.system.locks import held
 
 with held(pathlib.Path("l"), "busy"):
     print("held", flush=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.loop import report
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Course, Moment, Served, Study, Week, gain, measured
-from pipelines.report import loop
 from pipelines.window import Days
 
 FIRST = dt.date(2013, 3, 1)
@@ -62,7 +62,7 @@ def test_whether_it_paid_is_said_as_it_is(drift: list[float], words: str) -> Non
 def test_the_page_says_it_and_shows_what_happened(tmp_path: Path) -> None:
     moments = [Moment(FIRST, "started", "<wind>: psi 0.4"), Moment(FIRST, "held_back", "cooldown: too soon")]
     weeks = [week(n, **{DRIFT: 0.5 + n / 1_000}) for n in range(5)]
-    page = loop.make(tmp_path / "page", Study("flights", "flights", 7, weeks, COURSES, moments))
+    page = report.make(tmp_path / "page", Study("flights", "flights", 7, weeks, COURSES, moments))
     text = page.read_text()
     assert "on drift against never retrain: worse" in text
     assert "&lt;wind&gt;: psi 0.4" in text and "cooldown: too soon" in text
@@ -76,7 +76,7 @@ def test_what_the_same_guard_holds_back_day_after_day_is_one_row(tmp_path: Path)
     moments = [Moment(FIRST + n * day, "held_back", words) for n, words in held]
     moments[3:3] = [Moment(FIRST + 3 * day, "started", "a: psi"), Moment(FIRST + 3 * day, "started", "a: psi")]
     weeks = [week(n, **{DRIFT: 0.5}) for n in range(2)]
-    text = loop.make(tmp_path, Study("flights", "flights", 7, weeks, COURSES, moments)).read_text()
+    text = report.make(tmp_path, Study("flights", "flights", 7, weeks, COURSES, moments)).read_text()
     assert f"<td>{FIRST} to {FIRST + day}, 2 times</td><td>held back</td><td>cooldown: 2 days</td>" in text
     assert "cooldown: 1 day<" not in text
     assert text.count("<td>held back</td>") == 3 and text.count("<td>started</td>") == 2

@@ -7,9 +7,9 @@ import pytest
 
 BEFORE = """
 import runpy, sys, types
-stand_in = types.ModuleType("pipelines.cli")
+stand_in = types.ModuleType("pipelines.cli.app")
 exec(sys.argv.pop(1), stand_in.__dict__)
-sys.modules["pipelines.cli"] = stand_in
+sys.modules["pipelines.cli.app"] = stand_in
 runpy.run_module("pipelines", run_name="__main__")
 """
 
@@ -54,8 +54,8 @@ def main():
 
 
 def test_only_what_is_named_is_loaded() -> None:
-    asked = "import sys; from pipelines.cli import _commands; _commands('gate'); print(*sys.modules)"
+    asked = "import sys; from pipelines.cli.app import _commands; _commands('gate'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert {"pipelines.steps.gate"} == {*loaded.stdout.split()} & {
-        *("pipelines.steps.gate", "pipelines.steps.train", "pipelines.costs_cli", "pandas", "ibis")
+        *("pipelines.steps.gate", "pipelines.steps.train", "pipelines.cli.costs", "pandas", "ibis")
     }

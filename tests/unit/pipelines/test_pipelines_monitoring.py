@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines import drift, monitoring
-from pipelines.profile import Policy
-from pipelines.profile.counting import count_days
-from pipelines.profile.record import Record
-from pipelines.profile.reference import fit
+from pipelines.monitoring import drift
+from pipelines.monitoring import windows as monitoring
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.counting import count_days
+from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.reference import fit
 
 pytestmark = pytest.mark.usefixtures("home")
 FIRST = dt.date(2013, 1, 7)

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
-from pipelines.outside import translated
+from pipelines.system.error_translation import translated
 
 
 def raised_from(cause: Exception) -> Exception:

@@ -45,7 +45,7 @@ def test_not_text(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_its_place(tmp_path: Path) -> None:
-    from pipelines.outside import translated
+    from pipelines.system.error_translation import translated
 
     (tmp_path / "params.yaml").mkdir()
     with pytest.raises((LeewayError, OSError)) as caught:

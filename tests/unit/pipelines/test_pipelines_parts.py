@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import features
-from pipelines.engines import duck, parts
-from pipelines.flights import DATASET
+from pipelines.datasets.flights import DATASET
+from pipelines.features import building
+from pipelines.features.engines import duck, parts
 from pipelines.window import Days
 
 DAYS = ("2013-01-01", "2013-01-02", "2013-01-03")
@@ -103,7 +103,7 @@ def built(paths: list[str], expression: Callable[[ibis.Table], ibis.Table]) -> p
 
 def test_parts_give_what_the_whole_gives(home: Path, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def labelled(rows: ibis.Table) -> ibis.Table:
-        return features.labelled(DATASET, rows)
+        return building.labelled(DATASET, rows)
 
     whole, asked, real = built(paths, labelled), [], duck.replace_view
     monkeypatch.setattr(parts, "PART_ROWS", 1)

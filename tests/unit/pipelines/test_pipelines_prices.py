@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipelines import prices
+from pipelines.costs import prices
+from pipelines.costs.prices import VARIABLE, price
 from pipelines.errors import DataError, InvalidError, ServiceError
-from pipelines.prices import VARIABLE, price
 
 
 def test_the_packaged_table_is_dated_and_sound() -> None:

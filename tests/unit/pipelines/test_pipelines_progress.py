@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import progress
+from pipelines.system import progress
 
 
 @pytest.mark.parametrize(("every_s", "lines"), [(0.0, ["days: 0 of 3", "days: 1 of 3", "days: 2 of 3"]), (3600.0, [])])

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_curve
 
-from pipelines.gates import Policy
-from pipelines.gates.holdout import Holdout
-from pipelines.gates.judging import Evidence, judge
-from pipelines.report.curves import GRID, confusion, curves
-from pipelines.report.making import make
+from pipelines.evaluation.gates import Policy
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.judging import Evidence, judge
+from pipelines.evaluation.report.curves import GRID, confusion, curves
+from pipelines.evaluation.report.making import make
 
 ROWS = 3_000
 POLICY = Policy(draws=100, slices={"columns": ["origin"], "min_rows": 500}, draw_by="date")

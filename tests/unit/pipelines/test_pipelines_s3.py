@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import s3
 from pipelines.errors import DataError, ServiceError
+from pipelines.system import s3
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import stages
 from pipelines.errors import SpecError
+from pipelines.versioning import stages
 
 ROOT = Path(__file__).parents[3]
 FANNED = """
@@ -112,7 +112,7 @@ def test_closure_and_inputs() -> None:
     chosen = stages.closure(known, ["train", "no such stage"])
     assert [stage.name for stage in chosen] == ["snapshot", "preprocess", "train"]
     given = stages.inputs(chosen)
-    assert "pipelines/features.py" in given
+    assert "pipelines/features/building.py" in given
     assert not [path for path in given if path.startswith("data/")]
     assert "data/snapshot.json" in stages.inputs(chosen[1:]), "what a stage made that is done is a file"
 
@@ -136,7 +136,7 @@ def test_what_is_no_dvc_yaml_is_one_line(case: str, tmp_path: Path) -> None:
 
 
 def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Path) -> None:
-    from pipelines.runcache import inputs_digest
+    from pipelines.versioning.runcache import inputs_digest
 
     text = "stages:\n  pin:\n    cmd: pin\n    params: [snapshot.as_of]\n    outs: [data/pin]\n"
     text += "  make:\n    cmd: make\n    deps: [data/pin, code.py]\n    params: [preprocess]\n    outs: [data/out]\n"
@@ -167,7 +167,7 @@ def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Pa
 
 @pytest.mark.parametrize(("name", "ignored"), [("__pycache__/policy.cpython-311.pyc", True), ("policy.py", False)])
 def test_bytecode_is_no_reason_to_run_a_stage_again(name: str, ignored: bool) -> None:
-    """pipelines/gates is a dependency as a folder, and whoever runs a stage writes bytecode into it."""
+    """pipelines/evaluation/gates is a dependency as a folder, and whoever runs a stage writes bytecode into it."""
     path = ROOT / "pipelines" / "gates" / name
     told = subprocess.run([sys.executable, "-m", "dvc", "check-ignore", str(path)], cwd=ROOT, capture_output=True)
     assert (told.returncode == 0) is ignored

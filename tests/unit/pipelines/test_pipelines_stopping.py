@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 STARTER = """
 import subprocess, sys
-from pipelines.stopping import Relay
+from pipelines.container.signals import Relay
 with Relay(float(sys.argv[2])) as relay, subprocess.Popen([sys.executable, "-uc", sys.argv[1]], text=True) as child:
     relay.to(child)
     child.wait()
@@ -77,7 +77,7 @@ def test_a_deaf_child_is_killed_at_the_second_ctrl_c() -> None:
 
 HEARD = """
 import signal, sys, time
-from pipelines.stopping import Stopped, StopSignal
+from pipelines.container.signals import Stopped, StopSignal
 stop = StopSignal()
 try:
     if "defer" in sys.argv:

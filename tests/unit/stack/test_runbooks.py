@@ -16,7 +16,7 @@ CALL = re.compile(r"python -m (pipelines|stack|drydock)((?: [a-z][\w-]*)*)([^`#\
 
 def programs() -> dict[str, Any]:
     from drydock.__main__ import app as drydock
-    from pipelines.cli import _commands
+    from pipelines.cli.app import _commands
     from stack.cli import app as stack
 
     found = {"pipelines": _commands(), "stack": stack, "drydock": drydock}

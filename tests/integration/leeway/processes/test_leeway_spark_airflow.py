@@ -54,7 +54,7 @@ STATE = {"spark_deferred": "deferred", "spark_waiting": "running"}
 def airflow(start_airflow: Callable[..., Any], make_project: Callable[..., Any]) -> Iterator[Any]:
     files = {
         "dags/dags.py": DAG % shown(),
-        "pipelines/processing.py": (STANDINS / "processing.py").read_text(),
+        "pipelines/container/processing.py": (STANDINS / "processing.py").read_text(),
         "data/snapshot.json": "window",
         "python": f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text(),
         "train.py": SCRIPT,

@@ -1,4 +1,4 @@
-"""Stands in for pipelines/processing.py: a job's features are texts, and it does as the variable MODE says."""
+"""Stand in for pipelines/container/processing.py: features are texts, and the variable MODE says what it does."""
 
 import hashlib
 import json

@@ -50,7 +50,7 @@ def test_without_the_lock_two_would_compute_the_same(
     toy: Path, home: Path, tmp_path: Path, monkeypatch: Any, fresh_settings: Any
 ) -> None:
     """The negative control: each of the two waits for the other to have begun."""
-    from pipelines import dvc_calls, workspaces
+    from pipelines.versioning import dvc_calls, workspaces
 
     for name, value in {"LEEWAY_PROJECT": toy, "COUNT": tmp_path / "count", "TOGETHER": "2"}.items():
         monkeypatch.setenv(name, str(value))
@@ -103,7 +103,7 @@ def test_killed_at_any_moment_it_leaves_nothing_broken_and_goes_on(
 
 
 def test_a_lock_file_cut_off_in_the_middle_is_taken_back(repro: Any, home: Path, tmp_path: Path) -> None:
-    from pipelines.workspaces import BEFORE
+    from pipelines.versioning.workspaces import BEFORE
 
     assert repro("one", "2013-04-01").wait(timeout=300) == 0
     folder = home / "workspaces/one"

@@ -23,7 +23,7 @@ PARAMS = {
     "preprocess": {"validation_days": 2},
     "train": {"hyperparameters": {"num_round": 20, "early_stopping_rounds": 10, "eta": 0.3}},
 }
-WORK = "pipelines/flights/features.py"
+WORK = "pipelines/datasets/flights/features.py"
 
 
 @dataclass

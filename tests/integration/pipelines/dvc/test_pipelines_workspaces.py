@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import workspaces
-from pipelines.checkouts import digest
 from pipelines.errors import SpecError
-from pipelines.git import commit_named
+from pipelines.versioning import workspaces
+from pipelines.versioning.checkouts import digest
+from pipelines.versioning.git import commit_named
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.dataset import dataset
-from pipelines.files import write_json
 from pipelines.lake import Lake
+from pipelines.system.files import write_json
 from tests.tools.candidates import register
 
 FLIGHTS = dataset("flights")
@@ -65,7 +65,7 @@ def candidates(
 @pytest.fixture
 def crown(candidates: Callable[[str], str], with_mlflow: str) -> Iterator[Callable[[str], str]]:
     """Makes the version as of a day the champion; after the test there is none."""
-    from pipelines.registry import PROMOTED_TAG, Registry
+    from pipelines.registry.versions import PROMOTED_TAG, Registry
 
     def crowned(as_of: str) -> str:
         version = candidates(as_of)

@@ -15,11 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pipelines import batch as sent
 from pipelines.errors import ConflictError, DataError
-from pipelines.files import sha256
 from pipelines.lake import Lake
+from pipelines.scoring import batch as sent
 from pipelines.steps import batch, score
+from pipelines.system.files import sha256
 from tests.tools import untar
 
 DAY = dt.date(2013, 2, 1)
@@ -142,7 +142,7 @@ def test_answers_that_are_no_scores_of_the_rows_are_refused(
 
 
 def test_a_request_of_another_kind_is_refused() -> None:
-    from pipelines import inference
+    from pipelines.container import inference
 
     with pytest.raises(ValueError, match="content type text/csv is not read"):
         inference.input_fn(b"1,2", "text/csv")

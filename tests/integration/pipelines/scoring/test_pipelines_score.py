@@ -13,9 +13,9 @@ import pytest
 
 from pipelines.dataset import dataset
 from pipelines.errors import DataError, ServiceError, SpecError
-from pipelines.files import sha256
 from pipelines.lake import Lake
 from pipelines.steps import preprocess, score, snapshot
+from pipelines.system.files import sha256
 
 FLIGHTS = dataset("flights")
 DAY, NEXT = dt.date(2013, 2, 1), dt.date(2013, 2, 2)
@@ -187,7 +187,7 @@ def test_a_champion_that_cannot_be_loaded(
 ) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    from pipelines.registry import Registry
+    from pipelines.registry.versions import Registry
 
     publish()
     run()
@@ -205,7 +205,7 @@ def test_a_feature_that_the_model_wants_and_the_dataset_lacks(
 ) -> None:
     publish()
     fewer = {name: kind for name, kind in FLIGHTS.features.items() if name != "distance"}
-    monkeypatch.setattr("pipelines.flights.DATASET", replace(FLIGHTS, features=fewer))
+    monkeypatch.setattr("pipelines.datasets.flights.DATASET", replace(FLIGHTS, features=fewer))
     with pytest.raises(DataError, match=r"trained with features that flights does not have: .*distance"):
         run()
 
@@ -223,7 +223,7 @@ def test_a_score_that_is_no_number(publish: Publish, champion: str, monkeypatch:
     run()
     before = predictions()
     broken = lambda self, version: lambda rows: np.where(np.arange(len(rows)) < 2, np.nan, 0.5)  # noqa: E731
-    monkeypatch.setattr("pipelines.registry.Registry.scorer", broken)
+    monkeypatch.setattr("pipelines.registry.versions.Registry.scorer", broken)
     with pytest.raises(DataError, match=r"score is not a number for 2 of \d+ rows\. Nothing was written"):
         run()
     assert predictions().equals(before)
@@ -232,17 +232,17 @@ def test_a_score_that_is_no_number(publish: Publish, champion: str, monkeypatch:
 def test_rows_that_are_published_while_they_are_scored_are_scored_again(
     publish: Publish, champion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines import scoring
+    from pipelines.scoring import scores
 
     rows = publish()
-    slow = scoring.kept
+    slow = scores.kept
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(scoring, "kept", slow)
+        monkeypatch.setattr(scores, "kept", slow)
         publish(change=lambda had: had.slice(0, 500))
         return slow(*given)
 
-    monkeypatch.setattr(scoring, "kept", overtaken)
+    monkeypatch.setattr(scores, "kept", overtaken)
     assert rows.num_rows > run().scored == len(predictions()) == 500
 
 

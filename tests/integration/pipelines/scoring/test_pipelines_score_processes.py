@@ -32,7 +32,7 @@ def die(*given, **named):
 
 where, what = sys.argv.pop(1).split(".")
 setattr(getattr(Place, where), what, die)
-from pipelines.cli import main
+from pipelines.cli.app import main
 main()
 """
 

@@ -134,7 +134,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that were to be waited between attempts; none of them is."""
-    from pipelines.sources import web
+    from pipelines.ingestion.sources import web
 
     waited: list[float] = []
     monkeypatch.setattr(web, "pause", waited.append)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
-from pipelines.sources import CursorToken, HttpChanges, HttpSource, LinkHeader, Offset, PageNumber
-from pipelines.sources.convert import UTC
+from pipelines.ingestion.sources import CursorToken, HttpChanges, HttpSource, LinkHeader, Offset, PageNumber
+from pipelines.ingestion.sources.convert import UTC
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)

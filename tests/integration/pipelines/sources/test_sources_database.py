@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.ingestion.sources import SqlChanges, SqlSource
+from pipelines.ingestion.sources.convert import UTC
 from pipelines.lake import Lake
-from pipelines.sources import SqlChanges, SqlSource
-from pipelines.sources.convert import UTC
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)

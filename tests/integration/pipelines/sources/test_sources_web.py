@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
+from pipelines.ingestion.sources import FileSource
 from pipelines.lake import Lake
-from pipelines.sources import FileSource
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import false_discovery_control
 
-from pipelines.drift import Finding, Policy, WindowResult, decide, decisions
-from pipelines.drift.alarms import benjamini_hochberg, breaches
-from pipelines.drift.columns import window
-from pipelines.drift.counts import Column, Counts
+from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide, decisions
+from pipelines.monitoring.drift.alarms import benjamini_hochberg, breaches
+from pipelines.monitoring.drift.columns import window
+from pipelines.monitoring.drift.counts import Column, Counts
 
 POLICY = Policy(at_least=2, of_last=3)
 FAR, SURE = 0.3, 1e-9
@@ -151,6 +151,8 @@ def test_the_years_false_alarms_are_shared_among_its_windows() -> None:
 
 
 def test_deciding_loads_nothing_heavy() -> None:
-    code = "import sys, pipelines.drift; print([one for one in ('numpy', 'scipy', 'pandas') if one in sys.modules])"
+    code = (
+        "import sys, pipelines.monitoring.drift; print([n for n in ('numpy', 'scipy', 'pandas') if n in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from pipelines.drift import measures
-from pipelines.drift.counts import Array
-from pipelines.drift.dispersion import Null, Sample, null
+from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.dispersion import Null, Sample, null
 
 DAYS = np.arange(35) % 7
 WEEK = np.arange(7)

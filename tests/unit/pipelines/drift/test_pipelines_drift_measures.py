@@ -8,11 +8,11 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from pipelines.drift import measures
-from pipelines.drift.columns import examine
-from pipelines.drift.counts import Array, Column, Counts
-from pipelines.drift.finding import Finding, Measure
 from pipelines.errors import DataError
+from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift.columns import examine
+from pipelines.monitoring.drift.counts import Array, Column, Counts
+from pipelines.monitoring.drift.finding import Finding, Measure
 
 THEN = np.array([40, 110, 205, 310, 190, 95, 50.0])
 NOW = np.array([20, 60, 120, 230, 170, 90, 60.0])

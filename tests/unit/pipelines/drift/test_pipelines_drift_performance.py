@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import auc, brier_score_loss, confusion_matrix, log_loss, roc_auc_score
 
-from pipelines.drift import performance
-from pipelines.drift.counts import Array
 from pipelines.errors import DataError
-from pipelines.statistics import delong
+from pipelines.evaluation.statistics import delong
+from pipelines.monitoring.drift import performance
+from pipelines.monitoring.drift.counts import Array
 
 SCORE = (np.arange(20) + 0.5) / 20
 

@@ -3,9 +3,9 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from pipelines.drift.columns import examine
-from pipelines.drift.counts import Column, Counts
-from pipelines.drift.seasonal import reweighted, same_weeks
+from pipelines.monitoring.drift.columns import examine
+from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.seasonal import reweighted, same_weeks
 
 DAYS = np.arange(28) % 7
 # Weekends are otherwise.

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import drift
-from pipelines.drift import Policy, columns, decisions
+from pipelines.monitoring.drift import Policy, columns, decisions
 
 POLICY = Policy()
 YEARS = 12

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.profile import Policy
-from pipelines.profile.reference import Reference, fit
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.reference import Reference, fit
 
 KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
 

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.profile import Policy
-from pipelines.profile.counting import count, count_days
-from pipelines.profile.profile import total
-from pipelines.profile.reference import SCORE_EDGES, Number, Reference, fit
-from pipelines.profile.sketch import quantiles
-from pipelines.profile.slots import SCORE_BINS
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.counting import count, count_days
+from pipelines.monitoring.profiles.profile import total
+from pipelines.monitoring.profiles.reference import SCORE_EDGES, Number, Reference, fit
+from pipelines.monitoring.profiles.sketch import quantiles
+from pipelines.monitoring.profiles.slots import SCORE_BINS
 
 pytestmark = pytest.mark.usefixtures("home")
 Save = Callable[[pd.DataFrame], Path]

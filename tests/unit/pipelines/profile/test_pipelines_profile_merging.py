@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.profile.counting import count
-from pipelines.profile.profile import Column, Profile, total
-from pipelines.profile.reference import Reference
-from pipelines.profile.sketch import quantiles
+from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.profile import Column, Profile, total
+from pipelines.monitoring.profiles.reference import Reference
+from pipelines.monitoring.profiles.sketch import quantiles
 
 pytestmark = pytest.mark.usefixtures("home")
 Save = Callable[[pd.DataFrame], Path]

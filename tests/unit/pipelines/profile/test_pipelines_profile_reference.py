@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import DataError
-from pipelines.profile import Policy
-from pipelines.profile.reference import MAX_REST, Reference, edges_of, fit
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.reference import MAX_REST, Reference, edges_of, fit
 
 RANDOM = np.random.default_rng(3)
 

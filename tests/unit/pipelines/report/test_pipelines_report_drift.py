@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.drift import Finding, Policy, WindowResult, decisions
-from pipelines.drift.counts import Column, Counts
-from pipelines.monitoring import Watched
-from pipelines.profile.record import Record
-from pipelines.profile.reference import Category, Number, Reference
-from pipelines.report import drift
-from pipelines.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.monitoring.drift import Finding, Policy, WindowResult, decisions, report
+from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.reference import Category, Number, Reference
+from pipelines.monitoring.windows import Watched
 
 pytestmark = pytest.mark.usefixtures("home")
 REFERENCE = Reference(
@@ -38,14 +37,14 @@ def watched(day: int, psi: float, gone: bool = False) -> Watched:
     return Watched(moment, columns, performance, WindowResult(moment.isoformat(), 2_000, tuple(found)))
 
 
-def seen(*windows: Watched) -> drift.Seen:
+def seen(*windows: Watched) -> report.Seen:
     policy = Policy()
     told = list(decisions([one.result for one in windows], policy))
-    return drift.Seen(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
+    return report.Seen(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
 
 
 def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_path: Path) -> None:
-    page = drift.make(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
+    page = report.make(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
     text = page.read_text()
     assert "flights up to 2013-04-08" in text and "wind: psi 0.4, bound 0.1" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)[1:]
@@ -55,7 +54,7 @@ def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_pat
 
 
 def test_a_window_without_drift_and_a_single_one_are_drawn(tmp_path: Path) -> None:
-    page = drift.make(tmp_path / "page", seen(watched(1, 0.01)))
+    page = report.make(tmp_path / "page", seen(watched(1, 0.01)))
     assert "no drift" in page.read_text()
     assert sorted(one.name for one in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
 
@@ -68,13 +67,13 @@ def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwar
     texts = Category(name=name, family="text", values=values, rest=())
     given = seen(window)
     record = Record(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
-    page = drift.make(tmp_path / "page", replace(given, record=record))
+    page = report.make(tmp_path / "page", replace(given, record=record))
     assert name in page.read_text(), "the table has it whole"
     assert not [str(one.message) for one in recwarn if "collapsed to zero" in str(one.message)]
 
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
-    made = [drift.make(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
+    made = [report.make(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
     assert made[0].read_bytes() == made[1].read_bytes()
-    other = drift.make(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
+    other = report.make(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
     assert other.read_bytes() != made[0].read_bytes()

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError, SpecError
-from pipelines.sources import FileSource
+from pipelines.ingestion.sources import FileSource
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)

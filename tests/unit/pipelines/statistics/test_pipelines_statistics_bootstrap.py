@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from pipelines.errors import DataError, SpecError
-from pipelines.statistics import bootstrap, delong, resampling
-from pipelines.statistics.weighted import METRICS, Weighted, auc
+from pipelines.evaluation.statistics import bootstrap, delong, resampling
+from pipelines.evaluation.statistics.weighted import METRICS, Weighted, auc
 
 Array = np.ndarray[Any, Any]
 

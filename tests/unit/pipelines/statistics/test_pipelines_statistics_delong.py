@@ -6,7 +6,7 @@ from scipy.stats import brunnermunzel, norm
 from sklearn.metrics import roc_auc_score
 
 from pipelines.errors import DataError, SpecError
-from pipelines.statistics import delong
+from pipelines.evaluation.statistics import delong
 
 RANDOM = np.random.default_rng(5)
 LABEL = (RANDOM.random(700) < 0.3).astype(int)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipelines.errors import DataError, SpecError
-from pipelines.statistics.estimate import Estimate
-from pipelines.statistics.hypotheses import decide, holm, mcnemar, rows_needed
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.hypotheses import decide, holm, mcnemar, rows_needed
 
 
 def table(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]

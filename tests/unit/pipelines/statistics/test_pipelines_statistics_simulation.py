@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipelines.statistics import bootstrap, delong
-from pipelines.statistics.estimate import Estimate
-from pipelines.statistics.hypotheses import decide, rows_needed
+from pipelines.evaluation.statistics import bootstrap, delong
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.hypotheses import decide, rows_needed
 
 Array = np.ndarray[Any, Any]
 TRIALS = 2_000

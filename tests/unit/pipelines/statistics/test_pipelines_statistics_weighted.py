@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn import metrics as theirs
 
-from pipelines import evaluation
 from pipelines.errors import DataError, SpecError
-from pipelines.statistics import weighted
-from pipelines.statistics.weighted import METRICS, value
+from pipelines.evaluation import metrics
+from pipelines.evaluation.statistics import weighted
+from pipelines.evaluation.statistics.weighted import METRICS, value
 
 RANDOM = np.random.default_rng(6)
 ROWS = 900
@@ -52,7 +52,7 @@ def test_each_is_scikit_learns(metric: str, score: np.ndarray) -> None:  # type:
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 def test_the_calibration_error_is_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
-    assert value(LABEL, score, "ece") == pytest.approx(evaluation.metrics(LABEL, score, 0.3)["ece"], abs=1e-10)
+    assert value(LABEL, score, "ece") == pytest.approx(metrics.metrics(LABEL, score, 0.3)["ece"], abs=1e-10)
 
 
 def test_no_metric_is_untested() -> None:

@@ -1,0 +1,1 @@
+"""What jobs cost: prices, the ledger of charges, forecasts and reports."""

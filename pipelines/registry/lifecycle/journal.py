@@ -1,0 +1,36 @@
+"""The table `lifecycle_events`: what happened to the versions of all models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pipelines.lake.event_table import ABOUT, TEXT, Events, Row
+from pipelines.registry.lifecycle.events import Event, Kind, State, fold
+
+
+class Journal(Events[Event, State]):
+    """The events of all models."""
+
+    table = "lifecycle_events"
+    columns = pa.schema(
+        [
+            *ABOUT,
+            *((name, TEXT) for name in ("version", "from_version", "to_version")),
+            ("at", pa.timestamp("us", tz="UTC")),
+            *((name, TEXT) for name in ("who", "why", "evidence")),
+        ]
+    )
+
+    def row(self, event: Event) -> Row:
+        """The event's columns; its evidence as JSON."""
+        evidence = json.dumps(event.evidence, sort_keys=True, ensure_ascii=False)
+        return {**vars(event), "kind": str(event.kind), "evidence": evidence}
+
+    def fold(self, rows: Iterable[Row]) -> State:
+        """The state after these events."""
+        return fold(
+            Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows
+        )

@@ -1,0 +1,1 @@
+"""Scoring of published days by the champion, and the labels that arrive later."""

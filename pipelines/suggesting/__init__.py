@@ -1,6 +1,0 @@
-"""Drafts of suites: what a window of a table looks like, and the expectations that say so."""
-
-from pipelines.suggesting.draft import draft
-from pipelines.suggesting.profile import Column, Profile, profiled
-
-__all__ = ["Column", "Profile", "draft", "profiled"]

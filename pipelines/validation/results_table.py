@@ -1,0 +1,100 @@
+"""Evidence of validations: the whole result as a file, and a row an expectation in the lake's `validation_results`.
+
+The table keeps its history: each validation adds its rows, and none is changed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
+
+from pipelines.lake import NAMESPACE, PARTITION, TOUCHED, Lake, forget_snapshots, patiently
+from pipelines.settings import settings
+from pipelines.system.files import write_json
+from pipelines.validation.quarantine import Outcome
+from pipelines.validation.suites import Judgement, Verdict
+
+TABLE = "validation_results"
+_TEXT = pa.string()
+SCHEMA = pa.schema(
+    [
+        (PARTITION, pa.date32()),  # the partition that was judged
+        *((name, _TEXT) for name in ("dataset", "suite", "suite_digest", "run")),
+        ("validated_at", pa.timestamp("us", tz="UTC")),
+        ("place", pa.int32()),  # in the suite, from 0
+        *((name, _TEXT) for name in ("expectation", "column", "severity")),
+        ("success", pa.bool_()),
+        *((name, pa.int64()) for name in ("element_count", "unexpected_count", "missing_count")),
+        *((name, _TEXT) for name in ("observed", "examples", "error", "result")),
+    ]
+)
+
+
+class Evidence(Lake):
+    """The table of what validations found."""
+
+    def add(self, rows: Iterable[dict[str, Any]], day: dt.date) -> None:
+        """The table has the rows too: one commit, whoever else writes meanwhile.
+
+        Raises:
+            ConflictError: other writers kept winning. A retry can help.
+        """
+        added = pa.Table.from_pylist(list(rows), schema=SCHEMA)
+        for attempt in patiently():
+            with attempt:
+                self._ensure(TABLE, SCHEMA)
+                table = self._table(TABLE)
+                table.append(added, snapshot_properties={TOUCHED: day.isoformat()})
+        forget_snapshots(table)
+
+    def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
+        """The rows of the last validation of each day in `first`..`last`, oldest validation first."""
+        if not self.catalog.table_exists((NAMESPACE, TABLE)):
+            return []
+        between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
+        scan = self._table(TABLE).scan(row_filter=And(between, EqualTo("dataset", dataset)))
+        rows = scan.to_arrow().sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
+        of_day = {row[PARTITION]: row["run"] for row in rows}
+        return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
+
+
+def path_of(dataset: str, day: dt.date) -> Path:
+    """The file of a partition's newest validation."""
+    return settings().home / "validation" / dataset / f"{day}.json"
+
+
+def keep(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: Outcome) -> Path:
+    """The judgement is kept, in the file and in the table; returns the file."""
+    run, moment = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
+    about: dict[str, Any] = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": moment.isoformat()}
+    about |= {"verdict": outcome.verdict, "rows": outcome.rows, "bad_rows": outcome.bad, "allowed": outcome.allowed}
+    whole = judgement.evidence
+    path = path_of(dataset, day)
+    write_json(path, whole | {"meta": whole["meta"] | about})
+    common = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": moment}
+    common |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
+    rows = (common | {"place": place} | _row(one) for place, one in enumerate(judgement.verdicts))
+    Evidence(lake.catalog).add(rows, day)
+    return path
+
+
+def _row(verdict: Verdict) -> dict[str, Any]:
+    one, result = verdict.expectation, verdict.result
+    return {
+        "expectation": one.type,
+        "column": one.column,
+        "severity": one.severity,
+        "success": verdict.success,
+        **{name: result.get(name) for name in ("element_count", "unexpected_count", "missing_count")},
+        "observed": verdict.observed,
+        "examples": json.dumps(verdict.examples, ensure_ascii=False),
+        "error": verdict.error,
+        "result": json.dumps(verdict.record(), ensure_ascii=False),
+    }

@@ -1,0 +1,195 @@
+"""A profile as a draft suite in Great Expectations' JSON. Each expectation says why, with the figures it was made of.
+
+What must hold is critical: columns, volume, key, values that were never missing. Ranges, codes and sets of values are
+warnings with a margin: rows outside are set aside, and a person looks. What was missing now and then is only reported.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from pipelines.lake import PARTITION
+from pipelines.validation.suggesting.profile import Column, Profile
+
+MARGIN = 0.25
+"""Share of the range seen that a draft allows beyond each of its ends."""
+MAX_LENGTH = 64
+"""Longest values whose length a draft speaks of: longer ones are prose."""
+WEEKS, MIN_HISTORY = 8, 3
+"""How many weeks before a partition say how many rows it should have, and how many of them there must be."""
+MAX_STALE_H = 72
+"""A column whose newest moment is older at the partition's end does not tell how fresh that is."""
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+Expectation = dict[str, Any]
+
+
+def draft(profile: Profile, name: str) -> dict[str, Any]:
+    """A suite `name` by which every partition of the profile's window passes."""
+    about = (
+        f"Draft of python -m pipelines expectations suggest, from {profile.rows:,} rows of {len(profile.days)} "
+        f"partitions of {profile.table}, {profile.first} to {profile.last}. Give each expectation its real reason."
+    )
+    each = [*_table(profile), *_volume(profile), *_key(profile)]
+    for column in profile.columns:
+        means = _mean(column) if column.name not in profile.key else ()
+        each += [*_presence(column, profile.rows), *_range(column), *_text(column), *means, *_fresh(column)]
+    return {"name": name, "expectations": each, "meta": {"about": about}}
+
+
+def _expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:
+    return {"type": f"expect_{kind}", "kwargs": kwargs, "severity": severity, "meta": {"why": why}}
+
+
+def _table(profile: Profile) -> Iterator[Expectation]:
+    names = [PARTITION, *(one.name for one in profile.columns)]
+    why = f"All {len(names)} columns were there; more may come."
+    yield _expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
+    least, most = min(profile.days.values()), max(profile.days.values())
+    bounds = {"min_value": least // 2, "max_value": 2 * most}
+    seen = _span(f"{least:,}", f"{most:,}")
+    why = f"{seen} rows a day ({_weekdays(profile)}); half of the least and twice the most are allowed."
+    yield _expectation("table_row_count_to_be_between", "critical", why, **bounds)
+
+
+def _volume(profile: Profile) -> Iterator[Expectation]:
+    """Against the same weekday of the weeks before; nothing where the window is too short to know."""
+    ratios = []
+    for day, rows in profile.days.items():
+        past = [profile.days.get(day - dt.timedelta(weeks=back)) for back in range(1, WEEKS + 1)]
+        known = [one for one in past if one]
+        if len(known) >= MIN_HISTORY:
+            ratios.append(rows / median(known))
+    if ratios:
+        least, most = min(ratios), max(ratios)
+        kwargs: dict[str, float] = {"weeks": WEEKS, "min_history": MIN_HISTORY}
+        kwargs |= {"min_ratio": round(min(0.5, 0.8 * least), 2), "max_ratio": round(max(2.0, 1.25 * most), 2)}
+        seen = _span(f"{least:.2f}", f"{most:.2f}")
+        why = f"A day had {seen} times the rows of its weekday in the {WEEKS} weeks before."
+        yield _expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
+
+
+def _weekdays(profile: Profile) -> str:
+    by_weekday: dict[int, list[int]] = {}
+    for day, rows in profile.days.items():
+        by_weekday.setdefault(day.weekday(), []).append(rows)
+    told = {one: _span(f"{min(rows):,}", f"{max(rows):,}") for one, rows in sorted(by_weekday.items())}
+    return ", ".join(f"{WEEKDAYS[one]} {seen}" for one, seen in told.items())
+
+
+def _key(profile: Profile) -> Iterator[Expectation]:
+    """The key, where it is one; where rows repeat it, the same as a report, so that a person sees it."""
+    if not profile.key:
+        return
+    if profile.repeated:
+        severity, why = "info", f"The key of the dataset, but {profile.repeated:,} rows share theirs with another."
+    else:
+        severity, why = "critical", f"The key of the dataset: no row of {profile.rows:,} shares it in its partition."
+    if len(profile.key) == 1:
+        yield _expectation("column_values_to_be_unique", severity, why, column=profile.key[0])
+    else:
+        yield _expectation("compound_columns_to_be_unique", severity, why, column_list=[PARTITION, *profile.key])
+
+
+def _presence(column: Column, rows: int) -> Iterator[Expectation]:
+    kind = "column_values_to_not_be_null"
+    if not column.nulls:
+        yield _expectation(kind, "critical", f"Never missing in {rows:,} rows.", column=column.name)
+        return
+    mostly = math.floor(100 * (1 - 1.5 * column.most_null - 0.01)) / 100
+    if mostly > 0:
+        why = (
+            f"{column.nulls:,} missing; at most {100 * column.most_null:.2g} % of a partition, and half more is "
+            "allowed. Rows without it are no faults, so it is only reported."
+        )
+        yield _expectation(kind, "info", why, column=column.name, mostly=mostly)
+
+
+def _range(column: Column) -> Iterator[Expectation]:
+    if column.least is None or column.most is None:
+        return
+    low, middle, high = (_figure(one) for one in column.quantiles)
+    bounds = _bounds(column.least, column.most, whole=column.kind == "whole")
+    seen = _span(_figure(column.least), _figure(column.most))
+    why = f"{seen}; 1 % below {low}, half below {middle}, 1 % above {high}."
+    if _far_out(column):
+        why += " An end is far out: is it a fault?"
+    kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
+    yield _expectation("column_values_to_be_between", "warning", why, **kwargs)
+
+
+def _mean(column: Column) -> Iterator[Expectation]:
+    if not column.means or column.distinct <= 2:
+        return
+    bounds = _bounds(*column.means, whole=False, margin=1.0, floor=(column.least or 0) >= 0)
+    why = f"The mean of a partition was {_span(*map(_figure, column.means))}."
+    kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
+    yield _expectation("column_mean_to_be_between", "warning", why, **kwargs)
+
+
+def _fresh(column: Column) -> Iterator[Expectation]:
+    if column.stale_h is not None and abs(column.stale_h) <= MAX_STALE_H:
+        side = "before" if column.stale_h >= 0 else "after"
+        why = f"The oldest newest one was {abs(column.stale_h):.1f} hours {side} the end of its day."
+        hours = max(1, math.ceil(1.5 * column.stale_h) + 1)
+        yield _expectation("partition_to_be_fresh", "warning", why, column=column.name, max_age_hours=hours)
+
+
+def _text(column: Column) -> Iterator[Expectation]:
+    """A set where the values are few and known; else what codes look like; else their length."""
+    if column.values:
+        why = f"{len(column.values)} values, none of them new in the later half of the window."
+        yield _expectation(
+            "column_values_to_be_in_set", "warning", why, column=column.name, value_set=list(column.values)
+        )
+    elif column.lengths and column.lengths[1] <= MAX_LENGTH:
+        yield _coded(column, *column.lengths)
+
+
+def _coded(column: Column, shortest: int, longest: int) -> Expectation:
+    lengths = f"{shortest} to {longest}" if shortest != longest else f"{shortest}"
+    why = f"About {column.distinct:,} values of {lengths} characters"
+    if not column.shape:
+        most = longest if shortest == longest else 2 * longest
+        least = shortest if shortest == longest else min(shortest, 1)
+        kwargs = {"column": column.name, "min_value": least, "max_value": most}
+        return _expectation("column_value_lengths_to_be_between", "warning", f"{why}.", **kwargs)
+    counted = f"{{{shortest}}}" if shortest == longest else f"{{{shortest},{longest}}}"
+    regex, why = f"^{column.shape}{counted}$", f"{why}, all of {column.shape}."
+    return _expectation("column_values_to_match_regex", "warning", why, column=column.name, regex=regex)
+
+
+def _bounds(
+    least: float, most: float, *, whole: bool, margin: float = MARGIN, floor: bool | None = None
+) -> tuple[float, float]:
+    """The range with its margin, rounded outwards; not below 0 where nothing was (or `floor` says so)."""
+    span = float(most) - float(least)
+    room = margin * (span or abs(least) or 1.0)
+    step = 10.0 ** (math.floor(math.log10(max(room, 1e-300))) - 1)
+    low, high = math.floor((least - room) / step) * step, math.ceil((most + room) / step) * step
+    if low < 0 and (least >= 0 if floor is None else floor):
+        low = 0.0
+    if whole:
+        return math.floor(low), math.ceil(high)
+    return float(f"{low:.12g}"), float(f"{high:.12g}")
+
+
+def _far_out(column: Column) -> bool:
+    """Whether an end lies further from the middle than ten times where nearly all values lie."""
+    low, middle, high = column.quantiles
+    usual = max(high - low, 1e-12)
+    return (column.most or 0) - middle > 10 * usual or middle - (column.least or 0) > 10 * usual
+
+
+def _span(least: str, most: str) -> str:
+    """Two figures as a range; one where they read the same."""
+    return least if least == most else f"{least} to {most}"
+
+
+def _figure(value: float) -> str:
+    """Four digits that count; whole numbers as they are."""
+    return f"{float(f'{value:.4g}'):,.10g}" if isinstance(value, float) else f"{value:,}"

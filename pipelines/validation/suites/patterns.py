@@ -1,0 +1,88 @@
+r"""Regular expressions, Python's, in DuckDB, whose own are RE2's.
+
+RE2 searches where both are known to say the same. Elsewhere Python's `re` does, value by value: for patterns that
+RE2 lacks or reads otherwise, and for text beyond ASCII or with line ends where the pattern has \w, \d, \b or $.
+"""
+
+from __future__ import annotations
+
+import re
+from re import _constants as names  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import duckdb
+
+from pipelines.validation.suites.rows import Rows, literal
+
+_SAME = {
+    names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,
+    names.MIN_REPEAT, names.SUBPATTERN, names.BRANCH, names.AT, names.CATEGORY,
+}  # fmt: skip
+_SAME_PLACES = {names.AT_BEGINNING, names.AT_BEGINNING_STRING, names.AT_END_STRING}
+_IN_PLAIN_TEXT = {
+    names.AT_END, names.AT_BOUNDARY, names.AT_NON_BOUNDARY, names.CATEGORY_DIGIT, names.CATEGORY_NOT_DIGIT,
+    names.CATEGORY_WORD, names.CATEGORY_NOT_WORD,
+}  # fmt: skip
+_END = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
+
+
+def matches(rows: Rows, column: str, regex: str) -> str:
+    """SQL, true where `regex` is found in the column's value; empty where it is no regular expression."""
+    try:
+        found = parser.parse(regex)
+    except (re.error, OverflowError, RecursionError):
+        return ""
+    value, ours = rows.value(column), _END.sub(r"\1\\z", regex)
+    quick, sure = f"regexp_matches({value}, {literal(ours)})", _agreement(found)
+    if sure == "never" or not _compiles(rows.connection, ours):
+        return _python(rows, regex, value)
+    if sure == "always":
+        return quick
+    is_plain = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
+    return f"(CASE WHEN {is_plain} THEN {quick} ELSE {_python(rows, regex, value)} END)"
+
+
+def _agreement(found: Any) -> str:
+    """Where RE2 says what Python does: always, in plain text, never."""
+    if found.state.flags & ~(re.UNICODE | re.DOTALL):
+        return "never"
+    seen = set(_nodes(found))
+    if not {one[0] for one in seen} <= _SAME:
+        return "never"
+    places = {one[1] for one in seen if one[0] in (names.AT, names.CATEGORY)}
+    if not places <= _SAME_PLACES | _IN_PLAIN_TEXT:
+        return "never"
+    return "in plain text" if places & _IN_PLAIN_TEXT else "always"
+
+
+def _nodes(tree: Any) -> list[tuple[Any, Any]]:
+    """Every operation of a parsed pattern, with its argument where that is a name."""
+    found: list[tuple[Any, Any]] = []
+    for one in tree:
+        if isinstance(one, tuple) and one and isinstance(one[0], type(names.LITERAL)):
+            argument = one[1] if isinstance(one[1], type(names.LITERAL)) else None
+            found.append((one[0], argument))
+            found += _nodes(one[1]) if isinstance(one[1], (list, tuple, parser.SubPattern)) else []
+        elif isinstance(one, (list, tuple, parser.SubPattern)):
+            found += _nodes(one)
+    return found
+
+
+def _compiles(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
+    try:
+        connection.execute(f"SELECT regexp_matches('', {literal(regex)})").fetchall()
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _python(rows: Rows, regex: str, value: str) -> str:
+    """SQL that calls Python's `re`."""
+    name, compiled = rows.new_name(), re.compile(regex)
+
+    def found(text: str) -> bool:
+        return compiled.search(text) is not None
+
+    rows.connection.create_function(name, found, ["VARCHAR"], "BOOLEAN")
+    return f"coalesce({name}({value}), FALSE)"
