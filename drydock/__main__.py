@@ -12,15 +12,16 @@ from typing import Annotated
 
 import typer
 
-from drydock import configuration, levers
-from drydock.container import ContainerExecutor
-from drydock.engine import engine_available
+from drydock import configuration
+from drydock.api.server import bind, own, serving
 from drydock.errors import CannotStart
-from drydock.executor import Executor
-from drydock.image import Images
-from drydock.market import Policy, policy_of
-from drydock.process import ProcessExecutor
-from drydock.server import bind, own, serving
+from drydock.execution.container import ContainerExecutor
+from drydock.execution.engine import engine_available
+from drydock.execution.image import Images
+from drydock.execution.process import ProcessExecutor
+from drydock.host.executor import Executor
+from drydock.rehearsal import commands
+from drydock.rehearsal.spot_market import Policy, policy_of
 from drydock.settings import Settings, machine_cores, machine_memory_gib
 
 EXIT_TRY_AGAIN = 75
@@ -40,7 +41,7 @@ app = typer.Typer(
     # Each option is a variable too, for whoever does not write the command line: DRYDOCK_CORES, ...
     context_settings={"auto_envvar_prefix": "DRYDOCK"},
 )
-levers.add_to(app)
+commands.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

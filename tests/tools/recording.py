@@ -98,8 +98,8 @@ def _base(asked: dict[str, Any]) -> str:
 
 def serve(file: Path) -> None:
     """Runs drydock; each sort of call that it gets is appended to the file once."""
-    from drydock import server
     from drydock.__main__ import app
+    from drydock.api import server
 
     seen: set[tuple[str, str, str]] = set()
     answer = server.Application.__call__

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drydock.record import SCHEMA
+from drydock.jobs.record import SCHEMA
+from drydock.jobs.training.job import TrainingJob
 from drydock.store import Store
-from drydock.training_job import TrainingJob
 
 
 @pytest.fixture

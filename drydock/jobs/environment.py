@@ -1,0 +1,87 @@
+"""The environment variables that the hosts of every kind of job get."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drydock.host.executor import Executor
+from drydock.host.tree import HostTree, host_names
+from drydock.jobs.job import Job
+from drydock.settings import Settings
+
+# A job sees only these variables of the server's environment, so that the server's secrets stay with the server.
+PASSED = ("LANG", "MLFLOW_TRACKING_URI")
+# A container's image sets these by itself, so only jobs outside a container get the server's.
+PASSED_WITHOUT_CONTAINER = ("HOME", "TMPDIR", "VIRTUAL_ENV")
+PASSED_PREFIXES_WITHOUT_CONTAINER = ("PYTHON", "LC_", "OMP_")
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+DUMMY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "drydock", "AWS_SECRET_ACCESS_KEY": "drydock"}
+
+
+@dataclass(frozen=True)
+class HostContext:
+    """Where one host of a job runs, and what it can reach.
+
+    Attributes:
+        base: The folder that the job sees as its tree: /opt/ml, or the tree's own path.
+        host: Name of this host.
+        hosts: Names of all hosts of the job, algo-1 first.
+        cores: Number of vCPUs that the job may use.
+        server_env: The server's own environment; the job gets only the variables that PASSED names.
+        is_container: Whether the host runs in a container, with the image's Python and files instead of this machine's.
+        url: URL of this server, for the job's AWS clients.
+        s3_url: URL of another server for S3; "" if this server has the buckets.
+    """
+
+    base: str
+    host: str
+    hosts: Sequence[str]
+    cores: int
+    server_env: Mapping[str, str]
+    is_container: bool
+    url: str
+    s3_url: str = ""
+
+
+def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Settings) -> HostContext:
+    """Return the context of the host that a tree belongs to."""
+    return HostContext(
+        base=executor.base(tree.root),
+        host=tree.host,
+        hosts=host_names(job.host_count),
+        cores=min(job.instance.cores, settings.cores),
+        server_env=os.environ,
+        is_container=executor.is_container,
+        url=settings.url,
+        s3_url=settings.s3_url,
+    )
+
+
+def build_common_environment(region: str, context: HostContext) -> dict[str, str]:
+    """Return the variables that every job gets, before the variables of its kind and of its request."""
+    server_env = context.server_env
+    passed = {name: value for name, value in server_env.items() if _is_passed(name, is_container=context.is_container)}
+    credentials = {name: server_env[name] for name in CREDENTIALS if name in server_env}
+    if "AWS_ACCESS_KEY_ID" not in credentials:
+        credentials = DUMMY_CREDENTIALS
+    aws = {**credentials, "AWS_ENDPOINT_URL": context.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    s3 = {"AWS_ENDPOINT_URL_S3": context.s3_url} if context.s3_url else {}
+    # SageMaker's containers set PYTHONUNBUFFERED: the log is readable while the job runs.
+    return {**passed, **_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
+
+
+def _search_path(context: HostContext) -> dict[str, str]:
+    """Return a PATH whose `python` is the server's own, with all its packages; nothing for a container."""
+    if context.is_container:
+        return {}
+    python_folder = str(Path(sys.executable).parent)
+    folders = context.server_env.get("PATH", os.defpath).split(os.pathsep)
+    return {"PATH": os.pathsep.join([python_folder, *(folder for folder in folders if folder != python_folder)])}
+
+
+def _is_passed(name: str, *, is_container: bool) -> bool:
+    if name in PASSED:
+        return True
+    return not is_container and (name in PASSED_WITHOUT_CONTAINER or name.startswith(PASSED_PREFIXES_WITHOUT_CONTAINER))

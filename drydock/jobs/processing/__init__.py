@@ -1,0 +1,1 @@
+"""Processing jobs: request, rules and work."""

@@ -1,0 +1,47 @@
+"""Rules for the request of a processing job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drydock.host.tree import inside_container_base
+from drydock.jobs.rules import check_s3_uri, refuse
+
+
+def check_request(request: Mapping[str, Any]) -> None:
+    """Check that drydock can run the processing job that a request describes.
+
+    Args:
+        request: A CreateProcessingJob request that has passed `api.validation`.
+
+    Raises:
+        AWSValidationException: It cannot; the message names the member.
+    """
+    inputs = request.get("ProcessingInputs", [])
+    outputs = request.get("ProcessingOutputConfig", {}).get("Outputs", [])
+    for key, entries in (("InputName", inputs), ("OutputName", outputs)):
+        names = [entry[key] for entry in entries]
+        if len(names) != len(set(names)):
+            refuse(f"{key}s must be unique within a processing job: {names}")
+    for entry in inputs:
+        _check_input(entry)
+    for entry in outputs:
+        if "S3Output" not in entry:
+            refuse(f"Output {entry['OutputName']}: drydock writes S3Output only.")
+        _check_location(entry["OutputName"], entry["S3Output"])
+
+
+def _check_input(entry: Mapping[str, Any]) -> None:
+    name, source = entry["InputName"], entry.get("S3Input")
+    if source is None:
+        refuse(f"Input {name}: drydock reads S3Input only.")
+    if source.get("S3InputMode", "File") != "File":
+        refuse(f"Input {name}: S3InputMode Pipe is not supported by drydock.")
+    if source.get("S3CompressionType", "None") != "None":
+        refuse(f"Input {name}: S3CompressionType Gzip is only for Pipe mode, which drydock does not have.")
+    _check_location(name, source)
+
+
+def _check_location(name: str, location: Mapping[str, Any]) -> None:
+    check_s3_uri(location["S3Uri"], name)
+    if not inside_container_base(location.get("LocalPath", "")):
+        refuse(f"{name}: LocalPath must be a folder under /opt/ml/processing (got {location.get('LocalPath')}).")

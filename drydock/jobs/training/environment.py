@@ -1,0 +1,114 @@
+"""The environment and the input/config files of a training job's host: SageMaker's script-mode contract."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from drydock.host.hyperparameters import decode_hyperparameters, script_arguments
+from drydock.jobs.environment import HostContext, build_common_environment
+from drydock.jobs.training.job import TrainingJob
+
+
+def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:
+    """Return the whole environment of a training job's host; the request's own Environment has precedence."""
+    return {
+        **build_common_environment(job.region, context),
+        **_folders(job.request, context.base),
+        **_script_mode_variables(job, context),
+        "TRAINING_JOB_NAME": job.name,
+        "TRAINING_JOB_ARN": job.arn,
+        "SAGEMAKER_REGION": job.region,
+        **job.request.get("Environment", {}),
+    }
+
+
+def _folders(request: Mapping[str, Any], base: str) -> dict[str, str]:
+    checkpoints = str(request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints"))
+    folders = {
+        "SAGEMAKER_BASE_DIR": base,
+        "SM_MODEL_DIR": f"{base}/model",
+        "SM_OUTPUT_DIR": f"{base}/output",
+        "SM_OUTPUT_DATA_DIR": f"{base}/output/data",
+        "SM_OUTPUT_INTERMEDIATE_DIR": f"{base}/output/intermediate",
+        "SM_INPUT_DIR": f"{base}/input",
+        "SM_INPUT_CONFIG_DIR": f"{base}/input/config",
+        # Not a variable of SageMaker, where the folder is always /opt/ml/checkpoints. Here a script has to look it up.
+        "SM_CHECKPOINT_DIR": base + checkpoints.removeprefix("/opt/ml"),
+    }
+    return folders | {f"SM_CHANNEL_{name.upper()}": f"{base}/input/data/{name}" for name in _channel_names(request)}
+
+
+def _script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, str]:
+    request, hyperparameters = job.request, decode_hyperparameters(job.request)
+    toolkit = decode_hyperparameters(request, with_toolkit=True)
+    program = str(toolkit.get("sagemaker_program", ""))
+    files = build_config_files(job, context)
+    values: dict[str, Any] = {
+        "hosts": list(context.hosts),
+        "current_host": context.host,
+        "num_gpus": 0,
+        "num_cpus": context.cores,
+        "channels": sorted(_channel_names(request)),
+        "hps": hyperparameters,
+        "user_args": script_arguments(request),
+        "user_entry_point": program,
+        "module_name": program.removesuffix(".py"),
+        "module_dir": str(toolkit.get("sagemaker_submit_directory", "")),
+        "input_data_config": files["inputdataconfig.json"],
+        "resource_config": files["resourceconfig.json"],
+        "current_instance_type": job.instance_type,
+        "network_interface_name": "lo",
+    }
+    variables = {f"SM_{name.upper()}": _to_text(value) for name, value in values.items()}
+    variables |= {f"SM_HP_{name.upper()}": _to_text(value) for name, value in hyperparameters.items()}
+    everything = {
+        **values,
+        **_folders(request, context.base),
+        "hyperparameters": hyperparameters,
+        "job_name": job.name,
+    }
+    return {**variables, "SM_TRAINING_ENV": _to_text(everything)}
+
+
+def build_config_files(job: TrainingJob, context: HostContext) -> dict[str, Any]:
+    """Return the content of the JSON files of input/config, by file name."""
+    return {
+        "hyperparameters.json": dict(job.request.get("HyperParameters", {})),
+        "inputdataconfig.json": {
+            channel["ChannelName"]: _describe_channel(channel) for channel in job.request.get("InputDataConfig", [])
+        },
+        "resourceconfig.json": {
+            "current_host": context.host,
+            "current_instance_type": job.instance_type,
+            "current_group_name": "homogeneousCluster",
+            "hosts": list(context.hosts),
+            "instance_groups": [
+                {
+                    "instance_group_name": "homogeneousCluster",
+                    "instance_type": job.instance_type,
+                    "hosts": list(context.hosts),
+                }
+            ],
+            "network_interface_name": "lo",
+        },
+    }
+
+
+def _describe_channel(channel: Mapping[str, Any]) -> dict[str, Any]:
+    source = channel["DataSource"].get("S3DataSource", {})
+    return {
+        "TrainingInputMode": channel.get("InputMode", "File"),
+        "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
+        "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+        "ContentType": channel.get("ContentType"),
+    }
+
+
+def _channel_names(request: Mapping[str, Any]) -> list[str]:
+    return [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
+
+
+def _to_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""Rules for the request of a training job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from drydock.host.tree import inside_container_base
+from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
+from drydock.transfer import channels
+
+# SageMaker's own limit: 28 days.
+MAX_SECONDS = 28 * 86_400
+
+
+def check_request(request: Mapping[str, Any]) -> None:
+    """Check that drydock can run the training job that a request describes.
+
+    Args:
+        request: A CreateTrainingJob request that has passed `api.validation`.
+
+    Raises:
+        AWSValidationException: It cannot; the message names the member and, where there is one, the alternative.
+    """
+    checks = (
+        _check_resources,
+        _check_spot_limits,
+        _check_program,
+        _check_channels,
+        _check_output,
+        _check_checkpoints,
+        _check_metric_regexes,
+    )
+    for check in checks:
+        check(request)
+
+
+def _check_resources(request: Mapping[str, Any]) -> None:
+    if "ServerlessJobConfig" in request:
+        refuse("ServerlessJobConfig is not supported: drydock runs a script, a command or an image.")
+    if "ResourceConfig" not in request:
+        refuse("Value null at 'resourceConfig' failed to satisfy constraint: Member must not be null")
+    if "InstanceGroups" in request["ResourceConfig"]:
+        refuse("ResourceConfig.InstanceGroups is not supported by drydock: use InstanceType and InstanceCount.")
+    missing = {"InstanceType", "InstanceCount"} - request["ResourceConfig"].keys()
+    if missing:
+        refuse(f"ResourceConfig must specify {' and '.join(sorted(missing))}.")
+    if not 1 <= request["ResourceConfig"]["InstanceCount"] <= MAX_INSTANCES:
+        # Each instance is a process on this machine.
+        refuse(f"ResourceConfig.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
+
+
+def _check_spot_limits(request: Mapping[str, Any]) -> None:
+    limits = request.get("StoppingCondition", {})
+    wait, runtime = limits.get("MaxWaitTimeInSeconds"), limits.get("MaxRuntimeInSeconds")
+    for name in ("MaxRuntimeInSeconds", "MaxWaitTimeInSeconds"):
+        if limits.get(name, 0) > MAX_SECONDS:
+            refuse(f"Invalid {name} {limits[name]}. It must be less than or equal to {MAX_SECONDS} (28 days)")
+    if not request.get("EnableManagedSpotTraining", False):
+        if wait is not None:
+            refuse("Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true")
+        return
+    if wait is None or runtime is None:
+        refuse(
+            "MaxWaitTimeInSeconds and MaxRuntimeInSeconds must be specified when EnableManagedSpotTraining "
+            "is set to true"
+        )
+    if wait < runtime:
+        refuse(
+            f"Invalid MaxWaitTimeInSeconds {wait}. It must be above or equal to MaxRuntimeInSeconds "
+            f"{runtime} when EnableManagedSpotTraining is set to true"
+        )
+
+
+def _check_program(request: Mapping[str, Any]) -> None:
+    algorithm = request.get("AlgorithmSpecification")
+    if algorithm is None:
+        refuse("Value null at 'algorithmSpecification' failed to satisfy constraint: Member must not be null")
+    if "TrainingImage" not in algorithm and "AlgorithmName" not in algorithm:
+        refuse("You must specify either an algorithm name or a training image.")
+    if "TrainingImage" in algorithm and "AlgorithmName" in algorithm:
+        refuse("You must specify either an algorithm name or a training image, not both.")
+    if algorithm["TrainingInputMode"] == "Pipe":
+        refuse("TrainingInputMode Pipe is not supported by drydock: use File or FastFile.")
+
+
+def _check_channels(request: Mapping[str, Any]) -> None:
+    names = [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
+    if len(names) != len(set(names)) or {".", ".."} & set(names):
+        refuse(f"InputDataConfig has invalid or duplicate channel names: {names}")
+    for channel in request.get("InputDataConfig", []):
+        if channel.get("InputMode") == "Pipe":
+            refuse(f"Channel {channel['ChannelName']}: InputMode Pipe is not supported by drydock.")
+        if problem := channels.check(channel):
+            refuse(f"Channel {channel['ChannelName']}: {problem}")
+
+
+def _check_output(request: Mapping[str, Any]) -> None:
+    check_s3_uri(request["OutputDataConfig"]["S3OutputPath"], "OutputDataConfig.S3OutputPath")
+
+
+def _check_checkpoints(request: Mapping[str, Any]) -> None:
+    config = request.get("CheckpointConfig")
+    if config is None:
+        return
+    check_s3_uri(config["S3Uri"], "CheckpointConfig.S3Uri")
+    local_path = config.get("LocalPath", "/opt/ml/checkpoints")
+    if not inside_container_base(local_path):
+        refuse(f"CheckpointConfig.LocalPath must be a folder under /opt/ml (got {local_path}).")
+
+
+def _check_metric_regexes(request: Mapping[str, Any]) -> None:
+    for definition in request["AlgorithmSpecification"].get("MetricDefinitions", []):
+        try:
+            re.compile(definition["Regex"])
+        except re.error as error:
+            refuse(f"MetricDefinitions: the Regex of {definition['Name']} is invalid: {error}")

@@ -1,0 +1,73 @@
+"""Rules for the request of a transform job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
+from drydock.jobs.transform.job import model_data
+
+# SageMaker's own limit, for one request and for all concurrent requests together.
+MAX_PAYLOAD_MB = 100
+CODE = "/opt/ml/model/code"
+# The values that drydock supports, the default first; SageMaker has more.
+_SUPPORTED_VALUES = {
+    ("TransformInput", "SplitType"): ("None", "Line"),
+    ("DataProcessing", "JoinSource"): ("None",),
+    ("DataProcessing", "InputFilter"): ("$",),
+    ("DataProcessing", "OutputFilter"): ("$",),
+}
+
+
+def check_request(request: Mapping[str, Any]) -> None:
+    """Check that drydock can run the transform job that a request describes.
+
+    Args:
+        request: A CreateTransformJob request that has passed `api.validation`.
+
+    Raises:
+        AWSValidationException: It cannot; the message names the member.
+    """
+    source = request["TransformInput"]["DataSource"]["S3DataSource"]
+    if source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
+        refuse(f"S3DataType {source['S3DataType']} is not supported by drydock: use S3Prefix or ManifestFile.")
+    check_s3_uri(source["S3Uri"], "TransformInput.DataSource.S3DataSource.S3Uri")
+    check_s3_uri(request["TransformOutput"]["S3OutputPath"], "TransformOutput.S3OutputPath")
+    for (part, member), supported in _SUPPORTED_VALUES.items():
+        if (value := request.get(part, {}).get(member, supported[0])) not in supported:
+            refuse(f"{part}.{member} {value} is not supported by drydock: use {' or '.join(supported)}.")
+    if "DataCaptureConfig" in request:
+        refuse("DataCaptureConfig is not supported by drydock.")
+    if request["TransformResources"]["InstanceCount"] > MAX_INSTANCES:  # each is a process on this machine
+        refuse(f"TransformResources.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
+    _check_payload(request)
+
+
+def check_model(containers: list[Mapping[str, Any]], name: str) -> None:
+    """Check that drydock can run a model: one container, with model data, and its code at the usual place.
+
+    Args:
+        containers: The model's containers, as CreateModel described them.
+        name: The model's name, for the message.
+
+    Raises:
+        AWSValidationException: It cannot; the message says why.
+    """
+    if len(containers) != 1:
+        refuse(f"Model {name} has {len(containers)} containers: drydock runs models of one.")
+    source = containers[0].get("ModelDataSource", {}).get("S3DataSource", {})
+    if source and (source.get("S3DataType"), source.get("CompressionType")) != ("S3Object", "Gzip"):
+        refuse(f"Model {name}: drydock reads ModelDataSource of S3DataType S3Object and CompressionType Gzip only.")
+    if not model_data(containers[0]):
+        refuse(f"Model {name} has no ModelDataUrl: drydock runs the code that is in a model's model.tar.gz.")
+    folder = containers[0].get("Environment", {}).get("SAGEMAKER_SUBMIT_DIRECTORY", CODE)
+    if folder.rstrip("/") != CODE:
+        refuse(f"Model {name}: SAGEMAKER_SUBMIT_DIRECTORY {folder} is not supported by drydock: put it at {CODE}.")
+
+
+def _check_payload(request: Mapping[str, Any]) -> None:
+    payload, concurrent = request.get("MaxPayloadInMB", 0), request.get("MaxConcurrentTransforms", 1)
+    if payload > MAX_PAYLOAD_MB or payload * concurrent > MAX_PAYLOAD_MB:
+        refuse(
+            f"Invalid MaxPayloadInMB {payload} with MaxConcurrentTransforms {concurrent}. "
+            f"It and their product must be less than or equal to {MAX_PAYLOAD_MB}"
+        )

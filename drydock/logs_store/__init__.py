@@ -1,0 +1,1 @@
+"""CloudWatch Logs on disk: groups, streams and events survive a restart."""

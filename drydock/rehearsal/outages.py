@@ -1,0 +1,80 @@
+"""Rehearsed outages: for a while, a service of this server answers with an error, as an AWS service may."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from xml.sax.saxutils import escape
+
+from drydock.wsgi import WsgiApplication, signed_service
+
+
+@dataclass
+class Outage:
+    """One outage.
+
+    Attributes:
+        service: Name of the service in the request's signature: s3, sagemaker, logs, ...
+        operation: Name of one operation, such as DescribeTrainingJob; for s3 an HTTP method; "" for all operations.
+        status: HTTP status of the error responses.
+        code: Error code in the responses, such as SlowDown or ThrottlingException.
+        ends_at: When the outage ends, in seconds of the monotonic clock.
+        remaining: How many error responses are left before the outage ends; infinity for no limit.
+    """
+
+    service: str
+    operation: str
+    status: int
+    code: str
+    ends_at: float
+    remaining: float
+
+
+class Outages:
+    """WSGI middleware: answer requests that an outage concerns with its error. Safe for several threads.
+
+    Args:
+        application: Answers all other requests.
+    """
+
+    def __init__(self, application: WsgiApplication) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+        self._outages: list[Outage] = []
+
+    def add(self, outage: Outage) -> None:
+        """Begin an outage."""
+        with self._lock:
+            self._outages.append(outage)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        outage = self._match(environ) if self._outages else None
+        if outage is None:
+            return self._application(environ, start_response)
+        is_xml = outage.service == "s3"
+        body = _xml_error(outage.code) if is_xml else json.dumps({"__type": outage.code, "message": "Rate exceeded"})
+        content_type = "application/xml" if is_xml else "application/x-amz-json-1.1"
+        start_response(f"{outage.status} {HTTPStatus(outage.status).phrase}", [("Content-Type", content_type)])
+        return [body.encode()]
+
+    def _match(self, environ: dict[str, Any]) -> Outage | None:
+        """Return the first outage that concerns the request, and count the response that it is about to give."""
+        service = signed_service(environ)
+        target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")
+        with self._lock:
+            now = time.monotonic()
+            self._outages = [outage for outage in self._outages if outage.remaining > 0 and now < outage.ends_at]
+            for outage in self._outages:
+                if outage.service == service and outage.operation in ("", target):
+                    outage.remaining -= 1
+                    return outage
+        return None
+
+
+def _xml_error(code: str) -> str:
+    message = "<Message>Please reduce your request rate.</Message>"
+    return f"<?xml version='1.0'?><Error><Code>{escape(code)}</Code>{message}</Error>"

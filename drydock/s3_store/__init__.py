@@ -1,0 +1,1 @@
+"""S3 objects on disk: what a request writes is stored before it is answered."""

@@ -1,0 +1,29 @@
+"""S3 on another server: refuse the requests for S3 that reach this server, so that no object gets lost here."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from xml.sax.saxutils import escape
+
+from drydock.wsgi import WsgiApplication, signed_service
+
+
+class ExternalS3Guard:
+    """WSGI middleware: refuse requests signed for S3 while S3 is on another server.
+
+    Args:
+        application: Answers every other request.
+        s3_url: URL of that server; "" if this server has the buckets, and then nothing is refused.
+    """
+
+    def __init__(self, application: WsgiApplication, s3_url: str) -> None:
+        self._application, self._s3_url = application, s3_url
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        if not self._s3_url or signed_service(environ) != "s3":
+            return self._application(environ, start_response)
+        message = f"this drydock keeps no objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
+        # Clients do not retry a 400.
+        start_response("400 Bad Request", [("Content-Type", "application/xml")])
+        error = f"<Code>InvalidRequest</Code><Message>{escape(message)}</Message>"
+        return [f"<?xml version='1.0'?><Error>{error}</Error>".encode()]

@@ -1,0 +1,373 @@
+"""One contract, three ways to run a host: with a view of its own, plain, and in a container of a real engine."""
+
+import collections
+import dataclasses
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from drydock.errors import JobFailed
+from drydock.execution.container import ContainerExecutor
+from drydock.execution.engine import docker, engine_available
+from drydock.execution.image import Images
+from drydock.execution.process import ProcessExecutor
+from drydock.host.executor import Executor, HostPlan, Running
+
+REPOSITORY = Path(__file__).parents[3]
+PATIENCE_S = 120.0
+IMAGE = "drydock-test-python:latest"
+SECRET = "not-to-be-seen-by-other-users"
+SAY_UNTIL_TERM = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("asked to stop"), sys.exit(7)))
+print("ready", flush=True)
+time.sleep(600)
+"""
+FILL_MEMORY = "held = [bytearray(1 << 20) for _ in range(4096)]; print(len(held))"
+# A server in small: starts a host that leaves a daemon, says so, and is killed.
+SERVER = """
+import os, sys, time
+from pathlib import Path
+from drydock.host.executor import HostPlan
+from drydock.execution.process import ProcessExecutor
+root = Path(sys.argv[1])
+root.mkdir(parents=True)
+executor = ProcessExecutor()
+print("starts", flush=True)
+command = ["sh", "-c", "setsid sleep 600 & echo on; sleep 600"]
+executor.start(HostPlan("job", "algo-1", {"algo-1": "127.9.7.1"}, root, command,
+               {"PATH": os.defpath}, root, root.with_name("log"), root.with_name("note"), "", 1, 512))
+time.sleep(600)
+"""
+
+
+def until(probe: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not probe() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert probe()
+
+
+@pytest.fixture(scope="session")
+def image() -> Iterator[str]:
+    """An image of the Python that runs the tests, made without any registry."""
+    if why := engine_available():
+        pytest.skip(f"no container engine: {why}")
+    if sys.platform != "linux":
+        pytest.skip("the image is made from this machine's Python, which is not Linux's")
+    changes = ["ENV LD_LIBRARY_PATH=/lib64", "ENV PATH=/usr/local/bin:/bin", 'ENTRYPOINT ["python3", "-c", '
+               '"import sys; print(\\"the image\'s own\\", *sys.argv[1:])"]']  # fmt: skip
+    command = ["docker", "import", *(f"--change={change}" for change in changes), "-", IMAGE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as engine:
+        assert engine.stdin is not None
+        with tarfile.open(fileobj=engine.stdin, mode="w|") as archive:
+            pack_python(archive)
+    assert engine.returncode == 0
+    yield IMAGE
+    docker("image", "rm", "--force", IMAGE)
+
+
+def pack_python(archive: tarfile.TarFile) -> None:
+    library, python = Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve()
+    modules = [path for path in (library / "lib-dynload").glob("*.so") if "tkinter" not in path.name]
+    listed = subprocess.run(["ldd", "/bin/sh", python, *modules], capture_output=True, text=True).stdout
+    for path in {word for word in listed.split() if word.startswith("/") and not word.endswith(":")}:
+        archive.add(os.path.realpath(path), f"lib64/{Path(path).name}")
+    archive.add(os.path.realpath("/bin/sh"), "bin/sh")
+    archive.add(python, "usr/local/bin/python3")
+    unwanted = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
+    archive.add(
+        library,
+        f"usr/local/lib/{library.name}",
+        filter=lambda item: None if unwanted & {*Path(item.name).parts} or "/config-" in item.name else item,
+    )
+    for name in ("tmp", "etc"):
+        folder = tarfile.TarInfo(name)
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+        archive.addfile(folder)
+    passwd = b"root:x:0:0:root:/root:/bin/sh\n"
+    entry = tarfile.TarInfo("etc/passwd")
+    entry.size = len(passwd)
+    archive.addfile(entry, io.BytesIO(passwd))
+
+
+@pytest.fixture(params=["opt_ml", "plain", "container"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "container":
+        request.getfixturevalue("image")
+        return ContainerExecutor(Images())
+    found = ProcessExecutor(opt_ml=request.param == "opt_ml")
+    if request.param == "opt_ml" and not found.opt_ml:
+        pytest.skip(f"no view of its own here: {found.why_plain}")
+    return found
+
+
+@pytest.fixture
+def containers(image: str) -> ContainerExecutor:
+    return ContainerExecutor(Images())
+
+
+def plan(root: Path, executor: Executor, script: str, **more: Any) -> HostPlan:
+    (root / "code").mkdir(parents=True, exist_ok=True)
+    given: dict[str, Any] = {
+        "name": "job",
+        "host": "algo-1",
+        "addresses": {"algo-1": "127.9.7.1", "algo-2": "127.9.7.2"},
+        "root": root,
+        "command": [executor.interpreter(), "-c", script],
+        "env": {"BASE": executor.base(root), "PYTHONUNBUFFERED": "1"},
+        "cwd": root / "code",
+        "log": root.with_name(f"{root.name}.log"),
+        "note": root.with_name(f"{root.name}.json"),
+        "image": IMAGE,
+        "cores": 1,
+        "memory_mb": 512,
+    }
+    return HostPlan(**{**given, **more})
+
+
+def outcome(running: Running) -> int:
+    until(running.exited)
+    return running.finish()
+
+
+def test_a_host_works_in_its_tree(executor: Executor, tmp_path: Path) -> None:
+    script = "import os; print(os.getcwd() == os.environ['BASE'] + '/code'); open(os.environ['BASE'] + '/made', 'w')"
+    job = plan(tmp_path / 'a "tree", so called', executor, script)
+    job.log.write_text("before\n")
+    running = executor.start(job)
+    assert outcome(running) == running.finish() == 0
+    assert job.log.read_text() == "before\nTrue\n"
+    assert (job.root / "made").stat().st_uid == os.getuid()
+    assert not job.note.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("import sys; sys.exit('no')", 1), ("raise SystemExit(125)", 125), ("import os; os.kill(os.getpid(), 11)", 139)],
+)
+def test_exit_codes(executor: Executor, tmp_path: Path, script: str, code: int) -> None:
+    assert outcome(executor.start(plan(tmp_path / "tree", executor, script))) == code
+
+
+def test_sigterm_and_the_log_while_it_runs(executor: Executor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", executor, SAY_UNTIL_TERM)
+    running = executor.start(job)
+    until(lambda: "ready" in job.log.read_text())
+    assert not running.exited()
+    running.terminate()
+    assert outcome(running) == 7
+    assert job.log.read_text() == "ready\nasked to stop\n"
+
+
+def test_sigterm_ends_a_command_that_knows_no_signals(executor: Executor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", executor, "import time; print('ready'); time.sleep(600)")
+    running = executor.start(job)
+    until(lambda: "ready" in job.log.read_text())
+    running.terminate()
+    assert outcome(running) == 143
+
+
+def test_finish_kills(executor: Executor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
+    running = executor.start(job)
+    assert job.note.exists() and running.finish() == 137
+    assert not job.note.exists() and not psutil.pid_exists(running.pid)
+
+
+def test_the_environment_is_the_plans(executor: Executor, tmp_path: Path) -> None:
+    values = {
+        "LINES": "one\ntwo\n\nfour\r\n",
+        "SEPARATOR": "a\u2028b",
+        "LONG": "x" * 100_000,
+        "ACCENTS": "é #=\"'$HOME \\n",
+        "SPACES": "  around  ",
+        "EMPTY": "",
+    }
+    job = plan(tmp_path / "tree", executor, "import json, os; json.dump(dict(os.environ), open('env', 'w'))")
+    job = plan(job.root, executor, job.command[-1], env={**job.env, **values, "PYTHONUTF8": "1"})
+    assert outcome(executor.start(job)) == 0, job.log.read_text()
+    found = json.loads((job.cwd / "env").read_text(encoding="utf-8"))
+    assert {name: found[name] for name in values} == values
+    assert "DOCKER_HOST" not in found and "VIRTUAL_ENV" not in found  # the server's own
+
+
+def test_hosts_reach_each_other(executor: Executor, tmp_path: Path) -> None:
+    serve = """
+import os, socket
+listener = socket.create_server((os.environ["OWN"], 29501))
+open(os.environ["BASE"] + "/ready", "w")
+print(listener.accept()[0].recv(99).decode())
+"""
+    connect = """
+import os, socket
+own = socket.create_server((os.environ["OWN"], 29501))
+socket.create_connection((os.environ["OTHER"], 29501)).sendall(b"hello")
+"""
+    names = ["algo-1", "algo-2"] if executor.opt_ml else ["127.9.7.1", "127.9.7.2"]
+    hosts = []
+    for number, script in enumerate([serve, connect]):
+        job = plan(tmp_path / f"algo-{number + 1}", executor, script, host=f"algo-{number + 1}")
+        env = {**job.env, "OWN": names[number], "OTHER": names[1 - number]}
+        hosts.append(executor.start(plan(job.root, executor, script, host=job.host, env=env)))
+        until(lambda job=job, number=number: number == 1 or (job.root / "ready").exists())
+    assert [outcome(host) for host in hosts] == [0, 0]
+    assert (tmp_path / "algo-1.log").read_text() == "hello\n"
+
+
+def test_leftovers_by_note_and_strays_without(executor: Executor, tmp_path: Path) -> None:
+    sleep = "import time; time.sleep(600)"
+    jobs = [plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
+    hosts = [executor.start(job) for job in jobs]
+    assert executor.kill_left_over(jobs[0].note) is True
+    assert executor.kill_left_over(jobs[0].note) is False and not jobs[0].note.exists()
+    jobs[1].note.unlink()
+    assert executor.kill_strays(tmp_path / "data") == 1
+    until(lambda: hosts[0].exited() and hosts[1].exited())
+    assert not hosts[2].exited()  # of another data folder
+    assert executor.kill_strays(tmp_path / "data") == 0
+    assert hosts[2].finish() == 137
+
+
+def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_cannot_be_found(tmp_path: Path) -> None:
+    executor, seed, killed = ProcessExecutor(), random.Random(20), 0
+    for number in range(20):
+        data = tmp_path / str(number)
+        command = [sys.executable, "-c", SERVER, str(data / "tree")]
+        server = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, start_new_session=True)
+        assert server.stdout is not None and server.stdout.readline() == b"starts\n"
+        time.sleep(seed.uniform(0, 0.1))
+        if number == 19:  # the last one when its host runs for certain, however slow this machine is
+            until(lambda data=data: (data / "log").exists() and (data / "log").read_text() == "on\n")
+        server.kill()
+        server.wait()
+        server.stdout.close()
+        killed += executor.kill_left_over(data / "note") + executor.kill_strays(data)
+        until(lambda data=data: not mentions(data))
+    assert killed > 0  # else nothing was tried
+
+
+def mentions(data: Path) -> list[psutil.Process]:
+    """Return the living processes that have data in their command, environment or view."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            text = f"{process.cmdline()} {process.environ()} {Path(f'/proc/{process.pid}/mountinfo').read_text()}"
+            if f"{data}/" in text and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def test_no_secret_is_on_a_command_line(containers: ContainerExecutor, tmp_path: Path) -> None:
+    seen: collections.Counter[bool] = collections.Counter()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            for process in psutil.process_iter():
+                try:
+                    line = " ".join(process.cmdline())
+                except psutil.Error:
+                    continue
+                if "--env-file" in line:
+                    seen[SECRET in line] += 1
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    env = {"KEY": SECRET, "PEM": f"-----\n{SECRET}\n-----"}
+    job = plan(tmp_path / "tree", containers, "import os; print(os.environ['KEY'], os.environ['PEM'])", env=env)
+    try:
+        assert outcome(containers.start(job)) == 0
+    finally:
+        done.set()
+        watcher.join()
+    assert job.log.read_text().count(SECRET) == 2
+    assert seen[False] and not seen[True]
+
+
+def test_the_image_starts_what_it_starts(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", containers, "", command=[], arguments=["train"])
+    assert outcome(containers.start(job)) == 0
+    assert job.log.read_text() == "the image's own train\n"
+
+
+def test_out_of_memory_is_said(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mb=64)
+    assert outcome(containers.start(job)) == 137
+    assert "out of memory: the instance has 64 MiB" in job.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"image": "no-such/image:1"}, "ClientError: the container engine has no image no-such/image:1. Pull"),
+        ({"image": "No Image"}, "ClientError: the container engine has no image No Image"),
+        ({"image": ""}, "ClientError: the container engine has no image for an algorithm"),
+        ({"root": "gone"}, "InternalServerError: docker create: .*bind source path does not exist"),
+        ({"note": "no/folder"}, "InternalServerError: cannot start a container: .*No such file"),
+    ],
+)
+def test_what_cannot_be_started_leaves_no_container(
+    containers: ContainerExecutor, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    paths = {name: tmp_path / change.pop(name) for name in ("root", "note") if name in change}
+    cwd = {"cwd": paths["root"] / "code"} if "root" in paths else {}
+    with pytest.raises(JobFailed, match=reason):
+        containers.start(dataclasses.replace(plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd))
+    assert containers.kill_strays(tmp_path) == 0
+
+
+def test_a_command_that_the_image_does_not_have(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", containers, "", command=["no-such-command"])
+    assert outcome(containers.start(job)) == 127
+    assert "no-such-command" in job.log.read_text()
+
+
+def test_one_build_for_all_that_need_it(image: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text("ARG BASE=scratch\nFROM $BASE\nCOPY mark /mark\nENTRYPOINT []\n")
+    (folder / "mark").write_text(f"built for {tmp_path}")
+    caplog.set_level("INFO", "drydock.execution.image")
+    images = Images(folder / "Dockerfile", {"BASE": image})
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(images.find("no-such/image:1"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert len(set(found)) == 1 and len(found) == 3
+        assert sum("drydock-training:" in line and " from " in line for line in caplog.messages) == 1
+        assert images.find(image) == image  # what the engine has is taken as it stands
+        executor = ContainerExecutor(images)
+        job = plan(tmp_path / "tree", executor, "print(open('/mark').read())", image="")
+        assert outcome(executor.start(job)) == 0
+        assert job.log.read_text() == f"built for {tmp_path}\n"
+        (folder / "mark").write_text("another")
+        found.append(images.find(""))
+        assert found[-1] != found[0]
+    finally:
+        for tag in set(found):
+            docker("image", "rm", "--force", tag)
+
+
+def test_a_build_that_fails(image: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN exit 3\n")
+    with pytest.raises(JobFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
+        Images(tmp_path / "Dockerfile").find("no-such/image:1")

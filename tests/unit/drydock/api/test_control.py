@@ -1,0 +1,69 @@
+"""drydock's own pages: what they take and what they refuse."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from werkzeug.test import Client
+
+from drydock.api.control import MAX_BODY_BYTES, Control
+from drydock.execution.queue import Yard
+from drydock.rehearsal.outages import Outages
+from drydock.rehearsal.spot_market import Policy, SpotMarket
+
+
+def nothing(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b""]
+
+
+@pytest.fixture
+def outages() -> Outages:
+    return Outages(nothing)
+
+
+@pytest.fixture
+def client(outages: Outages) -> Client:
+    """A client of the pages of a yard that has a market and nothing else."""
+    return Client(Control(cast(Yard, SimpleNamespace(market=SpotMarket(Policy()))), outages))
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "body", "status", "said"),
+    [
+        ("GET", "nothing", "", 404, "no page /drydock/nothing; there are GET /drydock/health"),
+        ("GET", "interrupt", "", 405, "use POST"),
+        ("POST", "spot", "{}", 405, "use GET"),
+        ("POST", "outage", "no json", 400, "must be a JSON object"),
+        ("POST", "outage", "[]", 400, "must be a JSON object"),
+        ("POST", "outage", "\xff", 400, "must be a JSON object"),
+        ("POST", "outage", "{}", 400, "service must be a text"),
+        ("POST", "outage", '{"service": "s3", "status": 200}', 400, "400 to 599, not 200"),
+        ("POST", "outage", '{"service": "s3", "status": Infinity}', 400, "400 to 599, not inf"),
+        ("POST", "outage", '{"service": "s3", "status": 1' + "0" * 400 + "}", 400, "must be a number of at least 0"),
+        ("POST", "outage", '{"service": "s3", "for_s": NaN}', 400, "for_s must be a number of at least 0"),
+        ("POST", "outage", '{"service": "s3", "for_s": true}', 400, "for_s must be a number of at least 0"),
+        ("POST", "outage", '{"service": "s3", "for_s": "5"}', 400, "for_s must be a number of at least 0"),
+        ("POST", "outage", '{"service": "s3", "times": -1}', 400, "times must be a number of at least 0"),
+        ("POST", "capacity", '{"available": "no"}', 400, "available must be true or false"),
+        ("POST", "capacity", '{"available": true, "instance_type": 5}', 400, "instance_type must be a text"),
+        ("POST", "capacity", "{" + " " * MAX_BODY_BYTES + "}", 400, "the body is too long"),
+        ("POST", "interrupt", '{"job": "unknown"}', 404, "no job of that name"),
+    ],
+)
+def test_what_is_refused(client: Client, method: str, page: str, body: str, status: int, said: str) -> None:
+    answer = client.open(f"/drydock/{page}", method=method, data=body.encode("latin-1"))
+    assert answer.status_code == status
+    assert said in json.loads(answer.data)["error"]
+
+
+def test_what_is_taken(client: Client) -> None:
+    taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*", "for_s": null}')
+    assert taken.status_code == 400, "null is no number"
+    taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*"}')
+    assert json.loads(taken.data) == {"instance_type": "ml.m5.*", "available": False}
+    (rule,) = json.loads(client.get("/drydock/spot").data)["capacity"]
+    assert rule["instance_type"] == "ml.m5.*" and rule["for_s"] > 10**9
+    taken = client.post("/drydock/outage", data='{"service": "s3", "status": 500, "times": 1}')
+    assert json.loads(taken.data) == {"service": "s3", "code": "SlowDown"}

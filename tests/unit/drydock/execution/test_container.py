@@ -1,0 +1,87 @@
+"""The container executor where no engine answers, and what its image is made of."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from drydock.errors import JobFailed
+from drydock.execution.container import ContainerExecutor
+from drydock.execution.engine import engine_available
+from drydock.execution.image import Images
+from drydock.host.executor import HostPlan
+
+REPOSITORY = Path(__file__).parents[4]
+TRAINING_IMAGE = REPOSITORY / "docker" / "training"
+# Of the lock's alternatives, those that are not the image's, which is CPython 3.11 on Linux.
+OTHERS = ("== 'win32'", "== 'emscripten'", ">= '3.12'")
+
+
+@pytest.fixture
+def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker` is not there, or has nobody to speak to: in either case no container can be started."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-such-socket")
+
+
+def test_without_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert engine_available() == "cannot execute docker: No such file or directory"
+
+
+def test_a_start_without_an_engine(no_engine: None, tmp_path: Path) -> None:
+    assert engine_available()
+    log, note = tmp_path / "log", tmp_path / "note"
+    plan = HostPlan("job", "algo-1", {}, tmp_path, ["true"], {}, tmp_path, log, note, "image", 1, 512)
+    with pytest.raises(JobFailed, match=r"^InternalServerError: .*docker"):
+        ContainerExecutor(Images()).start(plan)
+    assert not note.exists()
+
+
+def test_leftovers_without_an_engine_are_not_forgotten(no_engine: None, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    note.write_text('{"container": "c0ffee"}')
+    executor = ContainerExecutor(Images())
+    with pytest.raises(JobFailed, match="docker"):
+        executor.kill_left_over(note)
+    assert note.exists()
+    with pytest.raises(JobFailed, match="docker"):
+        executor.kill_strays(tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, "no json", "{}", "[]", '{"pid": 1}'])
+def test_a_note_that_says_nothing_needs_no_engine(no_engine: None, tmp_path: Path, content: str | None) -> None:
+    note = tmp_path / "note"
+    if content is not None:
+        note.write_text(content)
+    assert ContainerExecutor(Images()).kill_left_over(note) is False
+    assert not note.exists()
+
+
+def test_a_dockerfile_that_is_not_there(tmp_path: Path) -> None:
+    if engine_available():
+        pytest.skip("only an engine can say that it has no image")
+    with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
+        Images(tmp_path / "nowhere" / "Dockerfile").find("no-such/image:1")
+
+
+def test_the_training_image_has_the_locks_versions_and_all_that_they_need() -> None:
+    lock = tomllib.loads((REPOSITORY / "uv.lock").read_text(encoding="utf-8"))["package"]
+    lines = (TRAINING_IMAGE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    chosen = {
+        package["name"]: package
+        for package in lock
+        if package["name"] in pins and not _of_another_python(package.get("resolution-markers", []))
+    }
+    assert {name: package["version"] for name, package in chosen.items()} == pins
+    needed = {
+        needs["name"]
+        for package in chosen.values()
+        for needs in package.get("dependencies", [])
+        if not _of_another_python([needs.get("marker", "")])
+    }
+    assert {"numpy", "scipy", "six"} <= needed <= pins.keys()
+
+
+def _of_another_python(markers: list[str]) -> bool:
+    return bool(markers) and all(any(other in marker for other in OTHERS) for marker in markers)

@@ -1,0 +1,244 @@
+"""The process executor: a host's start, its end, and what is left of it."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from drydock.errors import JobFailed
+from drydock.execution.process import ProcessExecutor, ProcessGroup
+from drydock.execution.spawn import prepare
+from drydock.host.executor import HostPlan
+
+Start = Callable[..., ProcessGroup]
+# Signals 32 and 33, which nobody but glibc can set: what this process was started with stays.
+GLIBCS_OWN = 0b11 << 31
+SLEEP = "import time; time.sleep(600)"
+# A daemon as a daemon is made: of its own session, its parent gone, its environment clean.
+DAEMON = """
+import os, sys, time
+if os.fork():
+    sys.exit()
+os.setsid()
+if os.fork():
+    sys.exit()
+open("daemon.new", "w").write(str(os.getpid()))
+os.rename("daemon.new", "daemon")
+{then}
+"""
+
+
+@pytest.fixture(params=[True, False], ids=["opt_ml", "plain"])
+def executor(request: pytest.FixtureRequest) -> ProcessExecutor:
+    found = ProcessExecutor(opt_ml=request.param)
+    if found.opt_ml != request.param:
+        pytest.skip(f"no view of its own here: {found.why_plain}")
+    return found
+
+
+def plan(root: Path, script: str, **more: Any) -> HostPlan:
+    (root / "code").mkdir(parents=True, exist_ok=True)
+    given: dict[str, Any] = {
+        "name": "job",
+        "host": "algo-1",
+        "addresses": {"algo-1": "127.9.9.1"},
+        "root": root,
+        "command": [sys.executable, "-S", "-c", script],
+        "env": {"PATH": os.defpath},
+        "cwd": root / "code",
+        "log": root.with_name(f"{root.name}.log"),
+        "note": root.with_name(f"{root.name}.json"),
+        "image": "",
+        "cores": 1,
+        "memory_mb": 512,
+    }
+    return HostPlan(**{**given, **more})
+
+
+def until(probe: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not probe() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert probe()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def daemon_of(root: Path) -> int:
+    until((root / "code" / "daemon").exists)
+    return int((root / "code" / "daemon").read_text())
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("print('said')", 0),
+        ("import sys; sys.exit('said')", 1),
+        ("import os, sys; print('said', flush=True); os.kill(os.getpid(), 15)", 143),
+    ],
+)
+def test_the_exit_code_is_a_shells(executor: ProcessExecutor, tmp_path: Path, script: str, code: int) -> None:
+    job = plan(tmp_path / "tree", script)
+    job.log.write_text("before\n")
+    group = executor.start(job)
+    until(group.exited)
+    assert (group.finish(), group.finish()) == (code, code)
+    assert job.log.read_text() == "before\nsaid\n"
+    assert not job.note.exists()
+
+
+def test_finish_kills_what_still_runs(executor: ProcessExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", SLEEP)
+    group = executor.start(job)
+    assert not group.exited()
+    assert json.loads(job.note.read_text())["pid"] == group.pid
+    assert group.finish() == 137
+    assert not alive(group.pid) and not job.note.exists()
+
+
+def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: Path) -> None:
+    group = executor.start(plan(tmp_path / "tree", "", command=["sh", "-c", "sleep 600 & wait"]))
+    until(lambda: psutil.Process(group.pid).children())
+    children = psutil.Process(group.pid).children()
+    group.terminate()
+    until(group.exited)
+    until(lambda: not any(alive(child.pid) for child in children))
+    assert group.finish() == 143
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"command": ["no-such-command"]}, "AlgorithmError: cannot execute 'no-such-command': .*No such file"),
+        ({"command": ["/etc/passwd"]}, "AlgorithmError: cannot execute '/etc/passwd': .*Permission denied"),
+        ({"command": ["a\0b"]}, "AlgorithmError: cannot execute .*null byte"),
+        ({"command": []}, "needs the container executor"),
+        ({"cwd": "nowhere"}, "InternalServerError: cannot enter .*nowhere: .*No such file"),
+        ({"note": "no/such/folder"}, "InternalServerError: cannot start a process: .*No such file"),
+        ({"log": "no/such/folder"}, "AlgorithmError: cannot execute .*No such file"),
+    ],
+)
+def test_what_cannot_be_started(executor: ProcessExecutor, tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    root = tmp_path / "tree"
+    change = {name: root / value if isinstance(value, str) else value for name, value in change.items()}
+    before = psutil.Process().children()
+    with pytest.raises(JobFailed, match=reason):
+        executor.start(plan(root, "print('never')", **change))
+    assert psutil.Process().children() == before
+    assert not (tmp_path / "tree.json").exists()
+
+
+def test_nothing_of_the_servers_is_inherited(executor: ProcessExecutor, tmp_path: Path) -> None:
+    command = ["sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status; env"]
+    job = plan(tmp_path / "tree", "", command=command)
+    started: list[ProcessGroup] = []
+
+    def start() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+        started.append(executor.start(job))
+
+    leaked = os.open("/etc/hosts", os.O_RDONLY)
+    os.set_inheritable(leaked, True)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        thread = threading.Thread(target=start)
+        thread.start()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+        os.close(leaked)
+    until(started[0].exited)
+    assert started[0].finish() == 0
+    said = job.log.read_text().split()
+    assert said[:4] == ["0", "1", "2", "3"]  # 3 is the folder that is listed
+    assert said[4:7:2] == ["SigBlk:", "SigIgn:"]
+    assert int(said[5], 16) == int(said[7], 16) & ~GLIBCS_OWN == 0
+    names = {line.partition("=")[0] for line in said[8:]}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "DRYDOCK_TREE"}
+
+
+def test_finish_kills_a_daemon(executor: ProcessExecutor, tmp_path: Path) -> None:
+    group = executor.start(plan(tmp_path / "tree", DAEMON.format(then=SLEEP)))
+    pid = daemon_of(tmp_path / "tree")
+    until(group.exited)
+    assert os.getpgid(pid) != group.pid and alive(pid)
+    assert group.finish() == 0
+    assert not alive(pid)
+
+
+def test_finish_kills_a_daemon_with_a_clean_environment(tmp_path: Path) -> None:
+    executor = ProcessExecutor()
+    if not executor.opt_ml:
+        pytest.skip(f"no view of its own here: {executor.why_plain}")
+    then = "os.execve('/bin/sh', ['sh', '-c', 'while :; do sleep 1; done'], {})"
+    group = executor.start(plan(tmp_path / "tree", DAEMON.format(then=then)))
+    pid = daemon_of(tmp_path / "tree")
+    until(lambda: psutil.Process(pid).environ().keys() <= {"PWD"})
+    group.finish()
+    assert not alive(pid)
+
+
+def test_a_command_does_not_start_before_it_is_released(executor: ProcessExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", "open('ran', 'w')")
+    process, server = prepare(job, opt_ml=executor.opt_ml)
+    server.close()  # as when the server is killed
+    assert process.wait(60) == 1
+    assert not (job.cwd / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [None, "no json", "{}", "[]", '{"pid": 1, "create_time": 0}', '{"pid": "x", "tree": 3}']
+)
+def test_a_note_that_says_nothing_kills_nothing(tmp_path: Path, content: str | None) -> None:
+    note = tmp_path / "note"
+    if content is not None:
+        note.write_text(content)
+    assert ProcessExecutor(opt_ml=False).kill_left_over(note) is False
+    assert not note.exists()
+
+
+def test_a_note_whose_number_is_another_process_by_now_kills_nothing(tmp_path: Path) -> None:
+    executor = ProcessExecutor(opt_ml=False)
+    other = executor.start(plan(tmp_path / "other", SLEEP))
+    note = tmp_path / "note"
+    note.write_text(json.dumps({"pid": other.pid, "create_time": 0, "tree": str(tmp_path / "tree")}))
+    assert executor.kill_left_over(note) is False
+    assert alive(other.pid)
+    assert other.finish() == 137
+
+
+def test_a_note_kills_the_host_it_names_and_its_daemon(executor: ProcessExecutor, tmp_path: Path) -> None:
+    job = plan(tmp_path / "tree", DAEMON.format(then=SLEEP))
+    group = executor.start(job)
+    pid = daemon_of(job.root)
+    until(group.exited)  # the note's process is gone, its daemon is not
+    assert executor.kill_left_over(job.note) is True
+    assert not alive(pid) and not job.note.exists()
+    assert executor.kill_left_over(job.note) is False
+    group.finish()
+
+
+def test_strays_are_killed_without_a_note_and_others_are_not(executor: ProcessExecutor, tmp_path: Path) -> None:
+    jobs = [plan(tmp_path / "data" / name / "algo-1", SLEEP) for name in ("one", "two")]
+    groups = [executor.start(job) for job in jobs]
+    other = executor.start(plan(tmp_path / "data-of-another", SLEEP))
+    for job in jobs:
+        job.note.unlink()
+    assert executor.kill_strays(tmp_path / "data") == 2
+    assert not any(alive(group.pid) for group in groups)
+    assert alive(other.pid)
+    assert executor.kill_strays(tmp_path / "data") == 0
+    assert [group.finish() for group in (*groups, other)] == [137, 137, 137]

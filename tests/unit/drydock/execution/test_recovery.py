@@ -1,0 +1,92 @@
+"""What becomes of jobs whose server was killed."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from drydock.execution.recovery import LOST, Heartbeat, settle
+from drydock.execution.supervise import Ending, Why
+from drydock.jobs.job import Job
+from drydock.jobs.record import now
+from drydock.jobs.states import Phase, Status
+from drydock.jobs.training.job import TrainingJob
+from drydock.store import Store
+
+Make = Callable[..., TrainingJob]
+
+
+def phases(job: Job) -> list[str]:
+    return [str(line.phase) for line in job.record.transitions]
+
+
+@pytest.mark.parametrize("spot", [False, True])
+@pytest.mark.parametrize("phase", [Phase.DOWNLOADING, Phase.TRAINING])
+def test_what_ran(make_job: Make, phase: Phase, spot: bool) -> None:
+    job = make_job(EnableManagedSpotTraining=spot)
+    job.enter(phase)
+    assert settle(job, now()) is None
+    if spot:
+        assert job.phase is Phase.INTERRUPTED and job.status is Status.IN_PROGRESS
+    elif phase is Phase.DOWNLOADING:
+        assert job.phase is Phase.STARTING and job.status is Status.IN_PROGRESS
+    else:
+        assert job.status is Status.FAILED and job.record.reason == LOST
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.INTERRUPTED])
+def test_what_waited_waits_on(make_job: Make, phase: Phase) -> None:
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter(phase)
+    before = phases(job)
+    assert settle(job, now()) is None
+    assert phases(job) == before and job.status is Status.IN_PROGRESS
+
+
+@pytest.mark.parametrize("spot", [False, True])
+def test_a_command_that_had_ended_is_not_run_again(make_job: Make, spot: bool) -> None:
+    job = make_job(EnableManagedSpotTraining=spot)
+    job.enter(Phase.TRAINING)
+    job.exited(Why.EXIT, 3)
+    job.enter(Phase.UPLOADING)
+    assert settle(job, now()) == Ending(Why.EXIT, 3)
+    assert job.status is Status.IN_PROGRESS
+
+
+def test_what_was_being_stopped(make_job: Make) -> None:
+    ran, waited = make_job(), make_job()
+    ran.enter(Phase.TRAINING)
+    for job in (ran, waited):
+        job.request_stop()
+    assert settle(ran, now()) == Ending(Why.STOP, 143) and not ran.status.ended
+    assert settle(waited, now()) is None and waited.status is Status.STOPPED
+
+
+def test_the_time_without_a_server_is_not_paid_for(make_job: Make) -> None:
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter(Phase.TRAINING, since=job.created)
+    job.record.transitions[-1].start -= timedelta(seconds=100)
+    last_alive = job.record.transitions[-1].start + timedelta(seconds=10)
+    settle(job, last_alive)
+    assert job.record.transitions[-1].start == last_alive
+    # A beat from before the run began cannot end it before its start.
+    other = make_job(EnableManagedSpotTraining=True)
+    other.enter(Phase.TRAINING)
+    settle(other, other.created - timedelta(seconds=100))
+    assert other.record.transitions[-1].start == other.record.transitions[-2].start
+
+
+def test_the_heart_beats_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("drydock.execution.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    heart = Heartbeat(store)
+    first = heart.last()
+    heart.beat()
+    beaten = heart.last()
+    clock[0] += 0.5
+    heart.beat()
+    assert first <= beaten == Heartbeat(store).last()
+    clock[0] += 0.5
+    heart.beat()
+    assert Heartbeat(store).last() > beaten

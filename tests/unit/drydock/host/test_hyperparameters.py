@@ -1,0 +1,41 @@
+"""Hyperparameters, as the script gets them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from drydock.host.hyperparameters import decode_hyperparameters, script_arguments
+
+Make = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [
+        ("3", "3"),
+        ("0.10", "0.1"),
+        ("true", "True"),
+        ("null", "None"),
+        ('"text"', "text"),
+        ("plain", "plain"),
+        ("2013-03-01", "2013-03-01"),
+        ("007", "007"),
+        ('[1, "a"]', "[1, 'a']"),
+        ('{"b": 1, "a": 2}', "a=2,b=1"),
+        ("", ""),
+    ],
+)
+def test_values_are_decoded_as_the_toolkit_does(make_request: Make, given: str, argument: str) -> None:
+    assert script_arguments(make_request(HyperParameters={"x-y": given})) == ["--x-y", argument]
+
+
+def test_arguments_are_sorted_and_without_the_toolkits_own(make_request: Make) -> None:
+    request = make_request(HyperParameters={"b": "1", "alpha": "2", "sagemaker_region": "us-east-1"})
+    assert script_arguments(request) == ["--alpha", "2", "-b", "1"]
+    assert decode_hyperparameters(request) == {"b": 1, "alpha": 2}
+    assert decode_hyperparameters(request, with_toolkit=True)["sagemaker_region"] == "us-east-1"
+
+
+def test_a_request_without_any() -> None:
+    assert decode_hyperparameters({}) == {} and script_arguments({}) == []

@@ -1,0 +1,78 @@
+"""requirements.txt against what is installed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from drydock.host.requirements import unmet
+
+
+def check(folder: Path, text: str, python: str = sys.executable) -> list[str]:
+    (folder / "requirements.txt").write_text(text)
+    return unmet(folder / "requirements.txt", python)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n\n   \n",
+        "pytest",
+        "PyTest>=8 # why\n",
+        "\ufeffpytest\r\nPyYAML>=1\r\n",
+        "pytest[extra-that-is-not]>=1",
+        "no-such-package; python_version < '3'",
+        "no-such-package; sys_platform == 'win32'",
+        "pytest \\\n  >= 1, \\\n  < 1000",
+        "pyyaml>=1\nPyYAML<1000",
+    ],
+)
+def test_what_is_met(tmp_path: Path, text: str) -> None:
+    assert check(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("pytest>=1000", "installed: "),
+        ("no-such-package", "not installed"),
+        ("no-such-package; python_version > '3'", "not installed"),
+        ("-r other.txt", "options are not supported"),
+        ("--index-url https://example.invalid", "options are not supported"),
+        ("pytest>=1 --hash=sha256:0", "options are not supported"),
+        ("pytest @ https://example.invalid/it.whl#sha256=0", "a URL cannot be checked"),
+        ("./local", "not a requirement"),
+        ("git+https://example.invalid/it.git", "not a requirement"),
+        ("pytest >== 3", "not a requirement"),
+    ],
+)
+def test_what_is_not(tmp_path: Path, text: str, reason: str) -> None:
+    assert reason in check(tmp_path, f"pytest\n{text}\n")[0]
+    assert len(check(tmp_path, f"pytest\n{text}\npyyaml")) == 1
+
+
+def test_long_and_strange_lines_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe" + b"x" * 10_000)
+    (line,) = unmet(tmp_path / "requirements.txt")
+    assert len(line) < 200
+
+
+def test_it_is_the_given_interpreter_that_counts(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    bare.chmod(0o700)
+    assert check(tmp_path, "pytest") == []
+    assert check(tmp_path, "pytest", str(bare)) == ["pytest (not installed)"]
+    with pytest.raises(ValueError, match="cannot ask false"):
+        check(tmp_path, "pytest", "/bin/false")
+
+
+def test_what_is_installed_counts_if_it_is_a_pre_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "early-2.0rc1.dist-info").mkdir()
+    (tmp_path / "early-2.0rc1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: early\nVersion: 2.0rc1\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert check(tmp_path, "early>=1.5") == []
+    assert check(tmp_path, "early>=2.0") == ["early>=2.0 (installed: 2.0rc1)"]

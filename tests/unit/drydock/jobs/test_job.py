@@ -1,0 +1,142 @@
+"""The record of a job, and what changes it."""
+
+import sqlite3
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from drydock.jobs.record import Record
+from drydock.jobs.states import Phase, Status
+from drydock.jobs.training.job import TrainingJob
+from drydock.jobs.transform.job import TransformJob
+from drydock.store import Store
+
+Make = Callable[..., TrainingJob]
+
+
+def stored(store: Store) -> list[Record]:
+    return [Record.load(text) for (text,) in store.read("SELECT record FROM jobs")]
+
+
+def test_a_new_job_is_starting(job: TrainingJob) -> None:
+    shown = job.describe()
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Starting")
+    assert not {"TrainingStartTime", "FailureReason", "ModelArtifacts", "Tags"} & shown.keys()
+    assert shown["EnableManagedSpotTraining"] is False
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_transform_job_that_never_ran_has_no_times(ran: bool, store: Store) -> None:
+    request = {"TransformJobName": "job", "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
+    job = TransformJob.create(store, request, "1", "us-east-1", "arn", {})
+    if ran:
+        job.advance(Phase.DOWNLOADING)
+    job.request_stop()
+    job.complete()
+    assert job.describe()["TransformJobStatus"] == "Stopped"
+    assert ("TransformStartTime" in job.describe(), "TransformEndTime" in job.describe()) == (ran, ran)
+
+
+def test_a_request_without_a_limit_gets_sagemakers(make_request: Callable[..., dict[str, Any]], store: Store) -> None:
+    request = make_request()
+    del request["StoppingCondition"]
+    job = TrainingJob.create(store, request, "1", "us-east-1", "arn", 0.3)
+    assert job.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
+
+
+def test_a_second_end_changes_nothing(job: TrainingJob) -> None:
+    job.end(Status.FAILED, Phase.FAILED, "first")
+    before = job.describe()
+    job.end(Status.COMPLETED, Phase.COMPLETED)
+    job.complete()
+    assert job.describe() == before and before["FailureReason"] == "first"
+
+
+def test_a_job_that_is_being_stopped_goes_no_further(job: TrainingJob) -> None:
+    assert job.advance(Phase.DOWNLOADING)
+    assert job.request_stop() is Status.IN_PROGRESS
+    assert not job.advance(Phase.TRAINING)
+    assert job.request_stop() is Status.STOPPING
+    job.complete()
+    lines = [line["Status"] for line in job.describe()["SecondaryStatusTransitions"]]
+    assert lines == ["Starting", "Downloading", "Stopping", "Stopped"]
+    assert job.request_stop() is Status.STOPPED and job.training_job_status == "Stopped"
+
+
+def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
+    job.enter(Phase.STARTING, "waiting")
+    (line,) = job.describe()["SecondaryStatusTransitions"]
+    assert line["StatusMessage"] == "waiting" and "EndTime" not in line
+
+
+@pytest.mark.parametrize(("seconds", "billed"), [(0.2, 1), (59.0, 59), (59.1, 60)])
+def test_seconds_are_whole_and_never_none(job: TrainingJob, seconds: float, billed: int) -> None:
+    job.enter(Phase.DOWNLOADING)
+    assert job.seconds() is None
+    job.complete()
+    first = job.record.transitions[1]
+    first.end = first.start + timedelta(seconds=seconds)
+    assert job.seconds() == (billed, billed)
+
+
+def test_a_spot_job_is_billed_for_a_part(make_job: Make) -> None:
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter(Phase.DOWNLOADING)
+    job.complete()
+    first = job.record.transitions[1]
+    first.end = first.start + timedelta(seconds=100)
+    assert job.seconds() == (100, 30)
+
+
+def test_waiting_for_capacity_costs_no_runtime(make_job: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 900}
+    job = make_job(EnableManagedSpotTraining=True, StoppingCondition=limits)
+    job.enter(Phase.INTERRUPTED, since=job.created - timedelta(seconds=300))
+    job.record.transitions[0].start -= timedelta(seconds=300)
+    moment = job.created + timedelta(seconds=300)
+    monkeypatch.setattr("drydock.jobs.job.now", lambda: moment)
+    assert job.runtime_left_s == job.wait_left_s == 600
+    assert make_job().wait_left_s == float("inf")
+
+
+def test_every_change_is_stored_before_it_is_seen(job: TrainingJob, store: Store) -> None:
+    job.save()
+    job.enter(Phase.TRAINING)
+    assert stored(store)[0].transitions == job.record.transitions
+    job.exited("exit", 3)
+    assert stored(store)[0].exited == ("exit", 3)
+
+
+def test_an_end_is_stored_at_once(job: TrainingJob, store: Store) -> None:
+    """A server that is killed in between must not leave a phase that is an end with a status that is none."""
+    writes: list[tuple[Status, Phase]] = []
+    save = job.save
+
+    def watched() -> None:
+        save()
+        writes.extend((one.status, one.transitions[-1].phase) for one in stored(store))
+
+    job.save = watched  # type: ignore[method-assign]
+    job.end(Status.FAILED, Phase.FAILED, "why")
+    assert writes == [(Status.FAILED, Phase.FAILED)]
+
+
+def test_a_job_has_ended_even_where_that_cannot_be_stored(job: TrainingJob, store: Store) -> None:
+    """Else its command would be run again, and again, for as long as the disk is full."""
+    job.save()
+    (pages,) = store.read("PRAGMA page_count")[0]
+    store.read(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        job.end(Status.FAILED, Phase.FAILED, "x" * 100_000)
+    assert job.status is Status.FAILED and stored(store)[0].status is Status.IN_PROGRESS
+    store.read("PRAGMA max_page_count = 100000")
+    job.save()
+    assert stored(store)[0].status is Status.FAILED
+
+
+def test_a_forgotten_job_is_not_stored(job: TrainingJob, store: Store) -> None:
+    job.forget()
+    job.enter(Phase.TRAINING)
+    assert stored(store) == []

@@ -1,0 +1,44 @@
+"""A job's record as text, and the seconds that count."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drydock.jobs.record import Record, Transition, running_s
+from drydock.jobs.states import Phase, Status
+from drydock.jobs.training.job import TrainingJob
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def line(phase: Phase, begin: float, end: float | None) -> Transition:
+    until = None if end is None else START + timedelta(seconds=end)
+    return Transition(phase, START + timedelta(seconds=begin), "m", until)
+
+
+def test_a_record_survives_as_text(job: TrainingJob) -> None:
+    job.enter(Phase.TRAINING)
+    job.record.metrics = {"auc": (0.5, START)}
+    job.exited("exit", 1)
+    job.end(Status.FAILED, Phase.FAILED, "line\n\u2603 'quoted'")
+    assert Record.load(job.record.dump()) == job.record
+
+
+def test_text_that_is_no_record_is_refused() -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Record.load("{}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ([line(Phase.STARTING, 0, None)], 0),
+        ([line(Phase.STARTING, 0, 5), line(Phase.DOWNLOADING, 5, 6), line(Phase.TRAINING, 6, None)], 15),
+        ([line(Phase.TRAINING, 0, 3), line(Phase.INTERRUPTED, 3, 18), line(Phase.TRAINING, 18, None)], 5),
+        # A stop while it runs is running time, a stop while it waits is not.
+        ([line(Phase.TRAINING, 0, 3), line(Phase.STOPPING, 3, 4), line(Phase.STOPPED, 4, 4)], 4),
+        ([line(Phase.INTERRUPTED, 0, 3), line(Phase.STOPPING, 3, 4), line(Phase.STOPPED, 4, 4)], 0),
+    ],
+)
+def test_only_instances_that_are_there_count(lines: list[Transition], seconds: float) -> None:
+    assert running_s(lines, START + timedelta(seconds=20)) == seconds

@@ -1,0 +1,206 @@
+"""Log events on the disk: pages, tokens, order."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
+from moto.logs.models import LogsBackend, logs_backends
+
+from drydock.logs_store import backend as streams
+from drydock.logs_store import events
+from drydock.store import Store
+from drydock.transfer.log_writer import LogStream
+
+ACCOUNT, REGION, GROUP = "123456789012", "us-east-1", "group"
+NOW_MS = int(time.time() * 1000)
+
+
+class Disk:
+    """A data folder, and moto's Logs on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "store.sqlite"
+        self.boot()
+
+    def boot(self) -> None:
+        self.store = Store(self.path)
+        streams.install(self.store)
+
+    @property
+    def backend(self) -> Any:
+        return logs_backends[ACCOUNT][REGION]
+
+    def put(self, name: str, *texts: str, at: int = 0) -> None:
+        self.backend.ensure_log_group(GROUP)
+        self.backend.ensure_log_stream(GROUP, name)
+        self.backend.put_log_events(GROUP, name, [{"timestamp": NOW_MS + at, "message": text} for text in texts])
+
+    def get(self, name: str, token: str | None = None, *, head: bool = True, **more: Any) -> tuple[list[str], str, str]:
+        asked = {"start_time": None, "end_time": None, "limit": None, **more}
+        found, back, on = self.backend.get_log_events(GROUP, "", name, next_token=token, start_from_head=head, **asked)
+        return [event["message"] for event in found], back, on
+
+    def filtered(
+        self, names: tuple[str, ...] = (), token: str | None = None, **more: Any
+    ) -> tuple[list[str], str | None]:
+        asked = {"start_time": None, "end_time": None, "limit": None, "filter_pattern": "", **more}
+        found, on, _ = self.backend.filter_log_events(GROUP, list(names), next_token=token, interleaved=False, **asked)
+        return [event["message"] for event in found], on
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    yield Disk(tmp_path)
+    logs_backends.clear()
+    logs_backends.backend = LogsBackend
+
+
+def test_moto_s_lock_is_never_asked_for_under_the_store_s(
+    disk: Disk, asked_under: Callable[[Store], list[bool]]
+) -> None:
+    asked = asked_under(disk.store)
+    disk.put("s", "a")
+    arn = disk.backend.groups[GROUP].arn
+    disk.backend.put_retention_policy(GROUP, "7")
+    disk.backend.tag_resource(arn, {"team": "a"})
+    disk.backend.untag_resource(arn, ["team"])
+    disk.backend.delete_log_stream(GROUP, "s")
+    disk.backend.delete_log_group(GROUP)
+    assert asked and not any(asked)
+
+
+def test_a_reader_goes_on_page_by_page_and_sees_the_end(disk: Disk) -> None:
+    disk.put("s", *"abcde")
+    seen: list[str] = []
+    page, _, token = disk.get("s", limit=2)
+    while page:
+        seen += page
+        page, _, token = disk.get("s", token, limit=2)
+    assert seen == list("abcde")
+    assert disk.get("s", token)[2] == token  # how boto3's readers know the end
+    disk.put("s", "f")
+    assert disk.get("s", token)[0] == ["f"]
+
+
+def test_the_last_page_comes_first_without_a_start(disk: Disk) -> None:
+    disk.put("s", *"abcde")
+    page, back, _ = disk.get("s", head=False, limit=2)
+    assert page == ["d", "e"]
+    page, back, _ = disk.get("s", back, limit=2)
+    assert page == ["b", "c"]
+    page, back, _ = disk.get("s", back, limit=2)
+    assert page == ["a"]
+    assert disk.get("s", back)[:2] == ([], back)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_an_empty_stream_is_followed_from_its_first_event(disk: Disk, head: bool) -> None:
+    disk.put("s")
+    page, _, token = disk.get("s", head=head)
+    assert page == []
+    disk.put("s", "first")
+    assert disk.get("s", token)[0] == ["first"]
+
+
+def test_events_are_in_the_order_of_their_time(disk: Disk) -> None:
+    disk.put("s", "late", at=5)
+    disk.put("s", "early", "early too")
+    assert disk.get("s")[0] == ["early", "early too", "late"]
+    assert disk.get("s", start_time=NOW_MS + 1)[0] == ["late"]
+    assert disk.get("s", end_time=NOW_MS + 4)[0] == ["early", "early too"]
+    assert disk.get("s", head=False, end_time=NOW_MS + 4, limit=1)[0] == ["early too"]
+
+
+@pytest.mark.parametrize("token", ["", "f/1", "x/" + "0" * 56, "f/" + "z" * 56])
+def test_a_token_of_somebody_elses_is_refused(disk: Disk, token: str) -> None:
+    disk.put("s", "a")
+    with pytest.raises(InvalidParameterException):
+        disk.get("s", token)
+
+
+def test_an_answer_is_at_most_a_mebibyte(disk: Disk) -> None:
+    disk.put("s", *["x" * 300_000] * 8)
+    page, _, token = disk.get("s")
+    assert len(page) == 3
+    assert len(disk.get("s", token)[0]) == 3
+    disk.put("t", "y" * (2 * events.PAGE_BYTES))
+    assert len(disk.get("t")[0]) == 1
+
+
+def test_streams_are_searched_together(disk: Disk) -> None:
+    disk.put("s", "error one", "fine", at=1)
+    disk.put("t", "error two", at=2)
+    disk.put("s", "error three", at=3)
+    assert disk.filtered(filter_pattern="error")[0] == ["error one", "error two", "error three"]
+    assert disk.filtered(("t",), filter_pattern="error") == (["error two"], None)
+    page, token = disk.filtered(filter_pattern="error", limit=2)
+    assert page == ["error one", "error two"] and token
+    assert disk.filtered(filter_pattern="error", limit=2, token=token) == (["error three"], None)
+    assert disk.filtered(filter_pattern="absent") == ([], None)
+
+
+def test_all_is_there_after_a_restart(disk: Disk) -> None:
+    disk.backend.create_log_group(GROUP, {"team": "a"})
+    disk.backend.put_retention_policy(GROUP, 7)
+    disk.put("s", "one", "\ud800")
+    disk.put("gone", "deleted")
+    disk.backend.delete_log_stream(GROUP, "gone")
+    group = disk.backend.groups[GROUP]
+    before = group.to_describe_dict(), group.streams["s"].to_describe_dict()
+    disk.boot()
+    group = disk.backend.groups[GROUP]
+    assert (group.to_describe_dict(), group.streams["s"].to_describe_dict()) == before
+    assert disk.backend.list_tags_for_resource(group.arn) == {"team": "a"}
+    assert disk.get("s")[0] == ["one", "?"] and list(group.streams) == ["s"]
+    disk.backend.delete_log_group(GROUP)
+    disk.boot()
+    assert disk.backend.groups == {}
+    assert disk.store.read("SELECT count(*) FROM log_events") == [(0,)]
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(disk: Disk) -> None:
+    disk.put("s", "before")
+    with disk.store.write() as db:
+        db.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(sqlite3.OperationalError):
+        disk.put("s", *["x" * 10_000] * 100)
+    assert disk.get("s")[0] == ["before"]
+    assert disk.backend.groups[GROUP].streams["s"].stored_bytes == len("before")
+
+
+def test_a_stream_that_was_deleted_takes_no_more(disk: Disk) -> None:
+    disk.put("s", "a")
+    stream = disk.backend.groups[GROUP].streams["s"]
+    disk.backend.delete_log_stream(GROUP, "s")
+    with pytest.raises(ResourceNotFoundException):
+        stream.put_log_events([{"timestamp": NOW_MS, "message": "late"}])
+    assert disk.store.read("SELECT count(*) FROM log_events") == [(0,)]
+
+
+def test_jobs_write_at_once_into_one_group(disk: Disk) -> None:
+    def job(name: str) -> None:
+        stream = LogStream(ACCOUNT, REGION, name, group=GROUP)
+        for number in range(20):
+            stream.write([f"{number} {text}" for text in ("a", "")])
+
+    threads = [threading.Thread(target=job, args=(f"job-{number}",)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = [f"{number} {text}" for number in range(20) for text in ("a", "")]
+    assert [disk.get(f"job-{number}")[0] for number in range(8)] == [expected] * 8
+
+
+def test_a_clock_that_is_set_back_hides_no_line(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = LogStream(ACCOUNT, REGION, "s", group=GROUP)
+    stream.write(["one"])
+    token = disk.get("s")[2]
+    monkeypatch.setattr("drydock.transfer.log_writer.time.time", lambda: NOW_MS / 1000 - 60)
+    stream.write(["two"])
+    assert disk.get("s", token)[0] == ["two"]

@@ -1,0 +1,65 @@
+"""Rehearsed outages, in front of an application."""
+
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+
+from drydock.rehearsal.outages import Outage, Outages
+
+
+class Service:
+    """Answers everything with OK."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"ok"]
+
+
+def ask(
+    outages: Outages, service: str, *, target: str = "", method: str = "POST", signed: bool = True
+) -> tuple[str, bytes]:
+    said: list[str] = []
+    environ = {"REQUEST_METHOD": method}
+    if signed:
+        environ["HTTP_AUTHORIZATION"] = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
+    if target:
+        environ["HTTP_X_AMZ_TARGET"] = f"SageMaker.{target}"
+    body = b"".join(outages(environ, lambda status, headers: said.append(status)))
+    return said[0], body
+
+
+def outage(
+    service: str, operation: str = "", *, for_s: float = 60, remaining: float = math.inf, code: str = "Slow"
+) -> Outage:
+    return Outage(service, operation, 503, code, time.monotonic() + for_s, remaining)
+
+
+@pytest.fixture
+def outages() -> Outages:
+    return Outages(Service())
+
+
+def test_only_what_is_out_is_hit(outages: Outages) -> None:
+    outages.add(outage("sagemaker", "DescribeTrainingJob"))
+    outages.add(outage("s3", "PUT"))
+    status, body = ask(outages, "sagemaker", target="DescribeTrainingJob")
+    assert status == "503 Service Unavailable" and json.loads(body)["__type"] == "Slow"
+    assert ask(outages, "s3", method="PUT")[0] == "503 Service Unavailable"
+    for other in ({"target": "ListTrainingJobs"}, {"target": "DescribeTrainingJob", "signed": False}):
+        assert ask(outages, "sagemaker", **other)[1] == b"ok"  # type: ignore[arg-type]
+    assert ask(outages, "s3", method="GET")[1] == ask(outages, "logs")[1] == b"ok"
+
+
+@pytest.mark.parametrize(("for_s", "remaining", "hits"), [(0, math.inf, 0), (60, 2, 2), (60, 0, 0), (60, math.inf, 5)])
+def test_an_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, remaining: float, hits: int) -> None:
+    outages.add(outage("s3", for_s=for_s, remaining=remaining))
+    answers = [ask(outages, "s3")[0] for _ in range(5)]
+    assert answers == ["503 Service Unavailable"] * hits + ["200 OK"] * (5 - hits)
+
+
+def test_a_code_cannot_break_the_answer(outages: Outages) -> None:
+    outages.add(outage("s3", code="<a&b>"))
+    assert b"<Code>&lt;a&amp;b&gt;</Code>" in ask(outages, "s3")[1]

@@ -1,0 +1,103 @@
+"""The spot market: who is interrupted when, and who gets instances."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from drydock.errors import CannotStart
+from drydock.jobs.states import Phase
+from drydock.jobs.training.job import TrainingJob
+from drydock.rehearsal.spot_market import Interruption, Policy, Schedule, SpotMarket, policy_of
+
+Make = Callable[..., TrainingJob]
+
+
+@pytest.fixture
+def spot(make_job: Make) -> TrainingJob:
+    """A spot job in its first run."""
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter(Phase.TRAINING)
+    return job
+
+
+def test_an_order_is_carried_out_once_and_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
+    market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
+    market.order(spot, order)
+    market.order(job, order)
+    assert market.due(spot, 9.9) is None
+    assert market.due(spot, 10.0) == order
+    assert market.due(spot, 11.0) is None
+    assert market.due(job, 11.0) is None, "on demand nobody is interrupted"
+    assert not market.has_capacity(spot) and market.has_capacity(job)
+
+
+def test_the_latest_word_on_capacity_counts(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
+    market = SpotMarket(Policy(without_capacity=["ml.m5.*"]))
+    resources = {"InstanceType": "ml.c5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    other = make_job(EnableManagedSpotTraining=True, ResourceConfig=resources)
+    assert not market.has_capacity(spot) and market.has_capacity(other) and market.has_capacity(job)
+    market.set_capacity("*", available=True)
+    assert market.has_capacity(spot)
+    market.set_capacity("*", available=False)
+    assert not market.has_capacity(spot) and not market.has_capacity(other) and market.has_capacity(job)
+    market.set_capacity("*", available=False, for_s=0)
+    assert not market.has_capacity(spot) and market.has_capacity(other), "what is over counts no more"
+    assert [rule["instance_type"] for rule in market.describe()["capacity"]] == ["ml.m5.*"]
+
+
+def test_a_schedule_names_the_runs(make_job: Make) -> None:
+    market = SpotMarket(Policy(interruptions=[Schedule("flights-*", [5, -1]), Schedule("*", [0])]))
+    job = make_job(TrainingJobName="flights-1", EnableManagedSpotTraining=True)
+    seen = []
+    for _ in range(3):
+        job.enter(Phase.TRAINING)
+        seen.append(market.due(job, 1_000) is not None)
+        job.enter(Phase.INTERRUPTED)
+    assert seen == [True, False, False]
+
+
+def draws(seed: int, name: str, make_job: Make) -> list[float]:
+    market = SpotMarket(Policy(seed=seed, interruption_probability=0.5))
+    job, found = make_job(TrainingJobName=name, EnableManagedSpotTraining=True), []
+    for _ in range(200):
+        job.record.transitions.append(job.record.transitions[0].__class__(Phase.TRAINING, job.created, ""))
+        order = market.due(job, math.inf)
+        assert order is not None
+        found.append(order.after_s)
+    return found
+
+
+def test_the_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
+    first = draws(1, "a", make_job)
+    assert first == draws(1, "a", make_job)
+    assert first != draws(2, "a", make_job) and first != draws(1, "b", make_job)
+    within_a_minute = sum(seconds <= 60 for seconds in first)
+    assert 70 <= within_a_minute <= 130, "half of the runs"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"interruption_probability": 1},
+        {"interruption_probability": -0.1},
+        {"billable_fraction": 0},
+        {"billable_fraction": 1.1},
+        {"notice_s": -1},
+        {"capacity_back_after_s": -1},
+        {"notice_s": "soon"},
+        {"unknown": 1},
+        {"interrupt": [{"job": "x"}]},
+        {"interrupt": [{"job": "x", "after_s": ["soon"]}]},
+        {"interrupt": 7},
+    ],
+)
+def test_a_policy_that_cannot_be(table: dict[str, Any]) -> None:
+    with pytest.raises(CannotStart):
+        policy_of(table)
+
+
+def test_a_policy_from_a_table() -> None:
+    policy = policy_of({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
+    assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

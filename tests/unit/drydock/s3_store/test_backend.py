@@ -1,0 +1,223 @@
+"""S3 on the disk: its files, its records, and what a request that fails leaves behind."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import FakeAcl, FakeGrant, FakeGrantee, LifecycleRule, S3Backend, s3_backends
+from moto.utilities.utils import LowercaseDict
+from werkzeug.test import Client, TestResponse
+
+from drydock import encoding
+from drydock.s3_store import backend
+from drydock.s3_store.blobs import BlobDamaged, Blobs
+from drydock.s3_store.middleware import WINDOWS, windows
+from drydock.store import Store
+
+
+class Disk:
+    """A data folder, and moto's S3 on it, without a server around."""
+
+    def __init__(self, folder: Path) -> None:
+        self.objects, self.path = folder / "objects", folder / "store.sqlite"
+        self.boot()
+
+    def boot(self) -> None:
+        """As a server that was killed and started again finds it."""
+        self.store = Store(self.path)
+        self.client = Client(backend.install(self.store, self.objects)(DomainDispatcherApplication(create_backend_app)))
+
+    def __call__(self, method: str, path: str, body: bytes = b"", **headers: str) -> TestResponse:
+        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20250101/us-east-1/s3/aws4_request, Signature=0"}
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.open(path, method=method, data=body, headers={**signed, **more})
+
+    def files(self) -> list[Path]:
+        return list(self.objects.glob("*/*"))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    made = Disk(tmp_path)
+    made("PUT", "/bucket")
+    yield made
+    # The registry is the process's: the next test shall not meet this folder.
+    s3_backends.clear()
+    s3_backends.bucket_accounts.clear()
+    s3_backends.backend = S3Backend
+
+
+def test_bytes_come_back_as_they_were(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path)
+    for data in (b"", b"one", bytes(range(256)) * 999):
+        assert blobs.read(blobs.write(data)) == data
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda p: p.write_bytes(b"onE"), lambda p: p.write_bytes(b"on")])
+def test_a_harmed_file_is_never_read(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
+    blobs = Blobs(tmp_path)
+    blob = blobs.write(b"one")
+    harm(next(tmp_path.glob("*/*")))
+    with pytest.raises(BlobDamaged, match=blob.name):
+        blobs.read(blob)
+
+
+def test_a_sweep_takes_only_what_nobody_knows(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path)
+    kept, stray = blobs.write(b"kept"), blobs.write(b"stray")
+    assert blobs.sweep({kept.name}) == 1
+    assert blobs.read(kept) == b"kept"
+    with pytest.raises(BlobDamaged):
+        blobs.read(stray)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"~": "bytes", "of": "not"},
+        {1: [None, True, 0.5, "x"], "d": {}},
+        b"\x00\xff",
+        datetime(2026, 1, 2, 3, 4, 5, 6),
+        datetime(2026, 1, 2, tzinfo=UTC),
+    ],
+)
+def test_values_survive_as_text(value: Any) -> None:
+    assert encoding.loads(encoding.dumps(value)) == value
+
+
+def test_models_of_moto_survive_as_text() -> None:
+    access = FakeAcl([FakeGrant([FakeGrantee("who")], ["READ"])])
+    found = encoding.loads(encoding.dumps([access, LowercaseDict({"A": 1}), LifecycleRule(rule_id="r", prefix="p")]))
+    assert found[0].grants[0].grantees == [FakeGrantee("who")]
+    assert dict(found[1]) == {"a": 1}
+    assert (type(found[2]), found[2].id) == (LifecycleRule, "r")
+
+
+def test_what_cannot_come_back_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot keep a PosixPath"):
+        encoding.dumps([Path()])
+    with pytest.raises(KeyError):
+        encoding.loads('{"~": "Popen", "of": {}}')
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "count"),
+    [
+        ("PUT", "/bucket/key", 1),
+        ("GET", "/bucket/a/b", 1),
+        ("POST", "/bucket", WINDOWS),
+        ("PUT", "/bucket/", WINDOWS),
+        ("GET", "/bucket", 0),
+        ("POST", "/", 0),  # another service's
+    ],
+)
+def test_a_request_takes_only_the_windows_it_needs(method: str, path: str, count: int) -> None:
+    assert len(windows({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": "127.0.0.1:80"})) == count
+
+
+def test_both_styles_of_address_share_a_window() -> None:
+    by_path = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/key", "HTTP_HOST": "127.0.0.1:80"}
+    by_host = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/key", "HTTP_HOST": "bucket.s3.amazonaws.com"}
+    assert windows(by_path) == windows(by_host)
+
+
+def test_a_copy_holds_its_source_too() -> None:
+    there = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
+    here = {**there, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
+    source = {"REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/from x", "HTTP_HOST": "127.0.0.1"}
+    assert windows(here) == windows(there) | windows(source)
+
+
+def test_no_bytes_stay_in_memory_and_no_file_too_many(disk: Disk) -> None:
+    for body in (b"old", b"new"):
+        assert disk("PUT", "/bucket/key", body).status_code == 200
+    assert [path.read_bytes() for path in disk.files()] == [b"new"]
+    key = next(iter(s3_backends["123456789012"]["aws"].buckets["bucket"].keys.values()))
+    assert key._value_buffer.closed and key.value == b"new"
+    assert disk("DELETE", "/bucket/key").status_code == 204
+    assert disk.files() == []
+
+
+def test_a_file_without_a_row_is_gone_at_the_next_start(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"kept")
+    Blobs(disk.objects).write(b"its server was killed before the row was there")
+    disk.boot()
+    assert [path.read_bytes() for path in disk.files()] == [b"kept"]
+
+
+def test_moto_s_lock_is_never_asked_for_under_the_store_s(
+    disk: Disk, asked_under: Callable[[Store], list[bool]]
+) -> None:
+    asked = asked_under(disk.store)
+    assert disk("PUT", "/bucket/key", b"one").status_code == disk("PUT", "/bucket/key", b"two").status_code == 200
+    assert disk("DELETE", "/bucket/key").status_code == 204
+    assert asked and not any(asked)
+
+
+def test_a_refused_request_changes_nothing(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"old", x_amz_tagging="a=b")
+    refused = disk("PUT", "/bucket/key", b"new", x_amz_tagging="aws:x=y")
+    assert (refused.status_code, b"InvalidTag" in refused.data) == (400, True)
+    for _ in range(2):
+        answer = disk("GET", "/bucket/key")
+        assert (answer.data, answer.headers["x-amz-tagging-count"]) == (b"old", "1")
+        disk.boot()
+    assert len(disk.files()) == 1
+
+
+def test_no_room_for_the_bytes_is_an_answer_and_the_old_object_stays(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"old")
+    disk.objects.rename(disk.objects.with_name("away"))
+    answer = disk("PUT", "/bucket/key", b"new")
+    assert (answer.status_code, b"InternalError" in answer.data) == (500, True)
+    disk.objects.with_name("away").rename(disk.objects)
+    for _ in range(2):
+        assert disk("GET", "/bucket/key").data == b"old"
+        disk.boot()
+    assert disk("PUT", "/bucket/key", b"new").status_code == 200
+
+
+def test_no_room_for_the_row_is_an_answer_and_the_old_object_stays(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"old")
+    with disk.store.write() as db:
+        db.execute("PRAGMA max_page_count = 1")  # no more than there are now
+    answer = disk("PUT", "/bucket/key", b"new", x_amz_meta_large="x" * 20_000)
+    assert (answer.status_code, b"full" in answer.data) == (500, True)
+    for _ in range(2):
+        assert disk("GET", "/bucket/key").data == b"old"
+        disk.boot()
+    assert [path.read_bytes() for path in disk.files()] == [b"old"]
+
+
+def test_a_damaged_object_is_an_error_and_the_others_are_read(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"whole")
+    disk.files()[0].write_bytes(b"wholE")
+    disk("PUT", "/bucket/other", b"other")
+    assert disk("GET", "/bucket/key").status_code == 500
+    assert disk("GET", "/bucket/other").data == b"other"
+    assert disk("DELETE", "/bucket/key").status_code == 204
+
+
+def test_a_body_that_ends_early_is_no_object(disk: Disk) -> None:
+    answer = disk.client.put("/bucket/key", data=b"half", environ_overrides={"CONTENT_LENGTH": "10"})
+    assert (answer.status_code, b"IncompleteBody" in answer.data) == (400, True)
+    assert disk("GET", "/bucket/key").status_code == 404
+
+
+def test_a_reset_leaves_nothing(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"data")
+    s3_backends["123456789012"]["aws"].reset()
+    assert disk.files() == []
+    disk.boot()
+    assert disk("GET", "/bucket/key").status_code == 404
+
+
+def test_a_deleted_bucket_stays_deleted_and_a_full_one_stays(disk: Disk) -> None:
+    disk("PUT", "/full")
+    disk("PUT", "/full/key", b"data")
+    assert [disk("DELETE", path).status_code for path in ("/bucket", "/full")] == [204, 409]
+    disk.boot()
+    assert [disk("GET", path).status_code for path in ("/bucket", "/full/key")] == [404, 200]

@@ -1,0 +1,52 @@
+"""S3 that another server keeps."""
+
+from typing import Any
+
+import pytest
+
+from drydock.jobs.environment import HostContext, build_common_environment
+from drydock.s3_store.external_s3 import ExternalS3Guard
+from drydock.transfer.clients import _keys
+
+
+def answer(s3_url: str, service: str) -> tuple[str, bytes]:
+    said: list[str] = []
+
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"ok"]
+
+    scope = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
+    environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {})}
+    body = b"".join(ExternalS3Guard(application, s3_url)(environ, lambda status, headers: said.append(status)))
+    return said[0], body
+
+
+def test_what_is_for_s3_is_told_where_it_is() -> None:
+    status, body = answer("http://s3:8333", "s3")
+    assert status == "400 Bad Request"
+    assert b"<Code>InvalidRequest</Code>" in body and b"AWS_ENDPOINT_URL_S3 to http://s3:8333" in body
+
+
+@pytest.mark.parametrize(("s3_url", "service"), [("", "s3"), ("http://s3:8333", "sagemaker"), ("http://s3:8333", "")])
+def test_all_else_is_answered(s3_url: str, service: str) -> None:
+    assert answer(s3_url, service) == ("200 OK", b"ok")
+
+
+def test_jobs_find_it() -> None:
+    here = HostContext("/tree", "algo-1", ["algo-1"], 1, {}, False, "http://u")
+    there = HostContext("/tree", "algo-1", ["algo-1"], 1, {}, False, "http://u", "http://s3:8333")
+    assert "AWS_ENDPOINT_URL_S3" not in build_common_environment("eu-west-1", here)
+    assert build_common_environment("eu-west-1", there)["AWS_ENDPOINT_URL_S3"] == "http://s3:8333"
+    assert build_common_environment("eu-west-1", there)["AWS_ENDPOINT_URL"] == "http://u"
+
+
+def test_it_is_asked_with_the_servers_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    assert set(_keys().values()) == {"drydock"}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "LEEWAY1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "word")
+    assert _keys() == {
+        "aws_access_key_id": "LEEWAY1", "aws_secret_access_key": "word", "aws_session_token": None,
+    }  # fmt: skip

@@ -1,0 +1,176 @@
+"""What a host gets of a channel."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from drydock.transfer import channels
+from drydock.transfer.objects import ObjectStore
+
+
+def channel(uri: str, kind: str = "S3Prefix", source: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    given = {"S3DataType": kind, "S3Uri": uri, **(source or {})}
+    return {"ChannelName": "train", "DataSource": {"S3DataSource": given}, **more}
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def fetch(
+    objects: ObjectStore, what: dict[str, Any], folder: Path, number: int = 0, count: int = 1, mode: str = "File"
+) -> int:
+    return channels.download(objects, what, folder, host_number=number, host_count=count, default_mode=mode)
+
+
+def test_a_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    for name in ("train/a", "train/sub/b", "train/sub/", "train-2/c", "other"):
+        s3.put(name, name)
+    assert fetch(objects, channel(s3.uri("train/")), tmp_path / "in") == 2
+    assert files(tmp_path / "in") == {"a": "train/a", "sub/b": "train/sub/b"}
+
+
+def test_nothing_is_there(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    assert fetch(objects, channel(s3.uri("none/")), tmp_path / "in") == 0
+    assert fetch(objects, channel(s3.manifest("m", {"prefix": s3.uri("")}), "ManifestFile"), tmp_path / "in") == 0
+    with pytest.raises(ClientError, match="NoSuchBucket"):
+        fetch(objects, channel("s3://no-such-bucket-here/x"), tmp_path / "in")
+
+
+def test_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    for name in ("data/a", "data/sub/b", "data/c", "d"):
+        s3.put(name, name)
+    uri = s3.manifest("train.manifest", {"prefix": s3.uri("data/")}, "sub/b", "a", "a")
+    assert fetch(objects, channel(uri, "ManifestFile"), tmp_path / "in") == 2
+    assert files(tmp_path / "in") == {"a": "data/a", "sub/b": "data/sub/b"}
+    slash = s3.manifest("slash.manifest", {"prefix": s3.uri("data")}, "/a")
+    assert fetch(objects, channel(slash, "ManifestFile"), tmp_path / "slash") == 1
+    assert files(tmp_path / "slash") == {"a": "data/a"}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("no json", "not JSON"),
+        (b"\xff\xff\xff", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("{}", "not a JSON list"),
+        ("[]", "not a JSON list"),
+        ('["a"]', "does not begin with"),
+        ('[{"prefix": ""}, "a"]', "does not begin with"),
+        ('[{"prefix": "s3://"}, "a"]', "does not begin with"),
+        ('[{"prefix": ["s3://b/"]}, "a"]', "does not begin with"),
+        ('[{"prefix": "s3://bucket/"}, 3]', "no key: '3'"),
+        ('[{"prefix": "s3://bucket/"}, ""]', "no key"),
+        ('[{"prefix": "s3://bucket/"}, "../a"]', "outside its folder"),
+        ('[{"prefix": "s3://bucket/"}, "a", "a/b"]', "also the folder"),
+    ],
+)
+def test_a_manifest_that_is_none(s3: Any, objects: ObjectStore, tmp_path: Path, body: str | bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as raised:
+        fetch(objects, channel(s3.put("m", body), "ManifestFile"), tmp_path / "in")
+    assert len(str(raised.value)) < 500 and not (tmp_path / "in").exists()
+
+
+def test_a_manifest_that_names_what_is_not_there(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    uri = s3.manifest("m", {"prefix": s3.uri("data/")}, "gone.csv")
+    with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/data/gone\.csv"):
+        fetch(objects, channel(uri, "ManifestFile"), tmp_path / "in")
+
+
+@pytest.mark.parametrize("kind", ["S3Prefix", "ManifestFile"])
+@pytest.mark.parametrize("more", [{}, {"ShuffleConfig": {"Seed": 7}}])
+def test_sharding(s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
+    names = [f"{number:02}" for number in range(10)]
+    for name in names:
+        s3.put(f"data/{name}", name)
+    uri = s3.uri("data/") if kind == "S3Prefix" else s3.manifest("m", {"prefix": s3.uri("data/")}, *names)
+    sharded = channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **more)
+    for number in range(3):
+        assert fetch(objects, sharded, tmp_path / f"{number}", number, 3) == 10
+    shares = [list(files(tmp_path / f"{number}")) for number in range(3)]
+    assert sorted(len(share) for share in shares) == [3, 3, 4]
+    assert sorted(name for share in shares for name in share) == names
+    whole = channel(uri, kind, {"S3DataDistributionType": "FullyReplicated"}, **more)
+    fetch(objects, whole, tmp_path / "whole", 2, 3)
+    assert sorted(files(tmp_path / "whole")) == names
+
+
+def test_the_seed_says_who_gets_what(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    for number in range(10):
+        s3.put(f"data/{number}")
+
+    def share(folder: str, **more: Any) -> list[str]:
+        sharded = channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **more)
+        fetch(objects, sharded, tmp_path / folder, 0, 2)
+        return sorted(files(tmp_path / folder))
+
+    first, again = (share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
+    assert first == again != share("plain") == ["0", "2", "4", "6", "8"]
+
+
+def test_a_host_without_a_share_is_no_failure(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    s3.put("data/a")
+    sharded = channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
+    assert fetch(objects, sharded, tmp_path / "1", 1, 2) == 1
+    assert not (tmp_path / "1").exists()
+
+
+def test_fast_files_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    s3.put("data/a", "a")
+
+    def mode(folder: str, default: str, **more: Any) -> int:
+        fetch(objects, channel(s3.uri("data/"), **more), tmp_path / folder, mode=default)
+        return os.stat(tmp_path / folder / "a").st_mode & 0o222
+
+    assert mode("1", "FastFile") == mode("2", "File", InputMode="FastFile") == 0
+    assert mode("3", "File") and mode("4", "FastFile", InputMode="File")
+
+
+@pytest.mark.parametrize("keys", [["in/a", "in/a/b"], ["in/../../escaped"], ["in//etc/escaped"]])
+def test_keys_that_cannot_be_files(s3: Any, objects: ObjectStore, tmp_path: Path, keys: list[str]) -> None:
+    for key in keys:
+        s3.put(key)
+    if "in/../../escaped" in keys and s3.keys() != keys:
+        pytest.skip("this client resolves the dots in a key")
+    with pytest.raises(ValueError, match=r"the key '.+' (is a file and also|points outside)"):
+        fetch(objects, channel(s3.uri("in/")), tmp_path / "in")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        channel("s3://bucket/train/"),
+        channel("s3://bucket"),
+        channel("s3://bucket/m", "ManifestFile", InputMode="FastFile"),
+        channel("s3://bucket/x", InputMode="File", CompressionType="None", RecordWrapperType="None"),
+        channel("s3://bucket/x", ShuffleConfig={"Seed": 1}),
+    ],
+)
+def test_a_channel_that_is_fine(given: dict[str, Any]) -> None:
+    assert channels.check(given) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"ChannelName": "train", "DataSource": {"FileSystemDataSource": {}}}, "S3DataSource only"),
+        (channel("s3://bucket/m", "AugmentedManifestFile"), "needs Pipe mode"),
+        (channel("s3://bucket/m", "Converse"), "S3DataType Converse"),
+        (channel("https://bucket/m"), "not an s3:// URI"),
+        (channel("s3:///m"), "not an s3:// URI"),
+        (channel("s3://bucket", "ManifestFile"), "names no object"),
+        (channel("s3://bucket/m/", "ManifestFile"), "names no object"),
+        (channel("s3://bucket/m", InputMode="Pipe"), "InputMode Pipe"),
+        (channel("s3://bucket/m", CompressionType="Gzip"), "CompressionType Gzip is only used in Pipe mode"),
+        (channel("s3://bucket/m", RecordWrapperType="RecordIO"), "RecordWrapperType RecordIO is only used"),
+        (channel("s3://bucket/m", source={"InstanceGroupNames": ["a"]}), "InstanceGroupNames"),
+    ],
+)
+def test_a_channel_that_is_not(given: dict[str, Any], reason: str) -> None:
+    found = channels.check(given)
+    assert found.startswith("Channel train: ") and reason in found

@@ -1,0 +1,248 @@
+"""The mirror of the checkpoint folder."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from drydock.transfer.checkpoints import CheckpointSync
+from drydock.transfer.objects import ObjectStore
+
+Host = Callable[..., tuple[Path, CheckpointSync]]
+
+
+@pytest.fixture
+def host(tmp_path: Path, s3: Any, objects: ObjectStore) -> Host:
+    """Return a host's folder and its mirror, downloaded: host(name, uri, interval_s)."""
+
+    def make(name: str = "one", uri: str = "", interval_s: float = 0.0) -> tuple[Path, CheckpointSync]:
+        folder = tmp_path / name / "checkpoints"
+        folder.mkdir(parents=True)
+        sync = CheckpointSync(folder, uri or s3.uri("run-1"), objects, interval_s)
+        sync.download()
+        s3.app.written.clear()
+        return folder, sync
+
+    return make
+
+
+def taken(s3: Any) -> list[str]:
+    calls, s3.app.written[:] = list(s3.app.written), []
+    return calls
+
+
+def test_only_changes_are_copied(s3: Any, host: Host) -> None:
+    s3.put("run-1/old", "from S3")
+    s3.put("run-10/other", "of another run")
+    folder, sync = host()
+    assert os.listdir(folder) == ["old"]
+    sync.copy()
+    assert taken(s3) == []
+    (folder / "sub").mkdir()
+    (folder / "sub" / "new").write_text("1")
+    sync.copy()
+    assert taken(s3) == ["PUT run-1/sub/new"] and s3.get("run-1/sub/new") == b"1"
+    (folder / "sub" / "new").write_text("other")
+    (folder / "old").unlink()
+    sync.copy()
+    assert taken(s3) == ["PUT run-1/sub/new", "DELETE run-1/old"] and s3.get("run-1/sub/new") == b"other"
+    sync.copy()
+    assert taken(s3) == [] and s3.keys() == ["run-1/sub/new", "run-10/other"]
+
+
+def test_a_file_replaced_by_one_of_its_size_and_time_is_copied(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    (folder / "it").write_text("1")
+    moment = os.stat(folder / "it").st_mtime_ns
+    sync.copy()
+    (folder / "new").write_text("2")
+    os.utime(folder / "new", ns=(moment, moment))
+    os.replace(folder / "new", folder / "it")
+    sync.copy()
+    assert s3.get("run-1/it") == b"2"
+
+
+def test_it_waits_for_its_time(s3: Any, host: Host) -> None:
+    folder, sync = host(interval_s=3600.0)
+    (folder / "it").write_text("1")
+    sync.copy_if_due()
+    assert taken(s3) == []
+    sync.copy()
+    assert taken(s3) == ["PUT run-1/it"]
+
+
+def test_foreign_files_come_and_stay(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    fine = ["README", "a/b/c", "empty", "ü" * 127, ".hidden", "a b+c%20", "x.sagemaker-uploaded"]
+    never = ["/etc/passwd", "y" * 256, "README/below", "b//c", "b/c"]
+    for name in [*fine, *never, "folder/"]:
+        s3.put(f"run-1/{name}", "" if name == "empty" else "1")
+    before = s3.keys()
+    folder, sync = host()
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    # README is a file and a folder in S3: the folder counts.
+    assert found == {*fine, "README/below"} - {"README"}
+    assert "cannot" not in caplog.text and len(caplog.records) == 5
+    sync.copy()
+    (folder / "own").write_text("1")
+    sync.copy()
+    assert s3.keys() == sorted([*before, "run-1/own"])
+
+
+def test_a_host_deletes_only_what_is_still_its_own(s3: Any, host: Host) -> None:
+    s3.put("run-1/both", "from before")
+    (one, sync_one), (two, sync_two) = host("one"), host("two")
+    (one / "one").write_text("1")
+    (two / "two").write_text("2")
+    sync_one.copy()
+    sync_two.copy()
+    sync_one.copy()
+    assert s3.keys() == ["run-1/both", "run-1/one", "run-1/two"]
+    (two / "both").write_text("two has written it over")
+    sync_two.copy()
+    (one / "both").unlink()
+    (one / "one").unlink()
+    sync_one.copy()
+    assert s3.keys() == ["run-1/both", "run-1/two"]
+    (two / "both").unlink()
+    sync_two.copy()
+    assert s3.keys() == ["run-1/two"]
+
+
+def test_the_oldest_is_copied_first(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    for name, moment in (("a-state", 300), ("m", 200), ("z-data", 100)):
+        (folder / name).write_text(name)
+        os.utime(folder / name, (moment, moment))
+    sync.copy()
+    assert taken(s3) == ["PUT run-1/z-data", "PUT run-1/m", "PUT run-1/a-state"]
+
+
+def test_a_file_that_vanishes_is_passed_over(s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, sync = host()
+    (folder / "a-here").write_text("1")
+    (folder / "b-gone").write_text("1")
+    write = ObjectStore.write
+
+    def vanish(store: ObjectStore, stream: Any, uri: str) -> None:
+        (folder / "b-gone").unlink(missing_ok=True)
+        write(store, stream, uri)
+
+    monkeypatch.setattr(ObjectStore, "write", vanish)
+    sync.copy()
+    assert taken(s3) == ["PUT run-1/a-here"]
+
+
+def test_a_failed_copy_is_taken_up_again(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    (folder / "a").write_text("1")
+    s3.app.failing = 100
+    with pytest.raises(ClientError, match=r"SlowDown|503"):
+        sync.copy_if_due()
+    assert s3.app.refused < 10  # the job's supervision is not kept waiting
+    s3.app.failing = 0
+    sync.copy_if_due()
+    assert s3.keys() == ["run-1/a"]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_copy_waits_for_an_s3_that_is_slow(s3: Any, host: Host, final: bool) -> None:
+    folder, sync = host()
+    (folder / "a").write_text("1")
+    s3.app.failing = 5
+    sync.copy(final=final)
+    assert s3.app.refused == 5 and s3.get("run-1/a") == b"1"
+
+
+def test_links_lead_nowhere_else(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    (folder / "sub").mkdir()
+    (folder / "sub" / "epoch-2").write_text("2")
+    (folder / "last").symlink_to("sub/epoch-2")
+    (folder / "out").symlink_to("/etc/passwd")
+    (folder / "folder").symlink_to("sub")
+    (folder / "circle").symlink_to("circle")
+    os.mkfifo(folder / "fifo")
+    sync.copy()
+    assert s3.keys() == ["run-1/last", "run-1/sub/epoch-2"] and s3.get("run-1/last") == b"2"
+    (folder / "last").unlink()
+    (folder / "sub" / "epoch-3").write_text("3")
+    (folder / "last").symlink_to("sub/epoch-3")
+    sync.copy(final=True)
+    assert s3.get("run-1/last") == b"3"
+
+
+def test_what_cannot_be_copied_is_said_once_and_others_go_on(
+    s3: Any, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, sync = host()
+    (folder / "a\udcff").write_text("no UTF-8")
+    (folder / "here").write_text("1")
+    deep = folder.joinpath(*["d" * 250] * 5)
+    deep.mkdir(parents=True)
+    (deep / "too-long-a-key").write_text("1")
+    sync.copy()
+    sync.copy()
+    assert s3.keys() == ["run-1/here"]
+    assert [record.getMessage().split("it ")[1][:15] for record in caplog.records] == ["cannot be a key"] * 2
+
+
+def test_what_cannot_be_read_is_said_and_not_deleted(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    folder, sync = host()
+    (folder / "sub").mkdir()
+    for name in ("a", "b", "sub/c"):
+        (folder / name).write_text("1")
+    sync.copy()
+    (folder / "a").write_text("2")
+    (folder / "a").chmod(0)
+    if os.access(folder / "a", os.R_OK):
+        pytest.skip("this user, root most likely, reads all")
+    (folder / "b").write_text("2")
+    (folder / "sub").chmod(0)
+    sync.copy()
+    (folder / "sub").chmod(0o700)
+    assert s3.keys() == ["run-1/a", "run-1/b", "run-1/sub/c"]
+    assert (s3.get("run-1/a"), s3.get("run-1/b")) == (b"1", b"2")
+    assert len(caplog.records) == 2
+
+
+def test_a_folder_that_is_gone_deletes_nothing(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    (folder / "a").write_text("1")
+    sync.copy()
+    shutil.rmtree(folder.parent)
+    sync.copy()
+    assert s3.keys() == ["run-1/a"]
+
+
+def test_sagemaker_s_own_marks_are_not_copied(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    for name in ("a", "a.sagemaker-uploading", "a.sagemaker-uploaded", "sagemaker-uploaded.txt"):
+        (folder / name).write_text("1")
+    sync.copy()
+    assert s3.keys() == ["run-1/a", "run-1/sagemaker-uploaded.txt"]
+
+
+def test_a_disk_without_room_does_not_keep_the_last_copy_back(
+    s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, sync = host()
+    (folder / "a").write_text("1")
+
+    def full(*args: Any, **more: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", full)
+    sync.copy()
+    assert s3.keys() == [] and "No space left" in caplog.text
+    sync.copy(final=True)
+    assert s3.get("run-1/a") == b"1"
+
+
+@pytest.fixture(autouse=True)
+def _warnings(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "drydock.transfer.checkpoints")

@@ -1,0 +1,51 @@
+"""From keys to files."""
+
+import pytest
+
+from drydock.transfer.placement import faults, local_name
+
+
+@pytest.mark.parametrize(
+    ("key", "prefix", "name"),
+    [
+        ("data/train/a.csv", "data/train/", "a.csv"),
+        ("data/train/a.csv", "data/train", "a.csv"),
+        ("data/train/x/a.csv", "data/train", "x/a.csv"),
+        ("data/train.csv", "data/train.csv", "train.csv"),
+        ("data/train-2.csv", "data/train", "train-2.csv"),
+        ("a.csv", "", "a.csv"),
+        ("a.csv", "a", "a.csv"),
+    ],
+)
+def test_where_an_object_lands(key: str, prefix: str, name: str) -> None:
+    assert local_name(key, prefix) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("../escaped", "outside its folder"),
+        ("a/../../escaped", "outside its folder"),
+        ("/etc/escaped", "outside its folder"),
+        (".", "outside its folder"),
+        ("x" * 256, "more than 255 bytes"),
+        ("ü" * 128, "more than 255 bytes"),
+        ("a\0b", "NUL"),
+    ],
+)
+def test_what_cannot_be_a_file(name: str, reason: str) -> None:
+    found = faults([name, "fine"])
+    assert list(found) == [name] and reason in found[name]
+
+
+def test_what_can() -> None:
+    assert faults(["a", "b/c", "b/d/e", ".hidden", "..b", "x" * 255, "ü" * 127, "a b", "%2e%2e"]) == {}
+
+
+def test_a_file_cannot_be_a_folder_too() -> None:
+    assert faults(["a", "a/b", "a/c/d"]) == {"a": "is a file and also the folder of another one"}
+
+
+def test_two_objects_cannot_be_one_file() -> None:
+    assert set(faults(["a//b", "a/b", "c"])) == {"a//b", "a/b"}
+    assert set(faults(["a", "a"])) == {"a"}

@@ -1,0 +1,92 @@
+"""Reading a file that somebody writes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drydock.transfer.stable_read import open_file, snapshot
+
+# Rewrites a file in place for ever: each state is a megabyte of one byte. Says when it has begun.
+WRITER = """
+import sys
+with open(sys.argv[1], "r+b", buffering=0) as it:
+    for count in range(10**9):
+        it.seek(0)
+        for _ in range(64):
+            it.write(bytes([count % 256]) * 16384)
+        if count == 0:
+            print(flush=True)
+"""
+
+
+def test_a_quiet_file_is_copied(tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    (tmp_path / "it").write_bytes(content)
+    copied = snapshot(tmp_path / "it", tmp_path)
+    assert copied is not None
+    with copied:
+        (tmp_path / "it").write_bytes(b"other")
+        assert os.listdir(tmp_path) == ["it"]
+        copied.seek(0)
+        assert copied.read() == content
+
+
+@pytest.mark.parametrize(("changes", "content"), [(0, b"0"), (1, b"1"), (4, b"4"), (5, None)])
+def test_what_changed_after_the_first_reading_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, content: bytes | None
+) -> None:
+    path, copy = tmp_path / "it", shutil.copyfileobj
+    done: list[Path] = []
+    path.write_bytes(b"0")
+
+    def copy_and_change(*args: Any) -> None:
+        copy(*args)
+        if len(done) < changes:
+            done.append(path)
+            path.write_bytes(str(len(done)).encode())
+
+    monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", copy_and_change)
+    copied = snapshot(path, tmp_path)
+    if content is None:
+        assert copied is None
+    else:
+        assert copied is not None
+        with copied:
+            copied.seek(0)
+            assert copied.read() == content
+    assert os.listdir(tmp_path) == ["it"]
+
+
+def test_a_file_that_is_being_written_is_not_copied_torn(tmp_path: Path) -> None:
+    path = tmp_path / "it"
+    path.write_bytes(bytes(1 << 20))
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None and writer.stdout.readline()
+        for _ in range(100):
+            if (copied := snapshot(path, tmp_path)) is not None:
+                with copied:
+                    copied.seek(0)
+                    # A writer that goes through the file from its start shows one seam at most, at any moment.
+                    assert _seams(copied.read()) <= 1
+        writer.kill()
+
+
+def _seams(content: bytes) -> int:
+    pages = [content[start] for start in range(0, len(content), 4096)]
+    return sum(one != other for one, other in pairwise(pages))
+
+
+def test_only_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_file(tmp_path / "link")
+    for name in ("fifo", "", "none"):
+        with pytest.raises(FileNotFoundError):
+            open_file(tmp_path / name)
