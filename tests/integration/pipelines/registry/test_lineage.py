@@ -1,0 +1,143 @@
+"""`python -m pipelines lineage`, of versions that the steps registered, judged and promoted in a real MLflow."""
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import lineage as lineage_cli
+from pipelines.errors import DataError, SpecError
+from pipelines.registry.lifecycle import Journal
+from pipelines.settings import settings
+from pipelines.steps import evaluate as evaluating
+from pipelines.steps import gate as gating
+from pipelines.steps import promote as promoting
+from pipelines.system.files import sha256, write_json
+from tests.tools.candidates import register
+from tests.tools.policies import EASY
+
+NAME = "lineage"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, mlflow_uri: str) -> Path:
+    """The working directory and LEEWAY_HOME in which two versions of a model were made, the second champion."""
+    folder = tmp_path_factory.mktemp("lineage")
+    shutil.copytree(trained.data, folder / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("LEEWAY_HOME", str(folder / "home"))
+        patch.setenv("LEEWAY_PROJECT", str(Path(__file__).parents[4]))
+        patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+        settings.cache_clear()
+        version(NAME, "2013-01-25")
+        version(NAME, "2013-02-20")
+    settings.cache_clear()
+    return folder
+
+
+@pytest.fixture
+def model(place: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> str:
+    """The model's name; the test is where it was made, and changes nothing."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("LEEWAY_HOME", str(place / "home"))
+    fresh_settings()
+    return NAME
+
+
+def version(name: str, as_of: str) -> None:
+    path = Path("data/snapshot.json")
+    write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
+    lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
+    number = register(name, lineage=lineage)
+    gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY))
+    told = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
+    promoting.run(promoting.PromoteSpec(**told))
+
+
+def cli(*arguments: str) -> str:
+    return CliRunner().invoke(lineage_cli.app, arguments, catch_exceptions=False).stdout
+
+
+def test_a_version_tells_what_it_is_made_of(model: str, trained: SimpleNamespace) -> None:
+    told = cli(f"{model}@champion")
+    assert told.splitlines()[0] == f"{model} version 2, champion"
+    pinned = json.loads(Path("data/snapshot.json").read_text())
+    days = trained.pinned.window()
+    window = (
+        f"train {days.train} ({len(days.train)} partitions), holdout {days.holdout} ({len(days.holdout)} partitions)"
+    )
+    for line in (
+        "git_commit: ",
+        f"snapshot_id: {pinned['snapshot_id']}",
+        f"window: {window}",
+        f"data_version: {sha256(Path('data/features'))[:12]}",
+        "features_schema: ",
+        f"training_job: {json.loads(Path('data/training/environment.json').read_text())['training_job']}",
+        "dag_run: flights_train/r1",
+        "cost_usd: 0.0125",
+        f"auc: {trained.told.metrics['auc']:g}",
+        "verdict: passed",
+        f"verdict_digest: {sha256(Path('data/verdict.json'))}",
+        "promoted_over: 1",
+        "Z registered: by ",
+        "Z judged: by ",
+        "Z promoted 1 -> 2: by ",
+    ):
+        assert line in told, line
+    first = cli(f"{model}@1")
+    assert first.splitlines()[0] == f"{model} version 1"
+    assert "Z promoted none -> 1: by" in first and "Z promoted 1 -> 2: by " in first
+    assert "Z judged" in first
+
+
+def test_the_steps_tell_the_journal(model: str) -> None:
+    events = Journal.at_hand().state(model).events
+    assert [one.kind for one in events] == ["registered", "judged", "promoted"] * 2
+    assert [one.version for one in events] == ["1"] * 3 + ["2"] * 3
+    judged = events[4]
+    assert judged.evidence["verdict"] == "passed"
+    assert judged.evidence["champion"] == "1"
+    assert judged.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
+    evaluating.run(evaluating.EvaluateSpec(register_as=model))
+    assert len(Journal.at_hand().state(model).events) == 6, "said again, nothing is added"
+
+
+@pytest.mark.parametrize("role", ["train", "holdout"])
+def test_which_versions_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
+    days = getattr(trained.pinned.window(), role)
+    lines = cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
+    assert [line.split("  ")[0] for line in lines] == [f"{model} version 1", f"{model} version 2"]
+    assert all(role in line and "passed" in line for line in lines)
+    between = trained.pinned.window().holdout.first - dt.timedelta(1)
+    for day in (between, days.first - dt.timedelta(60)):
+        assert cli("--partition", str(day), "--table", f"table-of-{model}") == (
+            f"No version saw {day} of table-of-{model}.\n"
+        ), "the control: the label's delay lies between training and holdout"
+
+
+def test_bad_requests(with_mlflow: str) -> None:
+    for arguments in (
+        (),
+        ("a@1", "--partition", "2013-01-01"),
+        ("a",),
+        ("a@",),
+        ("@1",),
+        ("--partition", "2013-02-30"),
+    ):
+        with pytest.raises(SpecError):
+            cli(*arguments)
+    with pytest.raises(DataError, match="no nobody@champion"):
+        cli("nobody@champion")
+
+
+def test_by_the_command_line(commands: Any) -> None:
+    done = commands.step("lineage", "--partition", "2013-02-08")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")
