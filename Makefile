@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test docs bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -88,6 +88,10 @@ check: $(STAMP) ## style, types and who may import whom
 test: $(STAMP) ## the whole test suite
 	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder # in the folders' order: the quick ones, unit, come last
 
+docs: $(STAMP) ## build the documentation's site in site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html."
+
 bench: $(STAMP) ## measure what is claimed fast
 	$(RUN)/python -m benchmarks
 
@@ -97,7 +101,7 @@ soak: $(STAMP) ## the long proofs: 100 interrupted trainings, a server killed ag
 clean: down ## stop the stack; remove its state and all outputs
 	@if [ -d .leeway ]; then find .leeway -mindepth 1 -maxdepth 1 ! -name uv -exec rm -rf {} +; fi
 	@if [ -d data ]; then git clean -fdXq -- data; fi
-	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 distclean: clean ## clean, and remove the environment
 	@rm -rf .venv .leeway

@@ -1,0 +1,41 @@
+"""Read docstrings in Google's style."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+
+SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):[ \t]*$", re.MULTILINE)
+ENTRY = re.compile(r"^ {4}(\**\w[\w.]*)(?: \([^)]*\))?: ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """The parts of a docstring."""
+
+    text: str
+    """What stands before the first section."""
+    arguments: dict[str, str]
+    """Name of an argument to its description."""
+    returns: str
+    """Description of what is returned."""
+    raises: dict[str, str]
+    """Name of an error to when it is raised."""
+
+
+def parse(docstring: str) -> Docstring:
+    """Return the parts of a docstring; parts that it lacks are empty."""
+    pieces = SECTION.split(inspect.cleandoc(docstring))
+    sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    return Docstring(
+        text=pieces[0].strip(),
+        arguments=_entries(sections.get("Args", "")),
+        returns=inspect.cleandoc(sections.get("Returns", "")),
+        raises=_entries(sections.get("Raises", "")),
+    )
+
+
+def _entries(section: str) -> dict[str, str]:
+    pieces = ENTRY.split(section)
+    return {name: " ".join(text.split()) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}

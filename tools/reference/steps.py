@@ -1,0 +1,141 @@
+"""Make a page a step, of the JSON Schema of its Spec and its Result and of the docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+import pipelines.steps
+from pipelines.contract import Result, Spec
+from tools.reference.docstrings import parse
+from tools.reference.markdown import code, prose, table
+
+FOLDER = "reference/steps"
+MAX_DEFAULT = 60
+"""Characters of a default value in a table; a longer one is in params.yaml or in the table of its own type."""
+LIMITS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+    "pattern": "matches",
+}
+
+
+def find_steps() -> dict[str, ModuleType]:
+    """Return the module of each step in pipelines/steps, by the step's name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(pipelines.steps.__path__))
+    return {name: import_module(f"pipelines.steps.{name}") for name in names}
+
+
+def build_pages() -> dict[str, str]:
+    """Return a page for each step and one that lists them, by path."""
+    modules = find_steps()
+    pages = {f"{FOLDER}/{name}.md": build_page(name, module) for name, module in modules.items()}
+    rows = [[f"[{name}]({name}.md)", prose(_summary(module))] for name, module in modules.items()]
+    intro = "Each step is a command: `python -m pipelines STEP`. All follow [the step contract](../step-contract.md).\n"
+    return {f"{FOLDER}/index.md": f"# Steps\n\n{intro}\n{table(['step', 'what it does'], rows)}", **pages}
+
+
+def build_page(name: str, module: ModuleType) -> str:
+    """Return the page of one step.
+
+    Args:
+        name: the step's name, which is also its command.
+        module: the step's module.
+    """
+    spec, result = _message(module, Spec), _message(module, Result)
+    parts = [
+        f"# {name}\n\n{prose(inspect.getdoc(module) or '')}\n",
+        f"```console\n$ python -m pipelines {name} --help\n```\n",
+        *_describe("Spec", spec, is_input=True),
+        *_describe("Result", result, is_input=False),
+        *_errors(module),
+        f"\nModule: `{module.__name__}`.\n",
+    ]
+    return "\n".join(parts)
+
+
+def _summary(module: ModuleType) -> str:
+    return (inspect.getdoc(module) or "").split("\n\n", 1)[0]
+
+
+def _message(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
+    """Return the class of the module that is its Spec or its Result: the one that is named after the step."""
+    kind = base.__name__
+    name = f"{module.__name__.rpartition('.')[2].capitalize()}{kind}"
+    model: type[BaseModel] = getattr(module, name)
+    return model
+
+
+def _describe(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
+    schema = model.model_json_schema(mode="validation")
+    types = schema.get("$defs", {})
+    yield f"## {title}\n\n{prose(schema.get('description', ''))}\n"
+    yield _fields(schema, is_input=is_input) or "No fields.\n"
+    for name, part in types.items():
+        if part.get("properties"):
+            yield f"### {title}: {name}\n\n{prose(part.get('description', ''))}\n"
+            yield _fields(part, is_input=is_input)
+
+
+def _fields(schema: dict[str, Any], *, is_input: bool) -> str:
+    required = set(schema.get("required", ()))
+    rows = [
+        [
+            code(name),
+            _type(part),
+            *([_default(name, part, required)] if is_input else []),
+            prose(part.get("description", "")),
+        ]
+        for name, part in schema.get("properties", {}).items()
+    ]
+    return table(["field", "type", *(["default"] if is_input else []), "meaning"], rows)
+
+
+def _type(part: dict[str, Any]) -> str:
+    """Return the type of a field in words: string, number, one of several values, list of, mapping to."""
+    limits = [f"{words} {part[key]}" for key, words in LIMITS.items() if key in part]
+    return ", ".join([_bare_type(part), *limits])
+
+
+def _bare_type(part: dict[str, Any]) -> str:
+    if "$ref" in part:
+        return str(part["$ref"]).rpartition("/")[2]
+    if values := part.get("enum") or ([part["const"]] if "const" in part else []):
+        return ", ".join(code(value) for value in values)
+    if options := part.get("anyOf") or part.get("oneOf") or part.get("allOf"):
+        return " or ".join(dict.fromkeys(_type(option) for option in options))
+    return _container(part) or str(part.get("format") or part.get("type") or "any")
+
+
+def _container(part: dict[str, Any]) -> str:
+    """Return the type of a list or a mapping; an empty text for all others."""
+    if part.get("type") == "array":
+        return f"list of {_type(part['items'])}" if part.get("items") else "list"
+    if part.get("type") == "object":
+        values = part.get("additionalProperties")
+        return f"mapping to {_type(values)}" if isinstance(values, dict) else "mapping"
+    return ""
+
+
+def _default(name: str, part: dict[str, Any], required: set[str]) -> str:
+    if name in required:
+        return "required"
+    text = json.dumps(part["default"]) if "default" in part else ""
+    return code(text) if 0 < len(text) <= MAX_DEFAULT else "see below" if text else "its own defaults"
+
+
+def _errors(module: ModuleType) -> Iterator[str]:
+    """Yield the errors that `run` raises, as its docstring lists them."""
+    raises = parse(inspect.getdoc(module.run) or "").raises
+    if raises:
+        yield "## Errors\n"
+        yield table(["error", "when"], [[code(name), prose(text)] for name, text in raises.items()])
