@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Param
-from leeway.notifiers.told import told
+from leeway.notifiers.lifecycle import told
 from leeway.operators.rollback import RollbackOperator
 
 DOC = """

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
-from leeway.notifiers.told import told
+from leeway.notifiers.lifecycle import told
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator

@@ -4,7 +4,7 @@ import datetime as dt
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
 from leeway.macros import as_of, asked
-from leeway.notifiers.told import told
+from leeway.notifiers.lifecycle import told
 from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator

@@ -4,7 +4,7 @@ import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
 from leeway.macros import month_end
-from leeway.notifiers.told import told
+from leeway.notifiers.lifecycle import told
 from leeway.operators.backfill import BackfillOperator
 
 DOC = """

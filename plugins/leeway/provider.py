@@ -16,6 +16,6 @@ def get_provider_info() -> dict[str, Any]:
             "leeway.links.drift.DriftLink",
             "leeway.links.report.ReportLink",
         ],
-        "notifications": ["leeway.notifiers.told.LifecycleNotifier"],
+        "notifications": ["leeway.notifiers.lifecycle.LifecycleNotifier"],
         "versions": [__version__],
     }

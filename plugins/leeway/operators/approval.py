@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.step import StepHook
+from leeway.hooks.step.hook import StepHook
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
 PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}

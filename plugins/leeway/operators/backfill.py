@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.announcing import announce, may_announce
+from leeway.hooks.step.asset_events import announce, may_announce
 from leeway.operators.step import StepOperator
 
 

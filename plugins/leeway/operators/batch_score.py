@@ -8,13 +8,13 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTransformOperator
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.transform_task import TransformFields, TransformTask
+from leeway.hooks.transform.task import TransformFields, TransformTask
 from leeway.operators.ingest import PARTITION
+from leeway.operators.job import SageMakerJobMixin
 from leeway.operators.step import skip_where_nothing
-from leeway.operators.waiting import WaitsForJob
 
 
-class BatchScoreOperator(WaitsForJob, SageMakerTransformOperator):
+class BatchScoreOperator(SageMakerJobMixin, SageMakerTransformOperator):
     """Scores a published partition with the champion: in process, or by SageMaker Batch Transform where it is large.
 
     Either way the same predictions, in the same table. The task is skipped, with the reason, while there is no
@@ -92,7 +92,7 @@ class BatchScoreOperator(WaitsForJob, SageMakerTransformOperator):
         self.check_interval_s, self.python, self.env = check_interval_s, python, env
 
     def execute(self, context: Context) -> Any:
-        """As `WaitsForJob.execute`; skips where nothing may score the partition."""
+        """As `SageMakerJobMixin.execute`; skips where nothing may score the partition."""
         return skip_where_nothing(context, super().execute(context))
 
     def execute_complete(

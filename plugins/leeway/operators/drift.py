@@ -11,7 +11,7 @@ from airflow.sdk import Asset, BaseSensorOperator, PokeReturnValue
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from leeway.hooks import metrics
+from leeway.hooks.step import metrics
 from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import IN_BACKFILL, StepOperator, said

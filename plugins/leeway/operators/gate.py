@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.standard.utils.skipmixin import SkipMixin
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks import metrics
+from leeway.hooks.step import metrics
 from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerProcessingOperator
 
-from leeway.hooks.spark_task import SparkFields, SparkTask
-from leeway.operators.waiting import WaitsForJob
+from leeway.hooks.processing.task import ProcessingFields, ProcessingTask
+from leeway.operators.job import SageMakerJobMixin
 
 
-class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
+class SparkPreprocessOperator(SageMakerJobMixin, SageMakerProcessingOperator):
     """Builds the features of a pinned window with Spark in a SageMaker processing job, one job a task.
 
     The window's data files and the code of `pipelines` are uploaded, once a content. The job is named as a function of
@@ -46,8 +46,8 @@ class SparkPreprocessOperator(WaitsForJob, SageMakerProcessingOperator):
         attempts, processing_s, cost_usd.
     """
 
-    task_of = SparkTask
-    fields_of = SparkFields
+    task_of = ProcessingTask
+    fields_of = ProcessingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "snapshot", "folder", "validation_days", "image_uri", "role_arn"),
         *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),

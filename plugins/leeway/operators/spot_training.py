@@ -7,14 +7,14 @@ from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
 
-from leeway.hooks import metrics
-from leeway.hooks.fields import Fields
-from leeway.hooks.machines import OnNoCapacity
-from leeway.hooks.spot_task import SpotTask
-from leeway.operators.waiting import WaitsForJob
+from leeway.hooks.sagemaker.machines import OnNoCapacity
+from leeway.hooks.step import metrics
+from leeway.hooks.training.fields import TrainingFields
+from leeway.hooks.training.task import TrainingTask
+from leeway.operators.job import SageMakerJobMixin
 
 
-class SpotTrainingOperator(WaitsForJob, SageMakerTrainingOperator):
+class SpotTrainingOperator(SageMakerJobMixin, SageMakerTrainingOperator):
     """Trains on SageMaker managed spot, one job a task: by a name that is a function of DAG, run, task and map index.
 
     Before it starts a job it asks what is there under that name: one from the same inputs that runs is waited for, that
@@ -61,8 +61,8 @@ class SpotTrainingOperator(WaitsForJob, SageMakerTrainingOperator):
         interruptions, lost_s, capacity_s.
     """
 
-    task_of = SpotTask
-    fields_of = Fields
+    task_of = TrainingTask
+    fields_of = TrainingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "channels", "hyperparameters", "role_arn", "bucket", "prefix"),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),

@@ -9,8 +9,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from leeway.hooks.sources import variables
-from leeway.hooks.step import StepHook
+from leeway.hooks.step.credentials import variables
+from leeway.hooks.step.hook import StepHook
 
 IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Renders to True in a run that a backfill started, or ran again."""

@@ -54,7 +54,7 @@ class Run:
 
     def jobs(self) -> list[str]:
         """Of the training task: states of all jobs that there ever were."""
-        from leeway.hooks.jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import base_name
 
         ask = self.stack.client("sagemaker").list_training_jobs
         name = base_name(self.dag_id, self.run_id, "train", -1)
@@ -62,7 +62,7 @@ class Run:
 
     def begun(self) -> bool:
         """Whether the script of the job runs."""
-        from leeway.hooks.jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import base_name
 
         logs, name = self.stack.client("logs"), base_name(self.dag_id, self.run_id, "train", -1)
         try:

@@ -59,7 +59,7 @@ def test_one_that_is_not_there_is_found() -> None:
 
 def test_a_ladder_of_types_is_told_with_the_policy_that_it_needs() -> None:
     """Without it the operator refuses more than one type: the fix of a drought would be the next failure."""
-    from leeway.hooks.machines import POLICIES
+    from leeway.hooks.sagemaker.machines import POLICIES
 
     page = ROOT / "docs" / "how-to" / "runbooks" / "spot-drought.md"
     (ladder,) = re.findall(r"^2\. \*\*More instance types.+?(?=^3\.)", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -106,7 +106,7 @@ class Run:
     """A run of a DAG, and the SageMaker jobs of one of its tasks."""
 
     def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
-        from leeway.hooks.jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import base_name
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
         self.kind, self.dag_id, self.base = KINDS.get(task_id, ""), dag_id, base_name(dag_id, run_id, task_id, -1)

@@ -1,0 +1,1 @@
+"""Processing jobs that build features with Spark."""

@@ -1,0 +1,1 @@
+"""Start, find, wait for and stop SageMaker jobs of any kind."""

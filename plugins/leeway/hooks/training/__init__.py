@@ -1,0 +1,1 @@
+"""Training jobs on managed spot instances."""

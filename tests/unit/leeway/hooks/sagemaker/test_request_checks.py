@@ -1,0 +1,150 @@
+"""What cannot work is refused before the first call, in a line that says what to give."""
+
+import copy
+
+import botocore.session
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from leeway.hooks.sagemaker import request_checks
+
+POLICIES = ("fail", "next_instance_type", "on_demand")
+SHAPE = botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob").input_shape
+CHANNEL = {"S3DataType": "S3Prefix", "S3Uri": "s3://b/data/"}
+REQUEST = {
+    "TrainingJobName": "dag-train-0123-1",
+    "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+    "HyperParameters": {"eta": "0.1"},
+    "InputDataConfig": [{"ChannelName": "train", "DataSource": {"S3DataSource": CHANNEL}}],
+    "RoleArn": "arn:aws:iam::123456789012:role/leeway-training",
+    "OutputDataConfig": {"S3OutputPath": "s3://b/leeway/jobs"},
+    "CheckpointConfig": {"S3Uri": "s3://b/leeway/checkpoints/dag"},
+    "Environment": {"PLACE": "here"},
+    "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+    "Tags": [{"Key": "leeway:dag", "Value": "dag"}],
+}
+
+
+def refused(words, call, *args):
+    with pytest.raises(AirflowFailException, match=words) as raised:
+        call(*args)
+    assert "\n" not in str(raised.value)
+
+
+def test_numbers_may_come_as_text():
+    assert request_checks.whole("x", "60") == request_checks.whole("x", 60) == request_checks.whole("x", 60.0) == 60
+    assert request_checks.dollars("x", "1.5") == 1.5
+    assert (
+        request_checks.dollars("x", None)
+        is request_checks.dollars("x", "")
+        is request_checks.dollars("x", "None")
+        is None
+    )
+
+
+@pytest.mark.parametrize("value", ["an hour", None, "", "1.5", 1.5, 0, -1, "0", 11, [1], float("nan"), float("inf")])
+def test_what_is_no_whole_number_in_bounds_is_refused(value):
+    refused("max_run_s of the task train", request_checks.whole, "max_run_s of the task train", value, 10)
+
+
+@pytest.mark.parametrize("value", ["much", 0, -1, "nan", float("inf")])
+def test_what_is_no_amount_is_refused(value):
+    refused("budget_usd must be an amount of US dollars above 0", request_checks.dollars, "budget_usd", value)
+
+
+def test_instance_types_are_one_or_several():
+    assert request_checks.instance_types("t", "ml.m5.large", None, POLICIES, "fail") == ["ml.m5.large"]
+    several = ["ml.p4d.24xlarge", "ml.m7i-flex.large"]
+    assert request_checks.instance_types("t", "ml.m5.large", several, POLICIES, "on_demand") == several
+
+
+@pytest.mark.parametrize(
+    ("one", "several", "policy", "words"),
+    [
+        ("m5.large", None, "fail", "no instance types of SageMaker: m5.large"),
+        ("ml.m5.large", ["ml.m5.large", 5], "on_demand", "no instance types of SageMaker: 5"),
+        ("ml.m5.large", ["ml.m5.large", "ml.m5.xlarge"], "fail", "names 2 instance types, and on_no_capacity='fail'"),
+        ("ml.m5.large", None, "pray", "on_no_capacity of t is 'pray': give one of fail, next_instance_type, on_demand"),
+    ],
+)
+def test_wrong_instance_types_and_policies_are_refused(one, several, policy, words):
+    refused(words, request_checks.instance_types, "t", one, several, POLICIES, policy)
+
+
+def test_config_goes_over_the_request_and_leaves_the_rest():
+    made = {"A": {"x": 1, "y": {"z": 2}}, "B": [1], "C": "c"}
+    before = copy.deepcopy(made)
+    assert request_checks.merged(made, {"A": {"y": {"w": 3}}, "B": [2], "D": 4}) == {
+        "A": {"x": 1, "y": {"z": 2, "w": 3}}, "B": [2], "C": "c", "D": 4,
+    }  # fmt: skip
+    assert made == before
+
+
+@pytest.mark.parametrize("name", ["TrainingJobName", "Tags"])
+def test_config_may_not_have_what_the_job_is_found_by(name):
+    refused(f"config must not have {name}", request_checks.merged, {}, {name: "x"})
+
+
+def test_config_may_not_have_where_the_answers_go_and_may_have_the_rest_of_the_output():
+    output = {"S3OutputPath": "s3://all-days", "KmsKeyId": "k"}
+    refused("config must not have TransformOutput.S3OutputPath", request_checks.merged, {}, {"TransformOutput": output})
+    places = {"KmsKeyId": "k", "Outputs": []}
+    refused(
+        "config must not have ProcessingOutputConfig.Outputs",
+        request_checks.merged,
+        {},
+        {"ProcessingOutputConfig": places},
+    )
+    assert request_checks.merged({}, {"ProcessingOutputConfig": {"KmsKeyId": "k"}})["ProcessingOutputConfig"] == {
+        "KmsKeyId": "k"
+    }
+    made = request_checks.merged(
+        {"TransformOutput": {"S3OutputPath": "s3://own"}}, {"TransformOutput": {"KmsKeyId": "k"}}
+    )
+    assert made == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
+
+
+def test_good_request_passes():
+    request_checks.shape(REQUEST, SHAPE)
+    request_checks.checkpoints(REQUEST, "b")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"RoleArn": "leeway-training-role-without-arn"}, "RoleArn .* is not of the form arn:aws"),
+        ({"RoleArn": "short"}, "for parameter RoleArn, value: 5, valid min length: 20"),
+        ({"HyperParameters": {"eta": "x" * 2501}}, "HyperParameters.eta has 2501 characters"),
+        (
+            {"HyperParameters": {f"h{n}": "" for n in range(101)}},
+            "HyperParameters has 101 entries, and may have 0 to 100",
+        ),
+        ({"Environment": {"not a name": "x"}}, "a name in Environment 'not a name' is not of the form"),
+        ({"InputDataConfig": []}, "InputDataConfig"),
+        ({"InputDataConfig": [{**REQUEST["InputDataConfig"][0], "ChannelName": "a b"}]}, "ChannelName 'a b' is not of"),
+        ({"RetryStrategy": {"MaximumRetryAttempts": "many"}}, "RetryStrategy.MaximumRetryAttempts"),
+        ({"Colour": "red"}, "Colour"),
+    ],
+)
+def test_request_that_sagemaker_would_refuse_is_refused(more, words):
+    refused(words, request_checks.shape, {**REQUEST, **more}, SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("s3://other/checkpoints", "must be in a folder of s3://b, not in s3://other/checkpoints"),
+        ("s3://b/", "must be in a folder of s3://b"),
+        ("", "not in none"),
+        ("s3://b/leeway/jobs/here", "the models' folder s3://b/leeway/jobs are one inside the other"),
+        ("s3://b/leeway", "the models' folder"),
+        ("s3://b/data", "the channel train s3://b/data/ are one inside the other"),
+        ("s3://b/data/x", "the channel train"),
+    ],
+)
+def test_checkpoints_have_a_folder_to_themselves(uri, words):
+    refused(words, request_checks.checkpoints, {**REQUEST, "CheckpointConfig": {"S3Uri": uri}}, "b")
+
+
+def test_folder_that_only_begins_alike_is_another():
+    request_checks.checkpoints({**REQUEST, "CheckpointConfig": {"S3Uri": "s3://b/leeway/jobs-checkpoints"}}, "b")
