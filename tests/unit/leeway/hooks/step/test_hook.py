@@ -227,4 +227,4 @@ def test_kill_9_of_the_task_ends_the_step_and_its_children(commands, tmp_path, u
 
 def _copy_with_training(package: Path, script: str) -> None:
     subprocess.run(["cp", "-r", str(ROOT / "pipelines"), str(package)], check=True)
-    (package / "flights" / "training.py").write_text(script)
+    (package / "datasets" / "flights" / "training.py").write_text(script)
