@@ -125,7 +125,7 @@ def _write(home: str, number: int) -> None:
     from pipelines.settings import settings
 
     settings.cache_clear()
-    Lake.open().write("bench", FIRST + number * DAY, _rows(number))
+    Lake.open().write_partition("bench", FIRST + number * DAY, _rows(number))
 
 
 def _bare(home: str, number: int) -> None:

@@ -42,7 +42,7 @@ def _decided(record: Any, length: int, count: int) -> float:
 
     last = FIRST + dt.timedelta(DAYS - 1)
     began = time.perf_counter()
-    days = Profiles.at_hand().window(last - dt.timedelta(length + count - 2), last, "flights", "1")
+    days = Profiles.open().window(last - dt.timedelta(length + count - 2), last, "flights", "1")
     weights = {name: 1 / len(NUMBERS) for name in NUMBERS}
     seen = list(monitoring.windows(record, days, length, weights, drift.Policy(), 1))
     drift.decide([one.result for one in seen], drift.Policy())
@@ -67,7 +67,7 @@ def _filled(folder: Path) -> Any:
     reference = fit(then, kinds, "y", Policy())
     held = count_days(reference, then, "date")
     for day, profile in count_days(reference, now, "date").items():
-        Profiles.at_hand().put(day, "flights", "1", profile)
+        Profiles.open().put(day, "flights", "1", profile)
     return Record(reference, held, held)
 
 

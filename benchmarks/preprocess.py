@@ -107,7 +107,7 @@ def _measured(
 def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
     """A packed window of so many years; gives the days of its splits."""
     from pipelines.datasets.flights.source import open_source
-    from pipelines.features.pinned import Pinned, pack
+    from pipelines.features.pinned import PinnedRows, pack
     from pipelines.steps.snapshot import SnapshotResult
 
     source, year = open_source(), folder.parent / "year.parquet"
@@ -126,7 +126,7 @@ def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
         dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * day, train_first=first,
         train_last=holdout - 2 * day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS, missing_days=0,
     )  # fmt: skip
-    pack(Pinned(told, paths, pq.read_schema(year)), folder)
+    pack(PinnedRows(told, paths, pq.read_schema(year)), folder)
     cut = told.train_last - VALIDATION_DAYS * day
     splits = {"train": (first, cut), "validation": (cut + day, told.train_last), "holdout": (holdout, last)}
     return {name: (str(one), str(two)) for name, (one, two) in splits.items()}

@@ -87,10 +87,10 @@ def _write(folder: Path, size: int) -> None:
 def _ingest(folder: Path) -> dict[str, Any]:
     from pipelines.dataset import Dataset
     from pipelines.ingestion.sources import FileSource
-    from pipelines.steps.ingest import staged
+    from pipelines.steps.ingest import stage_partition
 
     source = FileSource(f"{folder}/{{date}}.parquet", "parquet")
-    told = staged(Dataset(name="flights", key=("id",)), source, dt.date.fromisoformat(validation.DAY))
+    told = stage_partition(Dataset(name="flights", key=("id",)), source, dt.date.fromisoformat(validation.DAY))
     return {"rows": told.rows}
 
 

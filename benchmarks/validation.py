@@ -107,11 +107,11 @@ def _stage() -> dict[str, Any]:
     """The table is in the lake, and the suite in expectations/."""
     import datetime as dt
 
-    from pipelines.lake import Lake, connected
+    from pipelines.lake import Lake, connect
 
-    with connected() as connection:
+    with connect() as connection:
         batches = connection.sql(TABLE.format(rows=ROWS)).to_arrow_reader(100_000)
-        Lake.open().write("flights_raw", dt.date.fromisoformat(DAY), batches)
+        Lake.open().write_partition("flights_raw", dt.date.fromisoformat(DAY), batches)
     write_suite(Path(os.environ["LEEWAY_PROJECT"]))
     return {}
 

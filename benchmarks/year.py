@@ -33,17 +33,17 @@ ALONE = 5
 SELF_TIME = re.compile(r"^import time:\s+(\d+) \|", re.MULTILINE)
 LAKE = """
 import json
-from pipelines.lake import Lake, connected
-from pipelines.lake.commits import NAMESPACE, TOUCHED
+from pipelines.lake import Lake, connect
+from pipelines.lake.commits import NAMESPACE, PARTITION_PROPERTY
 
 lake, told = Lake.open(), {}
 for name in ("flights_raw", "flights", "flights_quarantine"):
-    rows = lake.partitions(name)
+    rows = lake.count_rows_by_day(name)
     commits = lake.catalog.load_table((NAMESPACE, name)).snapshots() if rows else []
     marks = [one.summary.additional_properties.get(TOUCHED) for one in commits]
     told[name] = {"rows": {str(day): count for day, count in rows.items()}, "commits": marks}
-days = lake.partitions("flights")
-with connected(512) as con, lake.view(con, "published", "flights", min(days), max(days)):
+days = lake.count_rows_by_day("flights")
+with connect(512) as con, lake.create_view(con, "published", "flights", min(days), max(days)):
     keys = "SELECT count(*), count(DISTINCT (date, carrier, flight, origin)) FROM published"
     told["rows"], told["keys"] = con.execute(keys).fetchone()
 print(json.dumps(told))

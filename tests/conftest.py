@@ -81,10 +81,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def java() -> None:
     """Skips where there is no Java for Spark."""
     from pipelines.errors import SpecError
-    from pipelines.features.engines.spark import demand_java
+    from pipelines.features.engines.spark import check_java
 
     try:
-        demand_java()
+        check_java()
     except SpecError as error:
         pytest.skip(str(error))
 
@@ -168,7 +168,7 @@ def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
         lake = Lake.open()
         for n in range(90):
             day = dt.date(2013, 1, 1) + dt.timedelta(n)
-            lake.write("flights", day, source.read(day))
+            lake.write_partition("flights", day, source.read(day))
     settings.cache_clear()
     return folder
 
@@ -278,7 +278,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[subprocess.Popen[bytes], str]:
-        from pipelines.container.tracking import reachable
+        from pipelines.container.tracking import is_reachable
 
         folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
         command = [
@@ -294,7 +294,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
             child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
         started.append(child)
         uri = f"http://127.0.0.1:{port}"
-        _until(lambda: child.poll() is not None or reachable(uri, 1.0), 120)
+        _until(lambda: child.poll() is not None or is_reachable(uri, 1.0), 120)
         assert child.poll() is None, (folder / "log").read_text()
         return child, uri
 

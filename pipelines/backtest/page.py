@@ -15,7 +15,7 @@ import matplotlib as mpl
 
 from pipelines.backtest.study import Course, Study
 from pipelines.costs.charges import usd
-from pipelines.system.files import whole
+from pipelines.system.files import replace_file
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -40,7 +40,7 @@ def write(folder: Path, study: Study) -> Path:
     """`folder` holds backtest.png and backtest.html; returns the page, which needs no other file and no network."""
     picture, page = folder / "backtest.png", folder / "backtest.html"
     draw(picture, study)
-    with whole(page) as making:
+    with replace_file(page) as making:
         making.write_text(_html(study, picture.read_bytes()), encoding="utf-8")
     return page
 
@@ -67,7 +67,7 @@ def draw(path: Path, study: Study) -> None:
     if len(names) > 8:
         axis.tick_params(axis="x", rotation=45)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    with whole(path) as making:
+    with replace_file(path) as making:
         # No date or version inside: equal studies give equal bytes.
         figure.savefig(making, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

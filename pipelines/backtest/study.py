@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.building import labelled
+from pipelines.features.building import build_labelled
 from pipelines.lake import PARTITION, Lake
 from pipelines.registry.versions import Registry, as_of
 from pipelines.system.log import log
@@ -130,24 +130,24 @@ def study(
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake = Registry.open(), Lake.open()
-    models = trained(registry, name, Ledger.at_hand().rows())
+    models = trained(registry, name, Ledger.open().rows())
     usable = [one for one in models if one.passed]
     if not usable:
         raise DataError(
             f"the registry has no version of {name} that passed the gate.",
             "Backfill flights_train first; docs/how-to/backfills.md tells how.",
         )
-    spans = list(_spans(lake.partitions(chosen.published), max(first or usable[0].as_of, usable[0].as_of), last))
+    spans = list(_spans(lake.count_rows_by_day(chosen.published), max(first or usable[0].as_of, usable[0].as_of), last))
     if not spans:
         raise DataError(
             f"{chosen.published} has no day in a month that begins at {usable[0].as_of} or later, for {name} to score.",
             "Publish the days after the first model, or choose other days.",
         )
-    pinned = lake.pin(chosen.published, spans[0].first, spans[-1].last)
+    pinned = lake.pin_window(chosen.published, spans[0].first, spans[-1].last)
     scorers = {one.version: registry.scorer(registry.version(name, one.version)) for one in models}
     months = []
     for days in spans:
-        frame = labelled_rows(chosen, lake.window(chosen.published, days.first, days.last, pinned))
+        frame = labelled_rows(chosen, lake.read_window(chosen.published, days.first, days.last, pinned))
         able = {one.version: scorers[one.version] for one in models if one.as_of <= days.first}
         if month := _scored(chosen, frame, days, able, label_delay_days):
             months.append(month)
@@ -201,7 +201,7 @@ def _spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | Non
 
 def labelled_rows(chosen: Dataset, rows: Any) -> pd.DataFrame:
     """The features of published rows whose label is known, with that label, as `preprocess` builds them."""
-    frame: pd.DataFrame = labelled(chosen, ibis.memtable(rows)).to_pandas()
+    frame: pd.DataFrame = build_labelled(chosen, ibis.memtable(rows)).to_pandas()
     return frame
 
 

@@ -30,8 +30,8 @@ from pipelines.contract import Report
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
-from pipelines.system.error_translation import translated
-from pipelines.system.log import to_stderr
+from pipelines.system.error_translation import translate_error
+from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
 PEOPLES = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
@@ -47,7 +47,7 @@ COMMON = {
 
 def main() -> None:
     """Runs the command line; exits with the step's code."""
-    to_stderr()
+    log_to_stderr()
     _take_the_group_along()
     app = _commands(*sys.argv[1:2])
     try:
@@ -148,7 +148,7 @@ def _from_file(file: str) -> dict[str, Any]:
 
 def _fail(error: Exception, out: str) -> NoReturn:
     """One clear line, the report in the place of the result, the exit code."""
-    known = translated(error)
+    known = translate_error(error)
     if os.environ.get("LEEWAY_DEBUG"):
         traceback.print_exception(error)
     sys.stderr.write(f"error: {known}\n")
@@ -168,9 +168,9 @@ def _write(out: str, text: str) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
         path.write_text(f"{text}\n", encoding="utf-8")
         return
-    from pipelines.system.files import whole
+    from pipelines.system.files import replace_file
 
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text(f"{text}\n", encoding="utf-8")
 
 

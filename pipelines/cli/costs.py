@@ -43,7 +43,7 @@ def report(
     keys = cost_report.keys_of(by)
     if month and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
         raise SpecError(f"--month {month!r}: YYYY-MM is wanted.")
-    rows = Ledger.at_hand().rows(month, project)
+    rows = Ledger.open().rows(month, project)
     groups, total = cost_report.grouped(rows, keys), cost_report.added(rows)
     if as_json:
         sys.stdout.write(json.dumps({"groups": groups, "total": total}, indent=2) + "\n")
@@ -77,7 +77,7 @@ def forecast(
     ours = params.section(settings().project, "budget")
     if runs is None:
         runs = _asked_of_airflow(dag, first, last)
-    ledger, month, paying = Ledger.at_hand(), this_month(), project or str(ours.get("project", ""))
+    ledger, month, paying = Ledger.open(), this_month(), project or str(ours.get("project", ""))
     cost = forecasting.from_ledger(ledger.rows(dag_id=dag)) or _worst_case(
         ours, dag, instance_type, instance_count, max_run_s, region
     )

@@ -16,7 +16,7 @@ from pipelines.dataset import dataset
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
-from pipelines.system.progress import tracked
+from pipelines.system.progress import track_progress
 
 if TYPE_CHECKING:
     from pipelines.validation.suite_replay import Replayed
@@ -52,9 +52,9 @@ def suggest(
     if not out:
         sys.stdout.write(text)
         return
-    from pipelines.system.files import whole
+    from pipelines.system.files import replace_file
 
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text(text, encoding="utf-8")
     log.info("%s has them: read it before you trust it", out)
 
@@ -73,7 +73,7 @@ def replay(
     chosen, name = replaying.suite_at(suite), _dataset(table)
     days = replaying.days_of(table, *_days(first, last))
     allowed = float(params.section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
-    told = list(tracked(replaying.replay(chosen, table, name, days, allowed), len(days), "replaying days"))
+    told = list(track_progress(replaying.replay(chosen, table, name, days, allowed), len(days), "replaying days"))
     totals = replaying.totals(told)
     if as_json:
         answer = {"totals": totals, "partitions": [one.record() for one in told]}

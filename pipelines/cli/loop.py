@@ -31,7 +31,7 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Every event, oldest first: when, as of, what, which guard or outcome, who asked, why."""
     from pipelines.loop.journal import Journal
 
-    told = Journal.at_hand().state(model).events
+    told = Journal.open().state(model).events
     _demand(model, told)
     if as_json:
         sys.stdout.write(json.dumps([vars(one) for one in told], indent=2, default=str) + "\n")
@@ -55,7 +55,7 @@ def status(
     moment = as_of or str(dt.datetime.now(dt.UTC).date())
     given = {"dataset": dataset, "model_name": model, "as_of": moment, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.section(settings().project, "guard"), **given}, "loop status")
-    history = Journal.at_hand().state(model)
+    history = Journal.open().state(model)
     found = {one.guard: one for one in findings(request(spec, NOBODY), history, spec.policy)}
     for guard in GUARDS:
         held = found.get(guard.__name__)
@@ -72,7 +72,7 @@ def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Why: it s
 
     if not why.strip():
         raise SpecError("--why is empty: say why, it stays on record.")
-    journal = Journal.at_hand()
+    journal = Journal.open()
     _demand(model, journal.state(model).events)
     journal.change(model, lambda history: deciding.reset(model, why, history))
     _tell(f"{model}: the breaker is closed again")

@@ -16,7 +16,7 @@ from pipelines.dataset import dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
-from pipelines.system.progress import tracked
+from pipelines.system.progress import track_progress
 
 app = typer.Typer(no_args_is_help=True, help="Shows the rows that validate set aside, and publishes those that pass.")
 MAX_NAMED = 5
@@ -52,11 +52,11 @@ def show(
     limit: Annotated[int, typer.Option(min=1, help="Rows shown of each partition.")] = 20,
 ) -> None:
     """The rows in quarantine, whole, a JSON object a line."""
-    from pipelines.lake import Lake, connected
+    from pipelines.lake import Lake, connect
 
     lake, table = Lake.open(), dataset(name).quarantine
     for day in sorted(_partitions(name, first, last)):
-        with connected() as connection, lake.view(connection, "aside", table, day, day):
+        with connect() as connection, lake.create_view(connection, "aside", table, day, day):
             rows = connection.sql(f"FROM aside LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
             _tell(json.dumps(row, default=str, ensure_ascii=False))
@@ -70,7 +70,7 @@ def release(name: DatasetOption = "flights", first: FirstOption = "", last: Last
     stop the others.
     """
     had, refused = _partitions(name, first, last), []
-    for day in tracked(sorted(had), len(had), "releasing days"):
+    for day in track_progress(sorted(had), len(had), "releasing days"):
         try:
             left = _validate(name, day)
         except InvalidError as error:
@@ -100,16 +100,16 @@ def _partitions(name: str, first: str, last: str) -> dict[dt.date, int]:
     begin, end = _day("--from", first, dt.date.min), _day("--to", last, dt.date.max)
     if begin > end:
         raise SpecError(f"--from {first} is after --to {last}.")
-    found = Lake.open().partitions(dataset(name).quarantine)
+    found = Lake.open().count_rows_by_day(dataset(name).quarantine)
     return {day: rows for day, rows in found.items() if begin <= day <= end}
 
 
 def _reasons(name: str, day: dt.date) -> Sequence[tuple[str, int]]:
     """What is wrong with a day's rows, the most frequent first."""
-    from pipelines.lake import Lake, connected
+    from pipelines.lake import Lake, connect
 
     lake, table = Lake.open(), dataset(name).quarantine
-    with connected() as connection, lake.view(connection, "aside", table, day, day):
+    with connect() as connection, lake.create_view(connection, "aside", table, day, day):
         rows = connection.execute("SELECT quarantine FROM aside").fetchall()
     counts = Counter(f"{one['expectation']} of {one['column']}" for (reasons,) in rows for one in reasons)
     return counts.most_common()

@@ -23,7 +23,7 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Every event of the model, oldest first: when, what, from and to, who, why."""
     from pipelines.registry.lifecycle import Journal, State
 
-    state: State = Journal.at_hand().state(model)
+    state: State = Journal.open().state(model)
     if not state.events:
         raise DataError(f"the registry's journal has no event of {model!r}.", "`evaluate` registers the first version.")
     if as_json:
@@ -56,7 +56,7 @@ def check(
 
     policy = params.section(settings().project, "promote").get("moved_by_hand", "put_back")
     kept = keep or (policy == "keep" and not put_back)
-    _tell(f"{model}: {reconcile(Registry.open(), Journal.at_hand(), model, keep=kept)}")
+    _tell(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=kept)}")
 
 
 @app.command("retire")

@@ -66,7 +66,7 @@ class Checkpoints:
         self.folder, self.keep, self.every_s = folder.absolute(), keep, every_s
         self._of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._making = _place(self.folder) / f".{self.folder.name}.making"
+        self._making = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
         self._saved_s = self._asked_s = time.monotonic()
 
     def due(self) -> bool:
@@ -84,35 +84,35 @@ class Checkpoints:
         Raises:
             OSError: no space, say. The checkpoints of before are untouched.
         """
-        target = self.folder / _name(step)
-        if os.path.lexists(target) and _head(target) is None:
-            _say(f"{target.name} in the checkpoint folder is not ours: step {step} is not kept")
+        target = self.folder / _file_name(step)
+        if os.path.lexists(target) and _read_head(target) is None:
+            _write_line(f"{target.name} in the checkpoint folder is not ours: step {step} is not kept")
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         self._write(target, f"leeway-checkpoint 1 {self._of} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
         self._saved_s = self._asked_s = time.monotonic()
-        own = [one for one in sorted(_steps(self.folder)) if self._owns(self.folder / _name(one))]
+        own = [one for one in sorted(_list_steps(self.folder)) if self._owns(self.folder / _file_name(one))]
         kept = [one for one in own if one <= step][-self.keep :]
         for one in own:
             if one not in kept:  # later than `step`, too: passed over when this training was restored, so broken
-                (self.folder / _name(one)).unlink(missing_ok=True)
+                (self.folder / _file_name(one)).unlink(missing_ok=True)
 
     def last(self) -> Checkpoint | None:
         """The newest checkpoint of this training that is whole; None for a cold start. Says on stdout which."""
         found = next(self._whole(), None)
         # The operator reads this line in the job's log, and counts by it the work that was lost.
-        told = f"name={_name(found.step)} saved_at={found.saved_at}" if found else "none"
+        told = f"name={_file_name(found.step)} saved_at={found.saved_at}" if found else "none"
         sys.stdout.write(f"checkpoint restored: {told}\n")
         sys.stdout.flush()
         return found
 
     def _whole(self) -> Iterator[Checkpoint]:
-        for step in sorted(_steps(self.folder), reverse=True):
+        for step in sorted(_list_steps(self.folder), reverse=True):
             try:
                 yield self._read(step)
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
-                _say(f"checkpoint {_name(step)} {reason}; trying the one before")
+                _write_line(f"checkpoint {_file_name(step)} {reason}; trying the one before")
 
     def _write(self, target: Path, head: bytes, payload: bytes) -> None:
         """Whole or not there, also after a power cut. Always made under the same name: nothing piles up."""
@@ -135,8 +135,8 @@ class Checkpoints:
             os.close(entry)
 
     def _read(self, step: int) -> Checkpoint:
-        path = self.folder / _name(step)
-        head = _head(path)
+        path = self.folder / _file_name(step)
+        head = _read_head(path)
         if head is None:
             raise ValueError("is no checkpoint that can be read")
         if head[0] != self._of:
@@ -150,11 +150,11 @@ class Checkpoints:
         return Checkpoint(step, head[1], json.loads(content[start:end]), bytes(whole[end:]))
 
     def _owns(self, path: Path) -> bool:
-        head = _head(path)
+        head = _read_head(path)
         return head is not None and head[0] == self._of
 
 
-def _place(folder: Path) -> Path:
+def _choose_temporary_folder(folder: Path) -> Path:
     """Where checkpoints of `folder` are made: beside it, since a half one inside would be copied to S3.
 
     Inside all the same where the folder is a mount of its own, or its parent is read-only.
@@ -170,24 +170,24 @@ def _place(folder: Path) -> Path:
         except OSError as error:
             if place == folder:
                 raise
-            _say(f"checkpoints are made inside their folder, not beside it: {error.strerror}")
+            _write_line(f"checkpoints are made inside their folder, not beside it: {error.strerror}")
         else:
             return place
     raise AssertionError("the folder itself returns or raises")
 
 
-def _name(step: int) -> str:
+def _file_name(step: int) -> str:
     return f"{step:06d}"
 
 
-def _steps(folder: Path) -> Iterator[int]:
+def _list_steps(folder: Path) -> Iterator[int]:
     """The steps that the folder has an entry for, in no order."""
     for name in os.listdir(folder):
-        if name.isascii() and name.isdigit() and _name(int(name)) == name:
+        if name.isascii() and name.isdigit() and _file_name(int(name)) == name:
             yield int(name)
 
 
-def _head(path: Path) -> tuple[str, str] | None:
+def _read_head(path: Path) -> tuple[str, str] | None:
     """Whose a checkpoint is, and when it was saved; None where `path` is none, or cannot be read."""
     try:
         if not path.is_file():  # a folder; a pipe, which would never answer
@@ -199,5 +199,5 @@ def _head(path: Path) -> tuple[str, str] | None:
     return (found[1].decode(), found[2].decode(errors="replace")) if found else None
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")

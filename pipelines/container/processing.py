@@ -31,11 +31,11 @@ def main() -> None:
         app.main()
     except SystemExit as ended:
         if ended.code:
-            _tell(base / "output" / "message", result, ended.code)
+            _write_message(base / "output" / "message", result, ended.code)
         raise
 
 
-def _tell(message: Path, result: Path, code: object) -> None:
+def _write_message(message: Path, result: Path, code: object) -> None:
     """What the step reported in the place of its result is the job's message."""
     try:
         told = json.loads(result.read_text(encoding="utf-8"))

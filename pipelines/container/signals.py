@@ -48,7 +48,7 @@ class StopSignal:
             raise Stopped
 
 
-class Relay:
+class SignalRelay:
     """While this block runs a child, SIGTERM and SIGINT go to the child as SIGTERM, and come to this process after it.
 
     So the child saves, and then this process ends as it would have. A child that does not end is killed after `grace_s`
@@ -61,7 +61,7 @@ class Relay:
         self._child: subprocess.Popen[str] | None = None
         self._patience: threading.Timer | None = None
 
-    def __enter__(self) -> Relay:
+    def __enter__(self) -> SignalRelay:
         """The signals are caught."""
         self._before = {number: signal.signal(number, self._take) for number in SIGNALS}
         return self

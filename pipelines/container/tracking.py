@@ -28,7 +28,7 @@ JOB_TAG = f"leeway.{JOB}"
 """Tag of an MLflow run: the training job that it belongs to."""
 
 
-def reachable(uri: str, timeout_s: float = 5.0) -> bool:
+def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
     """Whether an MLflow server answers at `uri` (http or https)."""
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout_s) as answer:  # noqa: S310
@@ -37,7 +37,7 @@ def reachable(uri: str, timeout_s: float = 5.0) -> bool:
         return False
 
 
-def quiet() -> None:
+def silence_mlflow_warnings() -> None:
     """MLflow does not warn at every request.
 
     sagemaker-mlflow 0.5 gives MLflow request headers for SageMaker's own server, and fails on any other address.
@@ -62,10 +62,10 @@ class Tracker:
     def start(self, params: dict[str, Any]) -> None:
         """Parameters, code version and environment are recorded."""
         self._write("params.json", params)
-        self._write("environment.json", {JOB: self.job, **environment()})
+        self._write("environment.json", {JOB: self.job, **describe_environment()})
         if self._mlflow:
             self._mlflow.log_params(params)
-            self._mlflow.set_tags({f"environment.{key}": value for key, value in environment().items()})
+            self._mlflow.set_tags({f"environment.{key}": value for key, value in describe_environment().items()})
 
     def round(self, number: int, metrics: dict[str, float]) -> None:
         """The metrics of one round are in the record; `flush` writes it."""
@@ -88,7 +88,7 @@ class Tracker:
     def finish(self, results: dict[str, float]) -> None:
         """The record is complete: results, and the resources that the job used."""
         self.flush()
-        used = {**results, **resources(self.started_s)}
+        used = {**results, **measure_resources(self.started_s)}
         self._write("resources.json", used)
         if self._mlflow:
             self._mlflow.finish(used)
@@ -154,7 +154,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
         return None
-    if not reachable(uri):
+    if not is_reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
     # A server that dies should cost seconds; MLflow's own patience is minutes, at every call.
@@ -166,7 +166,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     except ImportError:
         sys.stderr.write("mlflow is not installed here: this run is recorded in files only.\n")
         return None
-    quiet()
+    silence_mlflow_warnings()
     try:
         client = MlflowClient(uri)
         found = client.get_experiment_by_name(experiment)
@@ -179,18 +179,18 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
         return None
 
 
-def environment() -> dict[str, str]:
+def describe_environment() -> dict[str, str]:
     """Code version, Python, platform, cores and the versions of the packages that make the model."""
     return {
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": str(os.cpu_count()),
-        **installed(PACKAGES),
+        **find_versions(PACKAGES),
     }
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
+def find_versions(packages: Iterable[str]) -> dict[str, str]:
     """Name to version of those of the packages that are installed."""
     found = {}
     for name in packages:
@@ -199,7 +199,7 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def resources(since_s: float) -> dict[str, float]:
+def measure_resources(since_s: float) -> dict[str, float]:
     """Wall and processor seconds since `since_s`, and the peak memory of this process in MiB."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
 from pipelines.errors import DataError
-from pipelines.lake import PARTITION, TOUCHED, Lake, patiently
+from pipelines.lake import PARTITION, PARTITION_PROPERTY, Lake, retry_conflicts
 
 TABLE = "training_costs"
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
@@ -43,7 +43,7 @@ class Ledger(Lake):
     """The table of what trainings cost. Rows are added, and never changed."""
 
     @classmethod
-    def at_hand(cls) -> Ledger:
+    def open(cls) -> Ledger:
         """The ledger in the configured lake.
 
         Raises:
@@ -68,7 +68,7 @@ class Ledger(Lake):
         kept: dict[tuple[str, dt.datetime], Row] = {}
         for month, members in groupby(sorted(given, key=_month), _month):
             fresh = list(members)
-            for attempt in patiently():
+            for attempt in retry_conflicts():
                 with attempt:
                     kept |= self._add_once(month, fresh)
         return [kept[_key(row)] for row in given]
@@ -100,7 +100,9 @@ class Ledger(Lake):
             with warnings.catch_warnings():
                 # pyiceberg 0.12 warns where there is nothing to overwrite: a new month.
                 warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
-                table.overwrite(rows, overwrite_filter=only, snapshot_properties={TOUCHED: month.isoformat()})
+                table.overwrite(
+                    rows, overwrite_filter=only, snapshot_properties={PARTITION_PROPERTY: month.isoformat()}
+                )
             kept |= {_key(row): row for row in added.to_pylist()}
         return kept
 

@@ -103,7 +103,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    from pipelines.system.files import whole
+    from pipelines.system.files import replace_file
 
     months = sorted({_value(row, "month") for row in rows})
     paid, saved = _stacks(rows)
@@ -126,7 +126,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
             fontsize=9,
         )
     _finish(axis, f"Training costs: {usd(sum(reached))} paid, {usd(sum(gain))} saved by spot")
-    with whole(path) as making:
+    with replace_file(path) as making:
         # No date or version inside: equal rows give equal bytes.
         figure.savefig(making, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

@@ -38,7 +38,7 @@ def sweep(since: dt.datetime) -> list[Charge]:
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
         sagemaker, logs = boto3.client("sagemaker"), boto3.client("logs")
-        known = {row["arn"] for row in Ledger.at_hand().rows() if row["created"] >= since}
+        known = {row["arn"] for row in Ledger.open().rows() if row["created"] >= since}
         jobs = [(kind, job) for kind in job_records.KINDS for job in _ended(sagemaker, kind, since)]
         fresh = [(kind, job) for kind, job in jobs if job[f"{kind}JobArn"] not in known]
         told = [(kind, job, tags) for kind, job in fresh if MARK in (tags := _tags(sagemaker, job[f"{kind}JobArn"]))]

@@ -15,19 +15,19 @@ import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.prefetch import ahead
+from pipelines.features.prefetch import prefetch
 
 METADATA = b"leeway"
 FILE = "data.parquet"
 GROUP_ROWS = 128 * 1024
 """Of a row group: equal rows give equal bytes, in whatever batches an engine gives them."""
-AHEAD = 4
+PREFETCHED_BATCHES = 4
 """Batches that an engine may be ahead of the writer, each on a core of its own."""
 LABEL = "leeway.label"
 """Name that the label goes by while the features are built, so that none is made of it."""
 
 
-def labelled(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+def build_labelled(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     """`build` without the rows whose label never became known, sorted by key.
 
     They are left out last: they count where features look at their neighbours.
@@ -36,7 +36,7 @@ def labelled(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     return built.filter(built[chosen.label].notnull()).order_by(*chosen.key)
 
 
-def every(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+def build_all(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     """`build`, sorted by key: what is scored is made as what is trained on."""
     return build(chosen, rows).order_by(*chosen.key)
 
@@ -56,30 +56,30 @@ def build(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     if missing:
         raise DataError(f"the features of {chosen.name} lack {', '.join(missing)}.", "Its `features` must keep `rows`.")
     columns = [built[name] for name in chosen.key]
-    columns += [_as(built[name], kind) for name, kind in chosen.features.items() if name not in chosen.key]
+    columns += [_cast(built[name], kind) for name, kind in chosen.features.items() if name not in chosen.key]
     return built.select(*columns, built[LABEL].name(chosen.label))
 
 
-def rests_on(chosen: Dataset, rows: pa.Schema) -> dict[str, frozenset[str]]:
+def find_source_columns(chosen: Dataset, rows: pa.Schema) -> dict[str, frozenset[str]]:
     """Of each feature the columns of `rows` that it is made of."""
     built = build(chosen, ibis.table(ibis.Schema.from_pyarrow(rows), name="rows"))
-    return {name: frozenset(_columns(built[name].op())) for name in chosen.features}
+    return {name: frozenset(_find_columns(built[name].op())) for name in chosen.features}
 
 
-def _columns(value: ops.Value) -> Iterator[str]:
+def _find_columns(value: ops.Value) -> Iterator[str]:
     """The table's own columns below an expression."""
     for one in value.find(ops.Field, filter=ops.Value):
         if isinstance(one.rel, ops.UnboundTable):
             yield one.name
         else:
-            yield from _columns(one.rel.values[one.name])
+            yield from _find_columns(one.rel.values[one.name])
 
 
-def _as(column: ibis.Column, kind: str) -> ibis.Column:
+def _cast(column: ibis.Column, kind: str) -> ibis.Column:
     return column.cast("float64").name(column.get_name()) if kind == "number" else column
 
 
-def schema(chosen: Dataset, rows: pa.Schema) -> pa.Schema:
+def feature_schema(chosen: Dataset, rows: pa.Schema) -> pa.Schema:
     """Of the features of rows with the columns `rows`, whichever engine builds them."""
     kinds = {name: pa.float64() if kind == "number" else pa.string() for name, kind in chosen.features.items()}
     keys = {name: rows.field(name).type for name in chosen.key}
@@ -89,7 +89,7 @@ def schema(chosen: Dataset, rows: pa.Schema) -> pa.Schema:
     return pa.schema(fields, {METADATA: json.dumps(told).encode()})
 
 
-def write(built: Iterable[pa.RecordBatch], wanted: pa.Schema, folder: Path) -> int:
+def write_features(built: Iterable[pa.RecordBatch], wanted: pa.Schema, folder: Path) -> int:
     """`folder`/data.parquet holds the features, as `schema` says. Returns the number of rows.
 
     Memory does not grow with them. Equal rows give equal bytes.
@@ -106,18 +106,18 @@ def write(built: Iterable[pa.RecordBatch], wanted: pa.Schema, folder: Path) -> i
     keys, rows = json.loads(wanted.metadata[METADATA])["key"], 0
     last: pa.Table | None = None
     with (
-        closing(ahead(built, AHEAD)) as batches,
+        closing(prefetch(built, PREFETCHED_BATCHES)) as batches,
         pq.ParquetWriter(folder / FILE, wanted, compression="zstd") as writer,
     ):
-        for group in _groups(batches, wanted):
+        for group in _regroup(batches, wanted):
             here = group.select(keys)
-            _demand_keys(here if last is None else pa.concat_tables([last, here]))
+            _check_keys(here if last is None else pa.concat_tables([last, here]))
             writer.write_table(group, row_group_size=GROUP_ROWS)
             last, rows = here.slice(here.num_rows - 1), rows + group.num_rows
     return rows
 
 
-def _groups(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa.Table]:
+def _regroup(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa.Table]:
     """The rows in tables of `GROUP_ROWS`; the last one has what is left."""
     waiting: list[pa.RecordBatch] = []
     count = 0
@@ -133,7 +133,7 @@ def _groups(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa
         yield pa.Table.from_batches(waiting, wanted).combine_chunks()
 
 
-def _demand_keys(keys: pa.Table) -> None:
+def _check_keys(keys: pa.Table) -> None:
     """Refuses neighbours with equal keys, and nulls: an engine would be free to order such rows as it likes."""
     empty = [name for name in keys.column_names if keys[name].null_count]
     if empty:

@@ -23,7 +23,7 @@ SNAPSHOT, COLUMNS, ROWS = "snapshot.json", "columns.parquet", "rows"
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedRows:
     """A window, and where its rows are on this machine."""
 
     snapshot: SnapshotResult
@@ -33,7 +33,7 @@ class Pinned:
 
 
 @contextmanager
-def in_lake(snapshot: Path) -> Iterator[Pinned]:
+def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     """The window that the file pins, for as long as the block lasts.
 
     Raises:
@@ -43,11 +43,11 @@ def in_lake(snapshot: Path) -> Iterator[Pinned]:
 
     told = SnapshotResult.read(snapshot)
     days = told.window().all
-    with Lake.open().files(told.table, days.first, days.last, told.snapshot_id) as (paths, schema):
-        yield Pinned(told, paths, schema)
+    with Lake.open().open_files(told.table, days.first, days.last, told.snapshot_id) as (paths, schema):
+        yield PinnedRows(told, paths, schema)
 
 
-def in_folder(folder: Path) -> Pinned:
+def open_packed(folder: Path) -> PinnedRows:
     """The window that `pack` put into the folder.
 
     Raises:
@@ -61,20 +61,20 @@ def in_folder(folder: Path) -> Pinned:
     wanted = int((schema.metadata or {}).get(b"files", b"-1"))
     if len(paths) != wanted:
         raise DataError(f"{folder} has {len(paths)} files of rows, and should have {wanted}.", "Pack it again.")
-    return Pinned(SnapshotResult.read(folder / SNAPSHOT), paths, schema.remove_metadata())
+    return PinnedRows(SnapshotResult.read(folder / SNAPSHOT), paths, schema.remove_metadata())
 
 
-def pack(pinned: Pinned, folder: Path) -> None:
+def pack(pinned: PinnedRows, folder: Path) -> None:
     """The empty `folder` has the window; its files are links where the file system allows that."""
     (folder / ROWS).mkdir(parents=True)
     for number, path in enumerate(pinned.paths):
-        _put(path, folder / ROWS / f"{number:06d}.parquet")
+        _link_or_copy(path, folder / ROWS / f"{number:06d}.parquet")
     told = pinned.schema.with_metadata({b"files": str(len(pinned.paths)).encode()})
     pq.write_table(pa.Table.from_batches([], schema=told), folder / COLUMNS)
     (folder / SNAPSHOT).write_text(pinned.snapshot.model_dump_json(indent=2), encoding="utf-8")
 
 
-def _put(path: str, target: Path) -> None:
+def _link_or_copy(path: str, target: Path) -> None:
     try:
         os.link(path, target)
     except OSError:  # another file system, or one without hard links

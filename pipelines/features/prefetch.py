@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def ahead(items: Iterable[T], depth: int) -> Generator[T, None, None]:
+def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     """The items in their order, the next `depth` of them made in one other thread.
 
     Close it: then nothing is made any more when that returns. What `items` raises comes out in its place.

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.ingestion.progress_log import told
+from pipelines.ingestion.progress_log import log_progress
 from pipelines.ingestion.sources import ChangingSource
-from pipelines.lake import PARTITION, Lake, connected
-from pipelines.lake.evolution import plain
-from pipelines.system.duckdb_session import quoted, spill_folder, text
+from pipelines.lake import PARTITION, Lake, connect
+from pipelines.lake.evolution import to_iceberg_schema
+from pipelines.system.duckdb_session import quote_identifier, quote_text, spill_folder
 
 MEMORY_MB = 384
 """Of DuckDB, which has Arrow and the lake beside it here; what does not fit goes to the disk."""
@@ -38,7 +38,7 @@ _BESIDE = "SELECT * FROM fresh UNION ALL BY NAME SELECT * FROM had WHERE NOT EXI
 
 
 @dataclass
-class Arrived:
+class ChangedRows:
     """Rows that came, in a file, in the order of the cursor."""
 
     path: Path
@@ -63,7 +63,9 @@ class Arrived:
 
 
 @contextmanager
-def arrived(source: ChangingSource, since: str | None, what: str, known: pa.Schema | None) -> Iterator[Arrived]:
+def read_changes(
+    source: ChangingSource, since: str | None, what: str, known: pa.Schema | None
+) -> Iterator[ChangedRows]:
     """The source's rows beyond `since`, for as long as the block lasts.
 
     Args:
@@ -76,19 +78,21 @@ def arrived(source: ChangingSource, since: str | None, what: str, known: pa.Sche
         DataError: the columns are not those of the table, or a row has no day or no cursor. A retry cannot help.
     """
     reader = source.changes(since)
-    _demand(reader.schema.names, source.cursor, known, what)
-    schema = plain(reader.schema, known)
+    _check_columns(reader.schema.names, source.cursor, known, what)
+    schema = to_iceberg_schema(reader.schema, known)
     with spill_folder() as folder:
-        came = Arrived(folder / "rows.parquet", list(reader.schema.names))
+        came = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
         with pq.ParquetWriter(came.path, schema, compression="zstd") as writer:
-            for batch in told(reader, what):
-                _note(came, batch, source.cursor, what)
+            for batch in log_progress(reader, what):
+                _check_and_count(came, batch, source.cursor, what)
                 writer.write_batch(batch.select(schema.names).cast(schema))
         yield came
 
 
 @contextmanager
-def merged(lake: Lake, chosen: Dataset, came: Arrived, day: dt.date, held: bool) -> Iterator[pa.RecordBatchReader]:
+def merge_changes(
+    lake: Lake, chosen: Dataset, came: ChangedRows, day: dt.date, held: bool
+) -> Iterator[pa.RecordBatchReader]:
     """The staging partition as it is to be: the newest row of each key, sorted by key.
 
     Args:
@@ -98,24 +102,24 @@ def merged(lake: Lake, chosen: Dataset, came: Arrived, day: dt.date, held: bool)
         day: the partition.
         held: whether the lake has it.
     """
-    key = [quoted(one) for one in chosen.key]
+    key = [quote_identifier(one) for one in chosen.key]
     beside = _BESIDE.format(same=" AND ".join(f"fresh.{one} IS NOT DISTINCT FROM had.{one}" for one in key))
     query = _MERGED.format(
-        path=text(str(came.path)),
-        date=quoted(PARTITION),
+        path=quote_text(str(came.path)),
+        date=quote_identifier(PARTITION),
         day=day,
         key=", ".join(key),
         rows=beside if held else "SELECT * FROM fresh",
     )
-    with connected(MEMORY_MB) as connection, ExitStack() as stack:
+    with connect(MEMORY_MB) as connection, ExitStack() as stack:
         if held:
-            stack.enter_context(lake.view(connection, "had", chosen.staging, day, day))
+            stack.enter_context(lake.create_view(connection, "had", chosen.staging, day, day))
         # Closed before the view is dropped, which DuckDB 2.0 does not do under an open result.
         with connection.sql(query).to_arrow_reader() as rows:
             yield rows
 
 
-def _demand(columns: list[str], cursor: str, known: pa.Schema | None, what: str) -> None:
+def _check_columns(columns: list[str], cursor: str, known: pa.Schema | None, what: str) -> None:
     # Not left to the lake: beside the rows of before, a column that is gone would look like one of nulls.
     wanted = {PARTITION, cursor, *(known.names if known else ())}
     gone = sorted(wanted - set(columns))
@@ -123,7 +127,7 @@ def _demand(columns: list[str], cursor: str, known: pa.Schema | None, what: str)
         raise DataError(f"{what}: column {', '.join(gone)} is gone.", "Mend the source, or write to a new table.")
 
 
-def _note(came: Arrived, batch: pa.RecordBatch, cursor: str, what: str) -> None:
+def _check_and_count(came: ChangedRows, batch: pa.RecordBatch, cursor: str, what: str) -> None:
     for name in (PARTITION, cursor):
         if batch[name].null_count:
             raise DataError(f"{what}: {batch[name].null_count} rows have no {name}.", "Nothing was staged.")

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from pipelines.system.log import log
 
-TELL_EVERY_S = 5.0
+INTERVAL_S = 5.0
 
 
-def told(batches: Iterable[pa.RecordBatch], what: str, every_s: float = TELL_EVERY_S) -> Iterator[pa.RecordBatch]:
+def log_progress(batches: Iterable[pa.RecordBatch], what: str, every_s: float = INTERVAL_S) -> Iterator[pa.RecordBatch]:
     """The batches as they are; a line says now and then how many rows came so far.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipelines.errors import DataError
 from pipelines.settings import settings
 from pipelines.system.files import read_json, write_json
-from pipelines.system.locks import held
+from pipelines.system.locks import hold_lock
 
 
 def read(name: str) -> str | None:
@@ -33,13 +33,13 @@ def write(name: str, watermark: str) -> None:
 
 
 @contextmanager
-def alone(name: str) -> Iterator[None]:
+def hold_sync_lock(name: str) -> Iterator[None]:
     """No other process of this machine syncs the dataset while the block lasts.
 
     Raises:
         ConflictError: another one does. A retry can help.
     """
-    with held(_path(name).with_suffix(".lock"), f"another sync of {name} is running on this machine."):
+    with hold_lock(_path(name).with_suffix(".lock"), f"another sync of {name} is running on this machine."):
         yield
 
 

@@ -5,20 +5,28 @@ writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unl
 (`PYICEBERG_CATALOG__LEEWAY__URI` and friends, or ~/.pyiceberg.yaml) names another one: Glue, REST, PostgreSQL.
 """
 
-from pipelines.lake.commits import DIGEST, NAMESPACE, PARTITION, TOUCHED, Changes, Commit, patiently
+from pipelines.lake.commits import (
+    DIGEST_PROPERTY,
+    NAMESPACE,
+    PARTITION,
+    PARTITION_PROPERTY,
+    Changes,
+    Commit,
+    retry_conflicts,
+)
 from pipelines.lake.history import forget_snapshots
 from pipelines.lake.lake import Lake
-from pipelines.system.duckdb_session import connected
+from pipelines.system.duckdb_session import connect
 
 __all__ = [
-    "DIGEST",
+    "DIGEST_PROPERTY",
     "NAMESPACE",
     "PARTITION",
-    "TOUCHED",
+    "PARTITION_PROPERTY",
     "Changes",
     "Commit",
     "Lake",
-    "connected",
+    "connect",
     "forget_snapshots",
-    "patiently",
+    "retry_conflicts",
 ]

@@ -16,9 +16,9 @@ from pipelines.errors import ConflictError
 NAMESPACE = "leeway"
 PARTITION = "date"
 """Name of the partition column of every table."""
-TOUCHED = "leeway.partition"
+PARTITION_PROPERTY = "leeway.partition"
 """Snapshot property: the partition that a commit wrote."""
-DIGEST = "leeway.digest"
+DIGEST_PROPERTY = "leeway.digest"
 """Snapshot property: SHA-256 of the files that a commit wrote."""
 RETRY_S = 120.0
 """Longest time that a commit is tried again while others commit to the same table."""
@@ -61,17 +61,17 @@ class Commit:
     """What the write did to the table's columns, a line each."""
 
 
-def patiently() -> Iterable:  # type: ignore[type-arg]
+def retry_conflicts() -> Iterable:  # type: ignore[type-arg]
     """Attempts at a commit, with random waits between them, until `RETRY_S` is over."""
     return Retrying(
-        retry=retry_if_exception(_may_pass),
+        retry=retry_if_exception(_is_conflict),
         stop=stop_after_delay(RETRY_S),
         wait=wait_random_exponential(multiplier=0.05, max=3.0),
         retry_error_callback=lambda state: _give_up(state.outcome.exception() if state.outcome else None),
     )
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_conflict(error: BaseException) -> bool:
     if isinstance(error, OperationalError):
         # "exists": another process is making the catalog's tables at this moment.
         told = str(error.orig)

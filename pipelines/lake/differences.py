@@ -18,12 +18,12 @@ from pyiceberg.table import DataScan
 from pipelines.lake import views
 from pipelines.lake.commits import Changes
 from pipelines.lake.spool import Spool
-from pipelines.system.duckdb_session import connected, quoted, spill_folder, view_of
+from pipelines.system.duckdb_session import connect, create_view, quote_identifier, spill_folder
 
 BUCKETS = 64
 """Files that the hashes are sorted out into: 10 M rows before and after are 5 MB each."""
 BATCH_ROWS = 64 * 1024
-_HASHED = np.dtype([("key", "u8"), ("row", "u8"), ("had", "?")])
+_HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("had", "?")])
 # One query for both, so that a column has one type in them: equal numbers of two types have two hashes.
 _HASHES = """
 SELECT hash({key}) AS key, hash({row}) AS row, {had} AS had
@@ -31,7 +31,7 @@ FROM (SELECT true AS {had}, * FROM had UNION ALL BY NAME SELECT false AS {had}, 
 """
 
 
-def between(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str] = ()) -> Changes:
+def count_changes(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str] = ()) -> Changes:
     """How the spool's rows differ from those of the scan, as multisets: their order does not matter.
 
     Args:
@@ -40,41 +40,45 @@ def between(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str
         key: columns that name a row; where it is empty, a changed row is one removed and one added.
         aside: columns that are not looked at.
     """
-    schema = _both(views.columns_of(old), spool.schema)
+    schema = _merge_schemas(views.read_schema(old), spool.schema)
     compared = [name for name in schema.names if name not in aside]
-    with connected() as connection, spill_folder() as folder:
+    with connect() as connection, spill_folder() as folder:
         with (
-            views.view(connection, "had", old, schema),
-            view_of(connection, "has", views.at_hand(old.io, spool.paths, folder), schema),
+            views.create_scan_view(connection, "had", old, schema),
+            create_view(connection, "has", views.localize_files(old.io, spool.paths, folder), schema),
         ):
-            _sort_out(_hashes(connection, compared, key or compared), folder)
-        counted = [_counted(np.fromfile(_bucket(folder, one), _HASHED)) for one in range(BUCKETS)]
+            _write_buckets(_read_hashes(connection, compared, key or compared), folder)
+        counted = [_count_bucket(np.fromfile(_bucket_path(folder, one), _HASH_TYPE)) for one in range(BUCKETS)]
     came, went, same = (sum(one) for one in zip(*counted, strict=True))
     changed = same if key else 0
     return Changes(added=came - changed, removed=went - changed, changed=changed)
 
 
-def _both(had: pa.Schema, has: pa.Schema) -> pa.Schema:
+def _merge_schemas(had: pa.Schema, has: pa.Schema) -> pa.Schema:
     """All columns, as the new rows have them where they do."""
     kinds = {one.name: one.type for one in had} | {one.name: one.type for one in has}
     return pa.schema(list(kinds.items()))
 
 
-def _hashes(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]) -> pa.RecordBatchReader:
+def _read_hashes(
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]
+) -> pa.RecordBatchReader:
     # DuckDB 2.0 would keep the files' content in its own memory, which is read once here.
     connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET preserve_insertion_order = false")
-    row, named = (", ".join(quoted(one) for one in names) for names in (columns, key))
-    return connection.sql(_HASHES.format(key=named, row=row, had=quoted("leeway had"))).to_arrow_reader(BATCH_ROWS)
+    row, named = (", ".join(quote_identifier(one) for one in names) for names in (columns, key))
+    return connection.sql(_HASHES.format(key=named, row=row, had=quote_identifier("leeway had"))).to_arrow_reader(
+        BATCH_ROWS
+    )
 
 
-def _sort_out(hashes: pa.RecordBatchReader, folder: Path) -> None:
+def _write_buckets(hashes: pa.RecordBatchReader, folder: Path) -> None:
     """Each file has all rows of some keys."""
     with ExitStack() as stack:
-        files = [stack.enter_context(_bucket(folder, one).open("wb")) for one in range(BUCKETS)]
+        files = [stack.enter_context(_bucket_path(folder, one).open("wb")) for one in range(BUCKETS)]
         for batch in hashes:
-            found = np.empty(batch.num_rows, _HASHED)
-            for name in _HASHED.names or ():
+            found = np.empty(batch.num_rows, _HASH_TYPE)
+            for name in _HASH_TYPE.names or ():
                 found[name] = batch[name].to_numpy(zero_copy_only=False)
             place = (found["key"] % BUCKETS).astype("u1")
             order = np.argsort(place, kind="stable")
@@ -83,11 +87,11 @@ def _sort_out(hashes: pa.RecordBatchReader, folder: Path) -> None:
                 rows.tofile(file)
 
 
-def _bucket(folder: Path, number: int) -> Path:
+def _bucket_path(folder: Path, number: int) -> Path:
     return folder / f"{number:02d}.hashes"
 
 
-def _counted(found: np.ndarray) -> tuple[int, int, int]:
+def _count_bucket(found: np.ndarray) -> tuple[int, int, int]:
     """Rows that came, rows that went, and how many of both are of the same key."""
     rows, first, place = np.unique(found["row"], return_index=True, return_inverse=True)
     balance = np.bincount(place, np.where(found["had"], -1, 1), len(rows))

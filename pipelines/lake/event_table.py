@@ -13,10 +13,10 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from pipelines.costs.ledger import month_of
-from pipelines.lake import PARTITION, TOUCHED, Lake, forget_snapshots, patiently
+from pipelines.lake import PARTITION, PARTITION_PROPERTY, Lake, forget_snapshots, retry_conflicts
 
 TEXT = pa.string()
-ABOUT = [
+COMMON_COLUMNS = [
     (PARTITION, pa.date32()),  # first day of the month of `at`
     ("id", TEXT),
     ("model", TEXT),
@@ -27,7 +27,7 @@ ABOUT = [
 Row = dict[str, Any]
 
 
-class Told(Protocol):
+class Event(Protocol):
     """What every event has."""
 
     @property
@@ -39,25 +39,25 @@ class Told(Protocol):
         """When it was told."""
 
 
-E = TypeVar("E", bound=Told)
+E = TypeVar("E", bound=Event)
 S = TypeVar("S")
 
 
-class Events(Lake, Generic[E, S]):
+class EventTable(Lake, Generic[E, S]):
     """One such table. Subclasses say what an event is as a row, and what is so after some events."""
 
     table: ClassVar[str]
     columns: ClassVar[pa.Schema]
 
     @classmethod
-    def at_hand(cls) -> Self:
+    def open(cls) -> Self:
         """The table in the configured lake; made where there is none.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
         made = cls(Lake.open().catalog)
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 made._ensure(cls.table, cls.columns)
         return made
@@ -72,7 +72,7 @@ class Events(Lake, Generic[E, S]):
 
     def state(self, model: str) -> S:
         """What is so by the events, now."""
-        return self.fold(_rows(self._table(self.table), model))
+        return self.fold(_read_rows(self._table(self.table), model))
 
     def change(self, model: str, decide: Callable[[S], E | None]) -> E | None:
         """The event that `decide` made of the model's state is in the table; None where that asks for none.
@@ -83,7 +83,7 @@ class Events(Lake, Generic[E, S]):
         Raises:
             ConflictError: other writers kept winning. A retry can help.
         """
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 table = self._table(self.table)
                 event = self._append(table, model, decide)
@@ -93,7 +93,7 @@ class Events(Lake, Generic[E, S]):
 
     def _append(self, table: Table, model: str, decide: Callable[[S], E | None]) -> E | None:
         """One try, on the table as it was loaded."""
-        known = _rows(table, model)
+        known = _read_rows(table, model)
         event = decide(self.fold(known))
         if event is None or event.id in {row["id"] for row in known}:
             return None
@@ -108,10 +108,10 @@ class Events(Lake, Generic[E, S]):
             warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
             # Refused (CommitFailedException) unless the table is at the snapshot that was read: pyiceberg's
             # AssertRefSnapshotId of the table as loaded. The lake's tables have pyiceberg's own retries off.
-            table.overwrite(rows, overwrite_filter=only, snapshot_properties={TOUCHED: month.isoformat()})
+            table.overwrite(rows, overwrite_filter=only, snapshot_properties={PARTITION_PROPERTY: month.isoformat()})
         return event
 
 
-def _rows(table: Table, model: str) -> list[Row]:
+def _read_rows(table: Table, model: str) -> list[Row]:
     found: list[Row] = table.scan(row_filter=EqualTo("model", model)).to_arrow().sort_by("place").to_pylist()
     return [{name: value for name, value in row.items() if name not in (PARTITION, "place")} for row in found]

@@ -18,7 +18,7 @@ from pipelines.lake.commits import PARTITION
 
 SINCE, WIDE_SINCE = "leeway.since.", "leeway.wide-since."
 _WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
-_PLAIN = {
+_ICEBERG_TYPES = {
     **dict.fromkeys((pa.int8(), pa.int16(), pa.uint8(), pa.uint16()), pa.int32()),
     **dict.fromkeys((pa.uint32(), pa.uint64()), pa.int64()),
     pa.float16(): pa.float32(),
@@ -53,7 +53,7 @@ class Evolution:
             transaction.set_properties(dict(self.since))
 
 
-def plain(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
+def to_iceberg_schema(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
     """The schema in types that Iceberg has; a column of which no value is known is as the table has it, or left out.
 
     Args:
@@ -62,7 +62,7 @@ def plain(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
     """
     fields = []
     for one in schema:
-        kind = _plain(one.type)
+        kind = _to_iceberg_type(one.type)
         if pa.types.is_null(kind):
             if known is None or one.name not in known.names:
                 continue
@@ -71,7 +71,7 @@ def plain(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
     return pa.schema(fields)
 
 
-def planned(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
+def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
     """What writing a partition of `schema` does to the table's columns.
 
     Args:
@@ -83,24 +83,26 @@ def planned(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
         DataError: a column was removed, is narrower, or has another type: all of them are named.
     """
     known, properties = table.schema().as_arrow(), table.properties
-    had, has = ({one.name: _plain(one.type) for one in columns} for columns in (known, schema))
+    had, has = ({one.name: _to_iceberg_type(one.type) for one in columns} for columns in (known, schema))
     added = {name: kind for name, kind in has.items() if name not in had}
-    widened = {name: (old, has[name]) for name, old in had.items() if name in has and _wider(old, has[name])}
-    wrong = [f"column {name} is gone" for name in had if name not in has and not _before(properties, SINCE, name, day)]
+    widened = {name: (old, has[name]) for name, old in had.items() if name in has and _is_wider(old, has[name])}
+    wrong = [
+        f"column {name} is gone" for name in had if name not in has and not _is_before(properties, SINCE, name, day)
+    ]
     for name, old in had.items():
         new = has.get(name, old)
-        if new == old or name in widened or (_wider(new, old) and _before(properties, WIDE_SINCE, name, day)):
+        if new == old or name in widened or (_is_wider(new, old) and _is_before(properties, WIDE_SINCE, name, day)):
             continue
-        wrong.append(f"column {name} {'was narrowed' if _wider(new, old) else 'changed'} from {old} to {new}")
+        wrong.append(f"column {name} {'was narrowed' if _is_wider(new, old) else 'changed'} from {old} to {new}")
     if wrong:
         raise DataError(
             f"partition {day} does not fit the table {table.name()[-1]}: {'; '.join(wrong)}.",
             "Mend the source, or write to a new table.",
         )
-    return Evolution(added, widened, _since(properties, day, added, widened, has))
+    return Evolution(added, widened, _plan_properties(properties, day, added, widened, has))
 
 
-def _since(
+def _plan_properties(
     properties: Mapping[str, str],
     day: dt.date,
     added: Mapping[str, pa.DataType],
@@ -118,27 +120,27 @@ def _since(
     return marks | earlier
 
 
-def _before(properties: Mapping[str, str], mark: str, name: str, day: dt.date) -> bool:
+def _is_before(properties: Mapping[str, str], mark: str, name: str, day: dt.date) -> bool:
     moment = properties.get(f"{mark}{name}")
     return moment is not None and name != PARTITION and day.isoformat() < moment
 
 
-def _wider(old: pa.DataType, new: pa.DataType) -> bool:
+def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether `new` holds every value of `old`, and Iceberg lets a column become it."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision < new.precision)
     return (old, new) in _WIDER
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return _to_iceberg_type(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _plain(kind.value_type)))
+        return pa.list_(pa.field("element", _to_iceberg_type(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
+        return pa.struct([pa.field(one.name, _to_iceberg_type(one.type)) for one in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
     if pa.types.is_time(kind):
         return pa.time64("us")
-    return _PLAIN.get(kind, kind)
+    return _ICEBERG_TYPES.get(kind, kind)

@@ -18,18 +18,18 @@ from pyiceberg.utils.config import Config
 from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.commits import (
-    DIGEST,
+    DIGEST_PROPERTY,
     NAMESPACE,
     PARTITION,
+    PARTITION_PROPERTY,
     RETRIES,
     TABLE_PROPERTIES,
-    TOUCHED,
     Changes,
     Commit,
-    patiently,
+    retry_conflicts,
 )
-from pipelines.lake.spool import Spool, begun, spooled
-from pipelines.lake.transaction import QuickTransaction
+from pipelines.lake.spool import Spool, check_first_rows, write_spool
+from pipelines.lake.transaction import CachingTransaction
 from pipelines.settings import settings
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -50,14 +50,14 @@ class Lake:
         Raises:
             ConflictError: the SQLite catalog stayed locked. A retry can help.
         """
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 catalog = load_catalog(NAMESPACE, **_embedded())
                 catalog.create_namespace_if_not_exists(NAMESPACE)
                 return cls(catalog)
         raise AssertionError("tenacity returns or raises")
 
-    def write(
+    def write_partition(
         self,
         name: str,
         day: dt.date,
@@ -86,32 +86,32 @@ class Lake:
             ConflictError: other writers kept winning for `RETRY_S`. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
-        batches = begun(day, rows.schema, batches)
+        batches = check_first_rows(day, rows.schema, batches)
         table = self._found(name)
         if table is None:
-            self._ensure(name, evolution.plain(rows.schema), [*part])
+            self._ensure(name, evolution.to_iceberg_schema(rows.schema), [*part])
             table = self._table(name)
-        schema = evolution.plain(rows.schema, table.schema().as_arrow())
-        evolution.planned(table, schema, day)
-        with spooled(table, day, schema, batches) as spool:
-            for attempt in patiently():
+        schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
+        evolution.plan_evolution(table, schema, day)
+        with write_spool(table, day, schema, batches) as spool:
+            for attempt in retry_conflicts():
                 with attempt:
                     return self._commit(name, _only(day, part), day, spool, key, aside)
         raise AssertionError("tenacity returns or raises")
 
-    def clear(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE) -> bool:
+    def clear_partition(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE) -> bool:
         """The partition `day` of table `name` holds no row (of `part`). Idempotent. Returns whether it had any."""
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 table = self._found(name)
                 only = _only(day, part)
-                if table is None or not views.files(table.scan(row_filter=only)):
+                if table is None or not views.list_files(table.scan(row_filter=only)):
                     return False
-                table.delete(only, snapshot_properties={TOUCHED: day.isoformat()})
+                table.delete(only, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 
-    def read(self, name: str, day: dt.date) -> pa.Table:
+    def read_partition(self, name: str, day: dt.date) -> pa.Table:
         """The rows of one partition, in memory; no rows where it was never written.
 
         Raises:
@@ -120,7 +120,7 @@ class Lake:
         table = self._table(name)
         return table.scan(row_filter=_only(day)).to_arrow().cast(table.schema().as_arrow())
 
-    def window(self, name: str, first: dt.date, last: dt.date, snapshot_id: int) -> pa.Table:
+    def read_window(self, name: str, first: dt.date, last: dt.date, snapshot_id: int) -> pa.Table:
         """The rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
 
         Raises:
@@ -129,7 +129,7 @@ class Lake:
         return self._at(name, first, last, snapshot_id).to_arrow()
 
     @contextmanager
-    def view(
+    def create_view(
         self,
         connection: duckdb.DuckDBPyConnection,
         view: str,
@@ -145,11 +145,11 @@ class Lake:
         Raises:
             DataError: there is no such table or snapshot.
         """
-        with views.view(connection, view, self._at(name, first, last, snapshot_id)):
+        with views.create_scan_view(connection, view, self._at(name, first, last, snapshot_id)):
             yield
 
     @contextmanager
-    def files(
+    def open_files(
         self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None = None
     ) -> Iterator[tuple[list[str], pa.Schema]]:
         """Parquet files on this machine with the rows of `first`..`last`, and their columns as of the snapshot.
@@ -160,18 +160,18 @@ class Lake:
             DataError: there is no such table or snapshot.
         """
         scan = self._at(name, first, last, snapshot_id)
-        with views.on_disk(scan) as paths:
-            yield paths, views.columns_of(scan)
+        with views.open_files(scan) as paths:
+            yield paths, views.read_schema(scan)
 
-    def schema(self, name: str) -> pa.Schema:
+    def read_schema(self, name: str) -> pa.Schema:
         """The table's columns.
 
         Raises:
             DataError: there is no such table.
         """
-        return evolution.plain(self._table(name).schema().as_arrow())
+        return evolution.to_iceberg_schema(self._table(name).schema().as_arrow())
 
-    def partitions(self, name: str) -> dict[dt.date, int]:
+    def count_rows_by_day(self, name: str) -> dict[dt.date, int]:
         """Row count of every partition that has rows; empty where there is no such table."""
         table = self._found(name)
         if table is None or table.current_snapshot() is None:
@@ -183,7 +183,7 @@ class Lake:
                 counts[day] = counts.get(day, 0) + row["record_count"]
         return counts
 
-    def sizes(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
+    def count_rows_of_days(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
         """Row count of those partitions of `days` that have rows, from the metadata of these alone."""
         if not days or not self.catalog.table_exists((NAMESPACE, name)):
             return {}
@@ -193,7 +193,7 @@ class Lake:
             counts[day] = counts.get(day, 0) + task.file.record_count
         return counts
 
-    def pin(self, name: str, first: dt.date, last: dt.date) -> int:
+    def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
         """The oldest snapshot id since which no partition in `first`..`last` was written.
 
         So a window keeps its id while other days arrive, and what is derived from it is computed once.
@@ -201,15 +201,15 @@ class Lake:
         Raises:
             DataError: the table does not exist or is empty.
         """
-        chosen = history.pinned(self._table(name), first, last)
+        chosen = history.find_pin(self._table(name), first, last)
         if chosen is None:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
         return int(chosen.snapshot_id)
 
-    def versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
+    def find_versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
         """Of each of `days` that was written, by what: equal where the rows are; empty where there is no such table."""
         table = self._found(name)
-        return history.versions(table, days) if table else {}
+        return history.find_versions(table, days) if table else {}
 
     def _at(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
         table = self._table(name)
@@ -247,15 +247,15 @@ class Lake:
     ) -> Commit:
         """One try: what `only` names is the spool's files, unless they say the same as it does already."""
         table = self._table(name)
-        evolving, old = evolution.planned(table, spool.schema, day), table.scan(row_filter=only)
-        had = bool(views.files(old))
-        if had and not evolving.lines() and history.digest(table, day) == spool.digest:
+        evolving, old = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=only)
+        had = bool(views.list_files(old))
+        if had and not evolving.lines() and history.find_digest(table, day) == spool.digest:
             return _unchanged(table, day, spool)
-        changes = differences.between(old, spool, key, aside) if had else Changes(added=spool.rows)
+        changes = differences.count_changes(old, spool, key, aside) if had else Changes(added=spool.rows)
         if not changes and not evolving.lines():
             return _unchanged(table, day, spool)
-        mark = {TOUCHED: day.isoformat(), DIGEST: spool.digest}
-        with QuickTransaction(table) as transaction:
+        mark = {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
+        with CachingTransaction(table) as transaction:
             if table.properties.get(RETRIES) != "0":
                 transaction.set_properties({RETRIES: "0"})
             evolving.apply(transaction)
@@ -279,7 +279,7 @@ def _scan(table: Table, first: dt.date, last: dt.date, snapshot_id: int | None =
 
 def _unchanged(table: Table, day: dt.date, spool: Spool) -> Commit:
     """The snapshot is the one that wrote the partition, as far as it is known: other days do not change it."""
-    written = history.written(table, day) or table.current_snapshot()
+    written = history.find_last_write(table, day) or table.current_snapshot()
     assert written is not None
     return Commit(written.snapshot_id, False, spool.rows)
 

@@ -28,7 +28,7 @@ FILE_BYTES = 512 * 1024 * 1024
 """Where a file ends and the next begins."""
 
 
-def begun(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def check_first_rows(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches, the first rows looked at: before a table is made for them.
 
     Raises:
@@ -59,7 +59,7 @@ class Spool:
 
 
 @contextmanager
-def spooled(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Spool]:
+def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Spool]:
     """The batches, as files at the table's place, for as long as the block lasts; longer where they were `kept`.
 
     Args:
@@ -73,7 +73,7 @@ def spooled(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable[pa.
     """
     spool, seen = Spool(schema), hashlib.sha256()
     try:
-        groups = _groups(day, schema, batches)
+        groups = _regroup(day, schema, batches)
         for number, first in enumerate(groups):
             path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{number:05d}.parquet"
             spool.paths.append(path)
@@ -100,28 +100,28 @@ def _write_file(table: Table, path: str, first: pa.Table, groups: Iterator[pa.Ta
     return rows
 
 
-def _groups(day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _regroup(day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The rows in tables of `GROUP_ROWS`, whatever the batches' sizes, so that equal rows are equal bytes."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        fitted = _fitted(day, schema, batch)
+        fitted = _cast(day, schema, batch)
         while count + fitted.num_rows >= GROUP_ROWS:
             here = GROUP_ROWS - count
-            yield _table(schema, [*waiting, fitted.slice(0, here)])
+            yield _to_table(schema, [*waiting, fitted.slice(0, here)])
             fitted, waiting, count = fitted.slice(here), [], 0
         if fitted.num_rows:
             waiting.append(fitted)
             count += fitted.num_rows
     if count:
-        yield _table(schema, waiting)
+        yield _to_table(schema, waiting)
 
 
-def _table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def _to_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
-def _fitted(day: dt.date, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _cast(day: dt.date, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     try:
         fitted = batch.select(schema.names).cast(schema)
     except (ValueError, pa.ArrowException) as error:

@@ -8,7 +8,7 @@ from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 
 
-class QuickTransaction(Transaction):
+class CachingTransaction(Transaction):
     """As pyiceberg's. Its `table_metadata` copies all snapshots at each look (0.12): 35 ms where there are 365."""
 
     _seen: tuple[tuple[int, int], Any] = ((0, 0), None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines import params
 from pipelines.dataset import Dataset
-from pipelines.features.building import rests_on
+from pipelines.features.building import find_source_columns
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
 from pipelines.steps import budget
@@ -27,7 +27,7 @@ def data_digest(lake: Lake, chosen: Dataset, as_of: dt.date) -> str:
     section = params.section(settings().project, "snapshot")
     asked = SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
     window = Window.of(as_of, asked.train_days, asked.holdout_days, asked.label_delay_days)
-    seen = lake.versions(chosen.published, lake.sizes(chosen.published, [*window.all]))
+    seen = lake.find_versions(chosen.published, lake.count_rows_of_days(chosen.published, [*window.all]))
     told = {str(day): version for day, version in seen.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -44,7 +44,7 @@ def broken(lake: Lake, chosen: Dataset, days: Days, worst: Collection[str]) -> I
     if not days:
         return
     rows = Evidence(lake.catalog).newest(chosen.name, days.first, days.last)
-    published = lake.sizes(chosen.published, [*days])
+    published = lake.count_rows_of_days(chosen.published, [*days])
     suspects = _columns(lake, chosen, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
         yield f"{day} was not published"
@@ -71,7 +71,7 @@ def before(as_of: dt.date, days: int) -> Days:
 
 
 def _columns(lake: Lake, chosen: Dataset, worst: Collection[str]) -> set[str]:
-    made = rests_on(chosen, lake.schema(chosen.published)) if set(worst) & set(chosen.features) else {}
+    made = find_source_columns(chosen, lake.read_schema(chosen.published)) if set(worst) & set(chosen.features) else {}
     return set(worst).union(*(made.get(name, ()) for name in worst))
 
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from pipelines.lake.event_table import ABOUT, TEXT, Events, Row
+from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
 from pipelines.loop.events import Event, History, Kind, fold
 
 
-class Journal(Events[Event, History]):
+class Journal(EventTable[Event, History]):
     """The events of all models' loops."""
 
     table = "loop_events"
     columns = pa.schema(
         [
-            *ABOUT,
+            *COMMON_COLUMNS,
             ("at", pa.timestamp("us", tz="UTC")),
             ("who", TEXT),
             ("run", TEXT),

@@ -144,16 +144,18 @@ def study(name: str, chosen: Dataset, first: dt.date, last: dt.date | None) -> S
         DataError: there is no champion as of the first day, or nothing is published from it on.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    registry, lake, history = Registry.open(), Lake.open(), Journal.at_hand().state(name)
-    days = sorted(day for day in lake.partitions(chosen.published) if day >= first and (last is None or day <= last))
+    registry, lake, history = Registry.open(), Lake.open(), Journal.open().state(name)
+    days = sorted(
+        day for day in lake.count_rows_by_day(chosen.published) if day >= first and (last is None or day <= last)
+    )
     if not days:
         raise DataError(f"{chosen.published} has no day from {first} on.", "Publish some, or choose other days.")
     told = courses(registry, name, history, first, days[-1])
-    pinned = lake.pin(chosen.published, days[0], days[-1])
+    pinned = lake.pin_window(chosen.published, days[0], days[-1])
     scorers = {one: registry.scorer(registry.version(name, one)) for one in {s.version for c in told for s in c.served}}
     weeks = []
     for span in _weeks(days):
-        frame = labelled_rows(chosen, lake.window(chosen.published, span.first, span.last, pinned))
+        frame = labelled_rows(chosen, lake.read_window(chosen.published, span.first, span.last, pinned))
         if week := measured(span, frame, chosen.label, told, scorers):
             weeks.append(week)
     if not weeks:
@@ -168,7 +170,7 @@ def courses(registry: Registry, name: str, history: History, first: dt.date, las
         DataError: there was none.
     """
     versions = {str(one.version): one for one in registry.versions(name)}
-    told = Lifecycle.at_hand().state(name).events
+    told = Lifecycle.open().state(name).events
     promoted = {one.version for one in told if one.kind is Lived.PROMOTED and one.version in versions}
     crowned = sorted((as_of(versions[one]), int(one)) for one in promoted if as_of(versions[one]) <= first)
     if not crowned:
@@ -218,7 +220,7 @@ def _weeks(days: Sequence[dt.date]) -> Iterator[Days]:
 def _costs() -> dict[str, float]:
     """USD by run of a DAG."""
     found: dict[str, float] = {}
-    for row in Ledger.at_hand().rows():
+    for row in Ledger.open().rows():
         run = f"{row['dag_id']}/{row['run_id']}"
         found[run] = found.get(run, 0.0) + row["cost_usd"]
     return found
@@ -236,7 +238,7 @@ def _moments(registry: Registry, name: str, history: History, first: dt.date, la
         Moment(
             moments[one.version], str(one.kind), f"version {one.from_version or 'none'} to {one.to_version or 'none'}"
         )
-        for one in Lifecycle.at_hand().state(name).events
+        for one in Lifecycle.open().state(name).events
         if one.moves and one.version in moments
     ]
     yield from sorted((one for one in told if first <= one.day <= last), key=lambda one: one.day)

@@ -36,7 +36,7 @@ def keep(day: dt.date, model_name: str, version: str, decision: Decision, window
     about = {**of, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}
     rows = [{**about, **row, "rows": window.rows} for row in _rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Lake.open().write(TABLE, day, table, (PARTITION, *KEY), part=of).changed
+    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=of).changed
 
 
 def _rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from pipelines.system.files import whole
+from pipelines.system.files import replace_file
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -20,7 +20,7 @@ CANDIDATE, CHAMPION, FAINT = "#1f5fa8", "#e08a1e", "#999999"
 
 def saved(path: Path, figure: Any) -> Path:
     """`path` is the figure's PNG; returns it."""
-    with whole(path) as making:
+    with replace_file(path) as making:
         figure.savefig(making, dpi=110, format="png", metadata={"Software": None})  # no date, no version inside
     plt.close(figure)
     return path

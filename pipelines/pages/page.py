@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pipelines.system.files import whole
+from pipelines.system.files import replace_file
 
 SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
 
@@ -40,7 +40,7 @@ def render(path: Path, template: str, pictures: Sequence[Path], **values: Any) -
     """`path` is the template's page with the pictures inside it. Returns it."""
     inside = {one.stem: base64.b64encode(one.read_bytes()).decode() for one in pictures}
     text = _jinja().get_template(template).render(pictures=inside, **values)
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text(text, encoding="utf-8")
     return path
 

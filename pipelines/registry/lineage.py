@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.settings import settings
 from pipelines.steps.snapshot import SnapshotResult
-from pipelines.system.files import digests, sha256
+from pipelines.system.files import digest_files, sha256
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
 from pipelines.versioning.git import DIRTY
@@ -76,7 +76,7 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
 
 def provenance(spec: EvaluateSpec, model_digest: str) -> dict[str, Any]:
     """What a version was made of, as `reproduce` compares it: code, libraries, features and their schema, model."""
-    features = {"schema": schema(spec.features), "features": digests(spec.features)}
+    features = {"schema": schema(spec.features), "features": digest_files(spec.features)}
     return {"code": asdict(_code(spec)), **features, "model_digest": model_digest}
 
 
@@ -90,4 +90,4 @@ def schema(features: Path) -> dict[str, str]:
 def _code(spec: EvaluateSpec) -> Code:
     """The code of the workspace that the features come from; the project's where they were made in it."""
     folder = spec.lock.absolute().parent
-    return Code.of(folder if (folder / checkouts.FILE).is_file() else settings().project)
+    return Code.of(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)

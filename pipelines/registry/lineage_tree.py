@@ -43,7 +43,7 @@ def show(model: str, which: str) -> None:
     registry = Registry.open()
     version = registry.named(model, which)
     run = registry.client.get_run(version.run_id).data if version.run_id else None
-    made = tree(version, run.metrics if run else {}, run.params if run else {}, Journal.at_hand().state(model))
+    made = tree(version, run.metrics if run else {}, run.params if run else {}, Journal.open().state(model))
     console = Console(width=None if Console().is_terminal else WIDTH, highlight=False)
     console.print(made, soft_wrap=True)
 

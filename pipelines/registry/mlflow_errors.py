@@ -10,7 +10,7 @@ from mlflow.exceptions import MlflowException
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from pipelines.errors import ServiceError, TryAgainError
-from pipelines.system.error_translation import translated
+from pipelines.system.error_translation import translate_error
 
 TRANSIENT = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 """Codes of what may pass; a server that is away is told as an internal error."""
@@ -48,7 +48,7 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, requests.HTTPError):  # MLflow lets those of its artifacts through
         return error.response.status_code >= 500
     transient = isinstance(error, MlflowException) and error.error_code in TRANSIENT
-    return transient or isinstance(translated(error), TryAgainError)
+    return transient or isinstance(translate_error(error), TryAgainError)
 
 
 def _collided(error: BaseException) -> bool:

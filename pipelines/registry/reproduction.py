@@ -17,7 +17,7 @@ from pipelines.errors import DataError, InvalidError
 from pipelines.registry.versions import PROVENANCE, Registry
 from pipelines.settings import settings
 from pipelines.steps.reproduce import Check
-from pipelines.system.files import digests, read_json
+from pipelines.system.files import digest_files, read_json
 from pipelines.system.log import log
 from pipelines.versioning import dvc_calls, workspaces
 from pipelines.versioning.checkouts import Code
@@ -84,7 +84,7 @@ def rebuilt(name: str, which: str, *, retrain: bool) -> Rebuilt:
         record = Record(registry.record(version, Path(folder) / "run"), registry.model(version, Path(folder) / "model"))
         _demand_whole(record, f"{name} version {version.version}")
         # Without a commit, the project as it is may be the code: its digest says so.
-        with workspaces.prepared(f"reproduce.{name}.{version.version}", None, record.commit) as space:
+        with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as space:
             done.workspace, done.git_commit = space.folder, record.provenance["code"]["git_commit"]
             _compare(done, record, space, retrain=retrain)
     return done
@@ -107,10 +107,10 @@ def _compare(done: Rebuilt, record: Record, space: Workspace, *, retrain: bool) 
     _restore(record, space.folder)
     kept = _kept(done, record, space)
     log.info("building the features of %s version %s afresh", done.name, done.version)
-    dvc_calls.call(space, "pipelines", "preprocess")
+    dvc_calls.run_module(space, "pipelines", "preprocess")
     _same_features(done, record, space.folder, kept)
     _same_model(done, record)
-    dvc_calls.call(space, "pipelines", "evaluate", "--model", str(record.model))
+    dvc_calls.run_module(space, "pipelines", "evaluate", "--model", str(record.model))
     _same_metrics(done, record, space.folder)
     if retrain:
         _retrained(done, record, space)
@@ -155,16 +155,16 @@ def _kept(done: Rebuilt, record: Record, space: Workspace) -> Path | None:
         done.notes.append("DVC has no copy of the features any more")
         return None
     kept = (space.folder / FEATURES).replace(space.folder / KEPT)
-    _same_files(done, "kept features", record.provenance["features"], digests(kept))
+    _same_files(done, "kept features", record.provenance["features"], digest_files(kept))
     return kept
 
 
 def _same_features(done: Rebuilt, record: Record, folder: Path, kept: Path | None) -> None:
-    then, now = record.provenance["features"], digests(folder / FEATURES)
+    then, now = record.provenance["features"], digest_files(folder / FEATURES)
     notes = {
         name: _rows(kept / name, folder / FEATURES / name)
         for name in now
-        if kept and now[name] != then.get(name) == digests(kept).get(name)
+        if kept and now[name] != then.get(name) == digest_files(kept).get(name)
     }
     _same_files(done, "features", then, now, notes)
 
@@ -182,14 +182,14 @@ def _same_files(
 
 def _rows(kept: Path, made: Path) -> str:
     """How many rows of two Parquet files differ."""
-    from pipelines.lake import connected
+    from pipelines.lake import connect
 
     def only(one: Path, other: Path) -> int:
         sql = "SELECT count(*) FROM (FROM read_parquet(?) EXCEPT ALL FROM read_parquet(?))"
         row = connection.execute(sql, [str(one), str(other)]).fetchone()
         return int(row[0]) if row else 0
 
-    with connected(MEMORY_MB) as connection:
+    with connect(MEMORY_MB) as connection:
         try:
             gone, new = only(kept, made), only(made, kept)
         except Exception as error:  # other columns, or no Parquet at all: DuckDB's own words say which
@@ -217,6 +217,6 @@ def _retrained(done: Rebuilt, record: Record, space: Workspace) -> None:
 
     told = read_json(record.folder / "training" / "params.json", "the training script writes it")
     given = json.dumps({name: value for name, value in told.items() if value is not None})
-    dvc_calls.call(space, "pipelines", "train", "--hyperparameters", given, MLFLOW_TRACKING_URI="")
+    dvc_calls.run_module(space, "pipelines", "train", "--hyperparameters", given, MLFLOW_TRACKING_URI="")
     found = sha256(space.folder / "data" / "model")
     done.compare("the model, trained again,", record.provenance["model_digest"], found)

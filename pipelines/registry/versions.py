@@ -24,7 +24,7 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from pipelines.container.tracking import JOB_TAG, quiet, reachable
+from pipelines.container.tracking import JOB_TAG, is_reachable, silence_mlflow_warnings
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, ServiceError
 from pipelines.registry import packaging
@@ -32,7 +32,7 @@ from pipelines.registry.mlflow_errors import may_pass, outages, put
 from pipelines.settings import settings
 from pipelines.system.files import sha256
 
-quiet()
+silence_mlflow_warnings()
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 PROVENANCE = "provenance.json"
@@ -83,7 +83,7 @@ class Registry:
         uri = settings().mlflow_tracking_uri
         if not uri:
             raise InvalidError("there is no registry: MLFLOW_TRACKING_URI is not set.", "`make up` prints an address.")
-        if uri.startswith("http") and not reachable(uri):
+        if uri.startswith("http") and not is_reachable(uri):
             raise ServiceError(f"MLflow at {uri} does not answer.", "Is MLFLOW_TRACKING_URI right, and the server up?")
         mlflow.set_tracking_uri(uri)
         return cls(uri)

@@ -15,7 +15,7 @@ from pipelines.dataset import Dataset, dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
-from pipelines.system.progress import tracked
+from pipelines.system.progress import track_progress
 from pipelines.window import Days
 
 if TYPE_CHECKING:
@@ -69,25 +69,25 @@ def run(spec: BackfillSpec) -> BackfillResult:
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = chosen.source()
     wanted = list(days) if spec.absent == "fail" else source.partitions(days)
-    have = {} if spec.again else lake.partitions(chosen.published)
+    have = {} if spec.again else lake.count_rows_by_day(chosen.published)
     todo = [day for day in wanted if day not in have]
-    changed = _filled(chosen, source, todo)
-    held = any(day in days for day in lake.partitions(chosen.published))
+    changed = _fill(chosen, source, todo)
+    held = any(day in days for day in lake.count_rows_by_day(chosen.published))
     return BackfillResult(
         published=len(todo),
         changed=changed,
         skipped=len(wanted) - len(todo),
         absent=len(days) - len(wanted),
-        snapshot_id=lake.pin(chosen.published, spec.first, spec.last) if held else 0,
+        snapshot_id=lake.pin_window(chosen.published, spec.first, spec.last) if held else 0,
     )
 
 
-def _filled(chosen: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
+def _fill(chosen: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
     """Ingests and validates the days; returns how many of them changed what is published."""
     changed, refused = 0, []
-    for day in tracked(todo, len(todo), f"{chosen.name}: ingest, validate"):
+    for day in track_progress(todo, len(todo), f"{chosen.name}: ingest, validate"):
         try:
-            ingest.staged(chosen, source, day)
+            ingest.stage_partition(chosen, source, day)
             changed += validate.run(validate.ValidateSpec(dataset=chosen.name, partition=day)).changed
         except InvalidError as error:
             refused.append(f"{day}: {error.message[:200]}")

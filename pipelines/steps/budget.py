@@ -85,7 +85,7 @@ def run(spec: BudgetSpec) -> BudgetResult:
     dearest = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     worst = worst_case_usd(prices[dearest].usd_h, spec.instance_count, spec.max_run_s)
     project, month = project_or_ours(spec.project), spec.month or this_month()
-    spent = Ledger.at_hand().spent_usd(month, project)
+    spent = Ledger.open().spent_usd(month, project)
     what = (
         f"the worst case, {spec.instance_count} x {dearest} at {prices[dearest].usd_h:g} USD/h "
         f"for {spec.max_run_s} s, is {usd(worst)}"

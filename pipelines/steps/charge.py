@@ -91,7 +91,7 @@ def run(spec: ChargeSpec) -> ChargeResult:
         | whose
         for job in spec.jobs
     ]
-    kept = Ledger.at_hand().add(rows)
+    kept = Ledger.open().add(rows)
     charges = [Charge(**{name: row[name] for name in Charge.model_fields}) for row in kept]
     result = ChargeResult(jobs=charges, **totals(charges))
     log.info(

@@ -102,7 +102,7 @@ def run(spec: DriftSpec) -> DriftResult:
     from pipelines.scoring import scores
 
     registry = Registry.open()
-    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         why = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
         result = _undecided(spec, "", why, [])
@@ -123,7 +123,7 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         why = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
         return _undecided(spec, number, why, [])
     record = of_version(registry, version)
-    kept = Profiles.at_hand()
+    kept = Profiles.open()
     first = max(as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     refused = _refused(spec, first)
     found = kept.window(first, spec.partition, spec.model_name, number)
@@ -152,7 +152,7 @@ def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
     lake, chosen = Lake.open(), dataset(spec.dataset)
     rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
     judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
-    return judged - lake.sizes(chosen.published, sorted(judged)).keys() if judged else set()
+    return judged - lake.count_rows_of_days(chosen.published, sorted(judged)).keys() if judged else set()
 
 
 def _too_early(

@@ -78,11 +78,11 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     """
     from pipelines.evaluation import metrics as evaluation
     from pipelines.system import s3
-    from pipelines.system.files import sha256, whole_folder, write_json
+    from pipelines.system.files import replace_folder, sha256, write_json
 
     chosen = dataset(spec.dataset)
     holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
-    with s3.opened(spec.model, "model") as folder, whole_folder(spec.evaluation) as making:
+    with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as making:
         model = chosen.load_model(folder)
         score, label = _score(model, holdout), holdout[chosen.label].to_numpy(dtype=float)
         told = evaluation.metrics(label, score, float(train[chosen.label].mean()))
@@ -164,7 +164,7 @@ def _registered(
     from pipelines.system import s3
 
     registry, chosen = Registry.open(), dataset(spec.dataset)
-    with s3.opened(spec.model, "model") as folder, s3.opened(spec.record, "training") as record:
+    with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(params.FILE))
         candidate = Candidate(
             dataset=chosen,

@@ -249,10 +249,10 @@ def _address(spec: GateSpec) -> str:
 
 def _publish(spec: GateSpec, registry: Registry) -> None:
     """The report is among the version's evidence, and where the data docs are served."""
-    from pipelines.system.files import whole_folder
+    from pipelines.system.files import replace_folder
 
     registry.keep(registry.version(spec.model_name, spec.version), spec.report, "report")
-    with whole_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as making:
+    with replace_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as making:
         shutil.copytree(spec.report, making, dirs_exist_ok=True)
 
 

@@ -82,7 +82,7 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.deciding import answered
     from pipelines.loop.journal import Journal
 
-    asked, journal = request(spec, asking(spec.run)), Journal.at_hand()
+    asked, journal = request(spec, asking(spec.run)), Journal.open()
     event = journal.change(spec.model_name, lambda history: answered(asked, history, spec.policy))
     told = event or journal.state(spec.model_name).answer(asked.run)
     assert told is not None  # it was told before, or this very moment

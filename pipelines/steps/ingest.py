@@ -64,23 +64,25 @@ def run(spec: IngestSpec) -> IngestResult:
         ConflictError: the catalog stayed busy. A retry can help.
     """
     chosen = dataset(spec.dataset)
-    return staged(chosen, chosen.source(spec.folder), spec.partition)
+    return stage_partition(chosen, chosen.source(spec.folder), spec.partition)
 
 
-def staged(chosen: Dataset, source: Source, day: dt.date) -> IngestResult:
+def stage_partition(chosen: Dataset, source: Source, day: dt.date) -> IngestResult:
     """As `run`, from a source that is open."""
     import pyarrow as pa
 
-    from pipelines.ingestion.progress_log import told
+    from pipelines.ingestion.progress_log import log_progress
     from pipelines.lake import Lake
 
     reader = source.read(day)
-    batches = told(_some(reader, f"the source of {chosen.name} has no rows for {day}"), f"{chosen.staging} {day}")
+    batches = log_progress(
+        _check_not_empty(reader, f"the source of {chosen.name} has no rows for {day}"), f"{chosen.staging} {day}"
+    )
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
-    return described(chosen.staging, day, Lake.open().write(chosen.staging, day, rows, chosen.key))
+    return report_commit(chosen.staging, day, Lake.open().write_partition(chosen.staging, day, rows, chosen.key))
 
 
-def described(table: str, day: dt.date, commit: Commit) -> IngestResult:
+def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
     """What a commit to the staging table did; the log says it too, and a line for each column that is new or wider."""
     changes = Changes(**asdict(commit.changes))
     result = IngestResult(
@@ -100,7 +102,7 @@ def described(table: str, day: dt.date, commit: Commit) -> IngestResult:
     return result
 
 
-def _some(batches: Iterable[pa.RecordBatch], otherwise: str) -> Iterator[pa.RecordBatch]:
+def _check_not_empty(batches: Iterable[pa.RecordBatch], otherwise: str) -> Iterator[pa.RecordBatch]:
     """The batches; an error in the place of no row at all."""
     rows = 0
     for batch in batches:

@@ -40,9 +40,9 @@ def run(spec: PackSpec) -> PackResult:
         DataError: no snapshot file, or the snapshot is gone from the lake.
     """
     from pipelines.features import pinned
-    from pipelines.system.files import whole_folder
+    from pipelines.system.files import replace_folder
 
-    with pinned.in_lake(spec.snapshot) as window, whole_folder(spec.folder) as making:
+    with pinned.open_from_lake(spec.snapshot) as window, replace_folder(spec.folder) as making:
         pinned.pack(window, making)
         sizes = [Path(path).stat().st_size for path in window.paths]
     log.info("packed %s: %d files, %d bytes", window.snapshot.window(), len(sizes), sum(sizes))

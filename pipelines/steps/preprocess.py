@@ -21,8 +21,8 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 if TYPE_CHECKING:
-    from pipelines.features.engines import Run
-    from pipelines.features.pinned import Pinned
+    from pipelines.features.engines import RunExpression
+    from pipelines.features.pinned import PinnedRows
 
 
 class PreprocessSpec(Spec):
@@ -64,15 +64,17 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
         SpecError: the engine is not installed here.
     """
     from pipelines.features import engines, pinned
-    from pipelines.system.files import sha256, whole_folder
+    from pipelines.system.files import replace_folder, sha256
 
-    with nullcontext(pinned.in_folder(spec.window)) if spec.window else pinned.in_lake(spec.snapshot) as window:
-        splits = _splits(window.snapshot, spec.validation_days)
+    with (
+        nullcontext(pinned.open_packed(spec.window)) if spec.window else pinned.open_from_lake(spec.snapshot) as window
+    ):
+        splits = _split_window(window.snapshot, spec.validation_days)
         with (
-            engines.opened(spec.engine, window.paths, window.schema) as engine,
-            whole_folder(spec.features) as making,
+            engines.open_engine(spec.engine, window.paths, window.schema) as engine,
+            replace_folder(spec.features) as making,
         ):
-            counts = {name: _split(window, days, engine, making / name) for name, days in splits.items()}
+            counts = {name: _write_split(window, days, engine, making / name) for name, days in splits.items()}
     log.info("features: %s labelled rows", counts)
     return PreprocessResult(
         features=spec.features,
@@ -83,7 +85,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     )
 
 
-def _splits(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
+def _split_window(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
     window = pinned.window()
     if validation_days >= len(window.train):
         raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
@@ -95,14 +97,14 @@ def _splits(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
     }
 
 
-def _split(window: Pinned, days: Days, engine: Run, folder: Path) -> int:
+def _write_split(window: PinnedRows, days: Days, engine: RunExpression, folder: Path) -> int:
     """`folder` holds the labelled rows of the days; returns their number."""
     from pipelines.features import building as features
 
     chosen = dataset(window.snapshot.dataset)
 
-    built = engine(partial(features.labelled, chosen), days)
-    written = features.write(built, features.schema(chosen, window.schema), folder)
+    built = engine(partial(features.build_labelled, chosen), days)
+    written = features.write_features(built, features.feature_schema(chosen, window.schema), folder)
     if not written:
         raise DataError(f"no row of {chosen.published} in {days} has a label, so {folder.name} would be empty.")
     return written

@@ -77,7 +77,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
     from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _record(spec)
-    changed, kept, seen = False, Profiles.at_hand(), None
+    changed, kept, seen = False, Profiles.open(), None
     # Scored anew while it was counted: else the older rows' profile could be the last to be kept.
     while seen != (seen := _identity(spec.rows)):
         made = count(record.reference, spec.rows, spec.engine, spec.sketch_rows)

@@ -82,7 +82,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     from pipelines.registry.lifecycle import Journal, reconcile, settle
     from pipelines.registry.versions import Registry
 
-    registry, journal = Registry.open(), Journal.at_hand()
+    registry, journal = Registry.open(), Journal.open()
     version = registry.version(spec.model_name, spec.version)
     given = _demand_yes(spec, version)
     _demand_same_files(registry, version, given)

@@ -18,7 +18,7 @@ from pipelines.settings import settings
 from pipelines.system.log import log
 
 
-def _safe(name: str) -> str:
+def _to_folder_name(name: str) -> str:
     """A name that is a single folder: what is not a letter, digit, dot, dash or underscore becomes a dash."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
     if not safe:
@@ -29,7 +29,7 @@ def _safe(name: str) -> str:
 class ReproSpec(Spec):
     """Which stages, with which parameters, where."""
 
-    workspace: Annotated[str, AfterValidator(_safe)]
+    workspace: Annotated[str, AfterValidator(_to_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""
     targets: Annotated[list[str], Field(min_length=1)]
     """Stages of dvc.yaml to bring up to date, with those that they depend on."""
@@ -45,7 +45,7 @@ class ReproSpec(Spec):
     """Whether to wait for a workspace that another task is in; else that is a conflict."""
 
 
-class Out(BaseModel):
+class Output(BaseModel):
     """The data of one output."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -69,7 +69,7 @@ class ReproResult(Result):
     """SHA-256 of dvc.lock."""
     git_commit: str
     """Commit of the code, with '-dirty' where files differed from it."""
-    stages: dict[str, dict[str, Out]]
+    stages: dict[str, dict[str, Output]]
     """Stage to output path to its data, of every stage in dvc.lock."""
     ran: list[str]
     """Stages whose command ran; the others were up to date or came from the run cache."""
@@ -87,14 +87,14 @@ def run(spec: ReproSpec) -> ReproResult:
     from pipelines.system.files import sha256
     from pipelines.versioning import dvc_calls, runcache, workspaces
 
-    with workspaces.prepared(spec.workspace, spec.params, spec.commit, wait=spec.wait) as space:
-        runcache.fetch()
+    with workspaces.open_workspace(spec.workspace, spec.params, spec.commit, wait=spec.wait) as space:
+        runcache.fetch_entries()
         ran = [name for stage in spec.refresh for name in dvc_calls.repro(space, [stage], afresh=True)]
-        with runcache.alone(space, spec.targets, spec.refresh):
+        with runcache.hold_stage_lock(space, spec.targets, spec.refresh):
             ran += dvc_calls.repro(space, spec.targets)
         if spec.push and settings().dvc_remote:
             dvc_calls.push(space, spec.targets)
-            runcache.send(space)
+            runcache.push_entries(space)
         lock = space.folder / "dvc.lock"
         log.info("workspace %s: ran %s", spec.workspace, ", ".join(ran) or "nothing, all of it was up to date")
         return ReproResult(
@@ -102,18 +102,18 @@ def run(spec: ReproSpec) -> ReproResult:
             lock=lock,
             lock_digest=sha256(lock),
             git_commit=space.code.git_commit,
-            stages=_made(lock),
+            stages=_read_outputs(lock),
             ran=ran,
         )
 
 
-def _made(lock: Path) -> dict[str, dict[str, Out]]:
+def _read_outputs(lock: Path) -> dict[str, dict[str, Output]]:
     import yaml
 
     told = yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"]
     return {
         name: {
-            out["path"]: Out(digest=out["md5"], size_bytes=out["size"], files=out.get("nfiles", 1))
+            out["path"]: Output(digest=out["md5"], size_bytes=out["size"], files=out.get("nfiles", 1))
             for out in stage.get("outs", [])
         }
         for name, stage in told.items()

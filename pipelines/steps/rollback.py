@@ -58,7 +58,7 @@ def run(spec: RollbackSpec) -> RollbackResult:
     from pipelines.registry.lifecycle import Journal, begin, settle
     from pipelines.registry.versions import Registry
 
-    registry, journal = Registry.open(), Journal.at_hand()
+    registry, journal = Registry.open(), Journal.open()
     if spec.to:
         registry.version(spec.model_name, spec.to)
     begin(registry, journal, spec.model_name)

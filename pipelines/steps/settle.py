@@ -44,7 +44,7 @@ def run(spec: SettleSpec) -> SettleResult:
     from pipelines.loop.deciding import ended
     from pipelines.loop.journal import Journal
 
-    ours, outcome, journal = asking(spec.run), _outcome(spec), Journal.at_hand()
+    ours, outcome, journal = asking(spec.run), _outcome(spec), Journal.open()
     event = journal.change(
         spec.model_name, lambda history: ended(spec.model_name, ours, outcome, spec.version, history)
     )
@@ -60,7 +60,7 @@ def _outcome(spec: SettleSpec) -> Outcome:
     """By the last word on the version: its verdict, or what a person decided on it."""
     from pipelines.registry.lifecycle import Journal, Kind
 
-    last = Journal.at_hand().state(spec.model_name).standing.get(spec.version)
+    last = Journal.open().state(spec.model_name).standing.get(spec.version)
     if last is None:
         return "failed"
     passed = last.kind is Kind.APPROVED or last.evidence.get("verdict") == "passed"

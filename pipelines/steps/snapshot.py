@@ -100,9 +100,9 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     chosen, lake = dataset(spec.dataset), Lake.open()
     window = Window.of(spec.as_of, spec.train_days, spec.holdout_days, spec.label_delay_days)
     if spec.missing == "ingest":
-        _fill(chosen, window, lake.partitions(chosen.published).keys(), spec.max_missing_days)
-    published = lake.partitions(chosen.published)
-    window = _clipped(spec, window, chosen, published)
+        _fill(chosen, window, lake.count_rows_by_day(chosen.published).keys(), spec.max_missing_days)
+    published = lake.count_rows_by_day(chosen.published)
+    window = _clip_window(spec, window, chosen, published)
     missing = [day for day in window.all if day not in published]
     if len(missing) > spec.max_missing_days:
         raise DataError(
@@ -113,7 +113,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     result = SnapshotResult(
         dataset=spec.dataset,
         table=chosen.published,
-        snapshot_id=lake.pin(chosen.published, window.all.first, window.all.last),
+        snapshot_id=lake.pin_window(chosen.published, window.all.first, window.all.last),
         as_of=spec.as_of,
         train_first=window.train.first,
         train_last=window.train.last,
@@ -127,7 +127,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     return result
 
 
-def _clipped(spec: SnapshotSpec, window: Window, chosen: Dataset, published: dict[dt.date, int]) -> Window:
+def _clip_window(spec: SnapshotSpec, window: Window, chosen: Dataset, published: dict[dt.date, int]) -> Window:
     """The window from the first day that is published; refused where too little is left."""
     if not published:
         raise DataError(f"{chosen.published} is empty.", "Run `python -m pipelines backfill --help`.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, dataset
-from pipelines.steps.ingest import IngestResult, described
+from pipelines.steps.ingest import IngestResult, report_commit
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -57,25 +57,27 @@ def run(spec: SyncSpec) -> SyncResult:
 
     chosen = dataset(spec.dataset)
     source = chosen.changing(spec.folder)
-    with watermarks.alone(chosen.name):
+    with watermarks.hold_sync_lock(chosen.name):
         since = (watermarks.read(chosen.name) if spec.watermark is None else spec.watermark) or ""
-        result = _staged(chosen, source, since)
+        result = _stage_changes(chosen, source, since)
         if spec.watermark is None and result.watermark:
             watermarks.write(chosen.name, result.watermark)
     return result
 
 
-def _staged(chosen: Dataset, source: ChangingSource, since: str) -> SyncResult:
+def _stage_changes(chosen: Dataset, source: ChangingSource, since: str) -> SyncResult:
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 
     lake, done = Lake.open(), []
-    held = lake.partitions(chosen.staging)
-    known = lake.schema(chosen.staging) if held else None
-    with changes.arrived(source, since or None, f"{chosen.name} since {since or 'ever'}", known) as came:
+    held = lake.count_rows_by_day(chosen.staging)
+    known = lake.read_schema(chosen.staging) if held else None
+    with changes.read_changes(source, since or None, f"{chosen.name} since {since or 'ever'}", known) as came:
         for day in came.days:
-            with changes.merged(lake, chosen, came, day, day in held) as rows:
-                done.append(described(chosen.staging, day, lake.write(chosen.staging, day, rows, chosen.key)))
+            with changes.merge_changes(lake, chosen, came, day, day in held) as rows:
+                done.append(
+                    report_commit(chosen.staging, day, lake.write_partition(chosen.staging, day, rows, chosen.key))
+                )
     newest = came.watermark or since
     log.info("%s: %d rows of %d days, read up to %s", chosen.staging, came.rows, len(done), newest or "nothing")
     return SyncResult(

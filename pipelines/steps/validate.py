@@ -100,7 +100,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         if outcome.verdict == "blocked":
             raise _refusal(spec, judgement.of("critical"), parts, _withdrawn(lake, chosen, spec))
         quarantine.put(lake, chosen.quarantine, spec.partition, parts, chosen.key)
-        commit = lake.write(chosen.published, spec.partition, parts.kept(), chosen.key)
+        commit = lake.write_partition(chosen.published, spec.partition, parts.kept(), chosen.key)
     mild = judgement.of("warning", "info")
     for one in mild:
         say = log.warning if one["severity"] == "warning" else log.info
@@ -134,12 +134,12 @@ def _withdrawn(lake: Lake, chosen: Dataset, spec: ValidateSpec) -> int:
     """How many rows of the day are not published any more; their labels have no outcomes."""
     if not spec.withdraw:
         return 0
-    rows = lake.sizes(chosen.published, [spec.partition]).get(spec.partition, 0)
+    rows = lake.count_rows_of_days(chosen.published, [spec.partition]).get(spec.partition, 0)
     if rows:
-        lake.clear(chosen.published, spec.partition)
+        lake.clear_partition(chosen.published, spec.partition)
         log.warning("%s %s: %d rows withdrawn", chosen.published, spec.partition, rows)
     # Whether or not there were rows, and after them: one may have been killed before, or `outcomes` be at work.
-    lake.clear(chosen.outcomes, spec.partition)
+    lake.clear_partition(chosen.outcomes, spec.partition)
     return rows
 
 

@@ -20,7 +20,7 @@ MEMORY_MB = 768
 
 
 @contextmanager
-def connected(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an empty database in memory, gone with all that it spilled when the block ends.
 
     Args:
@@ -51,7 +51,7 @@ def spill_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def view_of(
+def create_view(
     connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
 ) -> Iterator[None]:
     """DuckDB's view `name` has the rows of Parquet files in the columns of `schema`, whichever of them a file has."""
@@ -59,7 +59,7 @@ def view_of(
     try:
         yield
     finally:
-        connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+        connection.execute(f"DROP VIEW IF EXISTS {quote_identifier(name)}")
 
 
 def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema) -> None:
@@ -70,21 +70,21 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     """
     # Not `schema.empty_table()`: that starts pandas, which takes a process half a second.
     kinds = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
-    listed = ", ".join(text(one) for one in paths)
+    listed = ", ".join(quote_text(one) for one in paths)
     rows = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
     there = {one.lower() for one in connection.sql(f"FROM {rows}").columns} if paths else set()  # no case in DuckDB
     columns = ", ".join(
-        f"CAST({quoted(one) if one.lower() in there else 'NULL'} AS {kind}) AS {quoted(one)}"
+        f"CAST({quote_identifier(one) if one.lower() in there else 'NULL'} AS {kind}) AS {quote_identifier(one)}"
         for one, kind in zip(schema.names, kinds, strict=True)
     )
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """An identifier for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def text(value: str) -> str:
+def quote_text(value: str) -> str:
     """A string for SQL."""
     return "'" + value.replace("'", "''") + "'"

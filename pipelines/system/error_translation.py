@@ -12,30 +12,36 @@ from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, St
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NO_SPACE_TEXTS = ("No space left on device", "database or disk is full", "Disk quota exceeded")
-REFUSED = (errno.EIO, errno.EROFS)
-REFUSED_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
+DISK_ERRORS = (errno.EIO, errno.EROFS)
+DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
 
 
-def translated(error: BaseException) -> LeewayError:
+def translate_error(error: BaseException) -> LeewayError:
     """`error` as one of ours: itself where it is one; a bug (exit code 1) where it is nothing known."""
     if isinstance(error, LeewayError):
         return error
-    if no_space(error):
+    if is_disk_full(error):
         return StorageError(
             "there is no space left on the disk.", "Free some and run it again; nothing is half-written."
         )
-    known = _unreachable(error) or _refused(error) or _file(error) or _date(error)
+    known = (
+        _translate_client_error(error)
+        or _translate_disk_error(error)
+        or _translate_file_error(error)
+        or _translate_date_error(error)
+    )
     return known or LeewayError(
-        f"{type(error).__name__} in {_place(error)}: {error}.", "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where."
+        f"{type(error).__name__} in {_find_raising_line(error)}: {error}.",
+        "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where.",
     )
 
 
-def no_space(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether a full disk lies behind `error`, whatever library raised it."""
-    return _behind(error, NO_SPACE, NO_SPACE_TEXTS)
+    return _is_caused_by(error, NO_SPACE, NO_SPACE_TEXTS)
 
 
-def _behind(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
+def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
     """Whether `error`, or one that it was raised from, has one of the codes or texts."""
     while error is not None:
         coded = isinstance(error, OSError) and error.errno in codes
@@ -45,13 +51,13 @@ def _behind(error: BaseException | None, codes: Sequence[int], texts: Sequence[s
     return False
 
 
-def _refused(error: BaseException) -> LeewayError | None:
-    if not _behind(error, REFUSED, REFUSED_TEXTS):
+def _translate_disk_error(error: BaseException) -> LeewayError | None:
+    if not _is_caused_by(error, DISK_ERRORS, DISK_ERROR_TEXTS):
         return None
     return StorageError(f"the disk refuses: {error}.", "Is it mounted read-only, or failing?")
 
 
-def _unreachable(error: BaseException) -> LeewayError | None:
+def _translate_client_error(error: BaseException) -> LeewayError | None:
     """Errors of clients whose server does not answer. Only libraries that are loaded can have raised."""
     kinds = {
         "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
@@ -64,7 +70,7 @@ def _unreachable(error: BaseException) -> LeewayError | None:
     return None
 
 
-def _file(error: BaseException) -> LeewayError | None:
+def _translate_file_error(error: BaseException) -> LeewayError | None:
     if isinstance(error, ModuleNotFoundError):
         hint = (
             "Run `make setup`, then .venv/bin/python; for Airflow, name the interpreter that has it in LEEWAY_PYTHON."
@@ -77,14 +83,14 @@ def _file(error: BaseException) -> LeewayError | None:
     return None
 
 
-def _date(error: BaseException) -> LeewayError | None:
+def _translate_date_error(error: BaseException) -> LeewayError | None:
     """Of a window about a day that was given: Python's dates are of the years 1 to 9999."""
     if not (isinstance(error, OverflowError) and "date value" in str(error)):
         return None
     return SpecError("a day before the year 1 or after 9999 would have to be looked at.", "Give another one.")
 
 
-def _place(error: BaseException) -> str:
+def _find_raising_line(error: BaseException) -> str:
     last = error.__traceback__
     while last and last.tb_next:
         last = last.tb_next

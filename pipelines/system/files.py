@@ -16,7 +16,7 @@ from pipelines.errors import DataError
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well, and is removed when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -30,7 +30,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def replace_folder(path: Path) -> Iterator[Path]:
     """As `whole`, for a folder: what was at `path` before is replaced, not added to.
 
     Killed at the very moment of the replacement, `path` may be gone; it is never half of the old or of the new one.
@@ -61,7 +61,7 @@ def _remove(path: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """`path` holds `value` as sorted, indented JSON: equal values give equal bytes."""
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -85,7 +85,7 @@ def read_json(path: Path, wanted: str) -> Any:
         raise DataError(f"{path} is not JSON ({error}): {wanted}.") from None
 
 
-def digests(folder: Path) -> dict[str, str]:
+def digest_files(folder: Path) -> dict[str, str]:
     """Relative name to SHA-256 of every file of a folder, sorted."""
     names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
     return {name: sha256(folder / name) for name in names}
@@ -94,7 +94,7 @@ def digests(folder: Path) -> dict[str, str]:
 def sha256(path: Path) -> str:
     """Hex SHA-256 of a file; of a folder, the digest of its sorted relative names and their digests."""
     if path.is_dir():
-        listing = "".join(f"{name}\0{told}\n" for name, told in digests(path).items())
+        listing = "".join(f"{name}\0{told}\n" for name, told in digest_files(path).items())
         return hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

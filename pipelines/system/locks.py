@@ -12,7 +12,7 @@ from pipelines.errors import ConflictError
 
 
 @contextmanager
-def held(path: Path, busy: str = "") -> Iterator[int]:
+def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
     """The lock at `path` is this process's for the block; gives the descriptor, for a child that is to hold it too.
 
     Args:
@@ -26,22 +26,22 @@ def held(path: Path, busy: str = "") -> Iterator[int]:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _take(handle, busy)
-            if _is(handle, path):
+            _lock(handle, busy)
+            if _is_at(handle, path):
                 yield handle
                 return
         finally:
             os.close(handle)
 
 
-def _take(handle: int, busy: str) -> None:
+def _lock(handle: int, busy: str) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
     except BlockingIOError:
         raise ConflictError(busy, "Wait for it, or stop it.") from None
 
 
-def _is(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: Path) -> bool:
     """Whether the locked file is still the one at `path`: its last holder may have removed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())

@@ -9,17 +9,17 @@ from typing import TypeVar
 
 from pipelines.system.log import log
 
-EVERY_S = 10.0
+INTERVAL_S = 10.0
 """Seconds from a line to the next, where there is no terminal."""
 T = TypeVar("T")
 
 
-def tracked(each: Iterable[T], total: int, title: str) -> Iterator[T]:
+def track_progress(each: Iterable[T], total: int, title: str) -> Iterator[T]:
     """The same things, `total` of them, while stderr tells how many are done."""
-    return _bar(each, total, title) if sys.stderr.isatty() else _lines(each, total, title)
+    return _draw_bar(each, total, title) if sys.stderr.isatty() else _log_lines(each, total, title)
 
 
-def _bar(each: Iterable[T], total: int, title: str) -> Iterator[T]:
+def _draw_bar(each: Iterable[T], total: int, title: str) -> Iterator[T]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -27,10 +27,10 @@ def _bar(each: Iterable[T], total: int, title: str) -> Iterator[T]:
         yield from progress.track(each, total=total, description=title)
 
 
-def _lines(each: Iterable[T], total: int, title: str) -> Iterator[T]:
+def _log_lines(each: Iterable[T], total: int, title: str) -> Iterator[T]:
     said = time.monotonic()
     for done, one in enumerate(each):
-        if time.monotonic() - said >= EVERY_S:
+        if time.monotonic() - said >= INTERVAL_S:
             said = time.monotonic()
             log.info("%s: %d of %d", title, done, total)
         yield one

@@ -19,7 +19,7 @@ MAX_BYTES = 8 * 1024**3
 
 
 @contextmanager
-def opened(place: str, name: str) -> Iterator[Path]:
+def open_folder(place: str, name: str) -> Iterator[Path]:
     """The folder that `place` names: itself, or the content of an s3://BUCKET/KEY.tar.gz for as long as the block runs.
 
     Args:
@@ -63,7 +63,7 @@ def _download(uri: str, target: Path) -> None:
 
 def _unpack(archive: Path, folder: Path, origin: str) -> None:
     try:
-        _demand_sound(archive)
+        _check_integrity(archive)
         with tarfile.open(archive, "r:gz") as tar:
             members = tar.getmembers()
             if sum(one.size for one in members) > MAX_BYTES:
@@ -88,7 +88,7 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
     tar.extractall(folder, members)  # noqa: S202 -- each was looked at
 
 
-def _demand_sound(archive: Path) -> None:
+def _check_integrity(archive: Path) -> None:
     """Reads to the end, where gzip keeps its checksum: tarfile stops before, so a damaged model would pass."""
     with gzip.open(archive) as content:
         while content.read(1024**2):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.lake import Lake
-from pipelines.system.duckdb_session import quoted, text
+from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.validation.suites import Judgement, Rows, Verdict
 from pipelines.validation.suites.rows import POSITION
 
@@ -50,8 +50,8 @@ class Split:
         """Those that are set aside, in their order, with what was wrong with each."""
         reasons = ", ".join(self._reason(one) for one in self.verdicts)
         # CASE leaves out nothing: a reason that does not hold is null, and goes.
-        column = f"list_filter([{reasons}], lambda one: one IS NOT NULL) AS {quoted(REASONS)}"
-        where = f"{_any(self.verdicts)} ORDER BY r.{quoted(POSITION)}"
+        column = f"list_filter([{reasons}], lambda one: one IS NOT NULL) AS {quote_identifier(REASONS)}"
+        where = f"{_any(self.verdicts)} ORDER BY r.{quote_identifier(POSITION)}"
         return self.rows.batches(f"{self.rows.columns()}, {column}", where)
 
     def _unmarked(self, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -64,9 +64,9 @@ class Split:
     def _reason(self, verdict: Verdict) -> str:
         one = verdict.expectation
         columns = [name for name in one.column.split(", ") if name in self.rows.schema.names]
-        values = ", ".join(f"coalesce(r.{quoted(name)}::VARCHAR, 'null')" for name in columns) or "''"
+        values = ", ".join(f"coalesce(r.{quote_identifier(name)}::VARCHAR, 'null')" for name in columns) or "''"
         value = f"left(concat_ws(', ', {values}), {MAX_VALUE_CHARS})"
-        struct = f"{{'expectation': {text(one.type)}, 'column': {text(one.column)}, 'value': {value}}}"
+        struct = f"{{'expectation': {quote_text(one.type)}, 'column': {quote_text(one.column)}, 'value': {value}}}"
         return f"CASE WHEN {verdict.wrong} THEN {struct} END"
 
 
@@ -93,7 +93,7 @@ def split(rows: Rows, verdicts: Sequence[Verdict]) -> Split:
         return Split(rows, verdicts, np.zeros(0, dtype=bool))
     rows.number()
     aside = np.zeros(rows.count, dtype=bool)
-    for batch in rows.batches(f"r.{quoted(POSITION)} AS place", _any(verdicts)):
+    for batch in rows.batches(f"r.{quote_identifier(POSITION)} AS place", _any(verdicts)):
         aside[batch["place"].to_numpy()] = True
     return Split(rows, verdicts, aside)
 
@@ -117,9 +117,9 @@ def outcome(judgement: Judgement, bad: int, rows: int, allowed: float) -> Outcom
 def put(lake: Lake, table: str, day: dt.date, parts: Split, key: Sequence[str]) -> None:
     """The quarantine's partition holds exactly what is set aside. Idempotent."""
     if parts.count:
-        lake.write(table, day, parts.set_aside(), key)
+        lake.write_partition(table, day, parts.set_aside(), key)
     else:
-        lake.clear(table, day)
+        lake.clear_partition(table, day)
 
 
 def _any(verdicts: Sequence[Verdict]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.lake import NAMESPACE, PARTITION, TOUCHED, Lake, forget_snapshots, patiently
+from pipelines.lake import NAMESPACE, PARTITION, PARTITION_PROPERTY, Lake, forget_snapshots, retry_conflicts
 from pipelines.settings import settings
 from pipelines.system.files import write_json
 from pipelines.validation.quarantine import Outcome
@@ -47,11 +47,11 @@ class Evidence(Lake):
             ConflictError: other writers kept winning. A retry can help.
         """
         added = pa.Table.from_pylist(list(rows), schema=SCHEMA)
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 self._ensure(TABLE, SCHEMA)
                 table = self._table(TABLE)
-                table.append(added, snapshot_properties={TOUCHED: day.isoformat()})
+                table.append(added, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
         forget_snapshots(table)
 
     def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:

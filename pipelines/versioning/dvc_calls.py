@@ -25,11 +25,11 @@ from pipelines.errors import (
 )
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
-from pipelines.versioning.workspaces import BEFORE, Workspace
+from pipelines.versioning.workspaces import LOCK_BACKUP, Workspace
 
-RAN = re.compile(r"^Running stage '([^']+)'")
-EXITED = re.compile(r"exited with (-?\d+)")
-SAID = re.compile(r"^error: (.+)")
+STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
+EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
+ERROR_LINE = re.compile(r"^error: (.+)")
 TRIES = 3
 """Of a transfer to or from the remote; DVC sends again only what is missing."""
 
@@ -46,9 +46,9 @@ def repro(space: Workspace, stages: Sequence[str], *, afresh: bool = False) -> l
         InvalidError, TryAgainError: a stage failed, as its exit code says.
     """
     options = ["--single-item", "--force"] if afresh else ["--pull"] if settings().dvc_remote else []
-    with _kept(space.folder):
-        lines = call(space, "dvc", "repro", *options, *stages)
-    return [match[1] for line in lines if (match := RAN.match(line))]
+    with _keep_lock_file(space.folder):
+        lines = run_module(space, "dvc", "repro", *options, *stages)
+    return [match[1] for line in lines if (match := STAGE_LINE.match(line))]
 
 
 def push(space: Workspace, stages: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def push(space: Workspace, stages: Sequence[str]) -> None:
     Raises:
         ServiceError: it does not take them, after `TRIES` attempts. A retry can help.
     """
-    _patiently(space, "push", *stages)
+    _retry_transfer(space, "push", *stages)
 
 
 def pull(space: Workspace, stages: Sequence[str]) -> None:
@@ -68,12 +68,12 @@ def pull(space: Workspace, stages: Sequence[str]) -> None:
         TryAgainError: the remote does not answer, after `TRIES` attempts.
     """
     if settings().dvc_remote:
-        _patiently(space, "pull", "--force", *stages)
+        _retry_transfer(space, "pull", "--force", *stages)
     else:
-        call(space, "dvc", "checkout", "--force", *stages)
+        run_module(space, "dvc", "checkout", "--force", *stages)
 
 
-def call(space: Workspace, module: str, *arguments: str, **variables: str) -> list[str]:
+def run_module(space: Workspace, module: str, *arguments: str, **variables: str) -> list[str]:
     """What `python -m MODULE ARGUMENTS` said in the workspace, with more variables; shown as it came.
 
     Raises:
@@ -82,23 +82,23 @@ def call(space: Workspace, module: str, *arguments: str, **variables: str) -> li
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=space.folder,
-        env=_environment(space) | variables,
+        env=_build_environment(space) | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
         pass_fds=[space.handle],
     ) as child:
-        lines = [_show(line) for line in child.stdout or ()]
+        lines = [_write_line(line) for line in child.stdout or ()]
     if child.returncode:
-        raise _failed(lines, child.returncode)
+        raise _explain_failure(lines, child.returncode)
     return lines
 
 
 @contextmanager
-def _kept(folder: Path) -> Iterator[None]:
+def _keep_lock_file(folder: Path) -> Iterator[None]:
     """dvc.lock as it was is kept aside, until DVC has ended by itself: killed, it may leave half of one."""
-    before, lock = folder / BEFORE, folder / "dvc.lock"
+    before, lock = folder / LOCK_BACKUP, folder / "dvc.lock"
     making = before.with_name("lock.making")
     if lock.is_file():
         shutil.copy2(lock, making)
@@ -113,17 +113,17 @@ def _kept(folder: Path) -> Iterator[None]:
     before.unlink()
 
 
-def _patiently(space: Workspace, *arguments: str) -> None:
+def _retry_transfer(space: Workspace, *arguments: str) -> None:
     tries = Retrying(
         stop=stop_after_attempt(TRIES),
         wait=wait_random_exponential(multiplier=1, max=10),
         retry=retry_if_exception_type(TryAgainError),
         reraise=True,
     )
-    tries(call, space, "dvc", *arguments)
+    tries(run_module, space, "dvc", *arguments)
 
 
-def _environment(space: Workspace) -> dict[str, str]:
+def _build_environment(space: Workspace) -> dict[str, str]:
     return {
         **os.environ,
         # dvc.yaml says `python`: the one that runs this.
@@ -136,20 +136,20 @@ def _environment(space: Workspace) -> dict[str, str]:
     }
 
 
-def _failed(lines: Sequence[str], code: int) -> LeewayError:
+def _explain_failure(lines: Sequence[str], code: int) -> LeewayError:
     """The stage's own error and branch where it told them, else DVC's last line."""
-    told = [match[1] for line in lines if (match := SAID.match(line))]
-    codes = [int(match[1]) for line in lines if (match := EXITED.search(line))]
+    told = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
+    codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
     said = told[-1] if told else " ".join(line.strip() for line in lines[-3:])
     ended = codes[-1] if codes else code
     if ended < 0:
         return ServiceError(f"a process was stopped by signal {-ended}: {said}", "Run it again: what was done is kept.")
     if codes or (told and code in (InvalidError.exit_code, TryAgainError.exit_code)):
         return {2: DataError, 75: ServiceError}.get(ended, LeewayError)(said)
-    return _dvcs_own(said)
+    return _explain_dvc_failure(said)
 
 
-def _dvcs_own(said: str) -> LeewayError:
+def _explain_dvc_failure(said: str) -> LeewayError:
     """DVC failed, not a stage."""
     if any(text in said for text in NO_SPACE_TEXTS):
         return StorageError(said, "Free some and run it again.")
@@ -160,6 +160,6 @@ def _dvcs_own(said: str) -> LeewayError:
     return SpecError(said) if "does not exist" in said or "not found" in said else InvalidError(said)
 
 
-def _show(line: str) -> str:
+def _write_line(line: str) -> str:
     sys.stderr.write(line)
     return line

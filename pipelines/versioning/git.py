@@ -14,7 +14,7 @@ class GitError(Exception):
     """git is not installed, or refused; the text is its own."""
 
 
-def commit_of(folder: Path) -> str:
+def describe_commit(folder: Path) -> str:
     """The git commit of `folder`, with '-dirty' where tracked files differ from it.
 
     LEEWAY_GIT_COMMIT names it where the code is deployed without its repository; else 'unknown'.
@@ -23,7 +23,7 @@ def commit_of(folder: Path) -> str:
     if given:
         return given
     try:
-        return git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
+        return run_git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
     except GitError:
         return "unknown"
 
@@ -31,30 +31,30 @@ def commit_of(folder: Path) -> str:
 def is_repository(folder: Path) -> bool:
     """Whether `folder` is the top of a git repository."""
     try:
-        return Path(git(folder, "rev-parse", "--show-toplevel")).resolve() == folder.resolve()
+        return Path(run_git(folder, "rev-parse", "--show-toplevel")).resolve() == folder.resolve()
     except GitError:
         return False
 
 
-def commit_named(folder: Path, name: str) -> str:
+def resolve_commit(folder: Path, name: str) -> str:
     """The commit that `name` (hash, tag, branch) stands for in the repository of `folder`; empty where none is."""
     try:
-        return git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except GitError:
         return ""
 
 
-def changed(folder: Path, paths: Sequence[str]) -> bool:
+def has_changes(folder: Path, paths: Sequence[str]) -> bool:
     """Whether files below `paths` differ from the commit, new ones among them."""
-    return bool(git(folder, "status", "--porcelain", "--", *paths))
+    return bool(run_git(folder, "status", "--porcelain", "--", *paths))
 
 
-def lock_of(folder: Path) -> Path:
+def lock_path(folder: Path) -> Path:
     """A file, one for all that share the repository of `folder`, to lock while its worktrees change."""
-    return Path(git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
+    return Path(run_git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
 
 
-def git(folder: Path, *arguments: str) -> str:
+def run_git(folder: Path, *arguments: str) -> str:
     """What `git ARGUMENTS` prints in `folder`.
 
     Raises:

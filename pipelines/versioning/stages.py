@@ -30,7 +30,7 @@ class Stage:
     """File and key of each parameter; an empty key is the whole file."""
 
 
-def load(path: Path) -> dict[str, Stage]:
+def load_stages(path: Path) -> dict[str, Stage]:
     """Name to stage, of a dvc.yaml, in its order; those of `foreach` and `matrix` each under its own name.
 
     Raises:
@@ -38,8 +38,8 @@ def load(path: Path) -> dict[str, Stage]:
     """
     try:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
-        known = _variables(path.parent, told.get("vars", []))
-        made = [one for name, body in told["stages"].items() for one in _expanded(name, body, known)]
+        known = _load_variables(path.parent, told.get("vars", []))
+        made = [one for name, body in told["stages"].items() for one in _expand(name, body, known)]
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}.") from None
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -47,21 +47,21 @@ def load(path: Path) -> dict[str, Stage]:
     return {stage.name: stage for stage in made}
 
 
-def needs(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
+def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
     """Stage to the stages whose outputs it depends on: the edges of `dvc dag`."""
     return {
         name: {
             other.name
             for other in stages.values()
-            if other.name != name and any(_touch(dep, out) for dep in stage.deps for out in other.outs)
+            if other.name != name and any(_overlap(dep, out) for dep in stage.deps for out in other.outs)
         }
         for name, stage in stages.items()
     }
 
 
-def closure(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
+def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
     """The targets and all that they need, in the order of the file. An unknown target is left for DVC to refuse."""
-    before, found, todo = needs(stages), set[str](), [name for name in targets if name in stages]
+    before, found, todo = find_dependencies(stages), set[str](), [name for name in targets if name in stages]
     while todo:
         name = todo.pop()
         if name not in found:
@@ -70,82 +70,82 @@ def closure(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
     return [stage for name, stage in stages.items() if name in found]
 
 
-def inputs(chosen: Sequence[Stage]) -> set[str]:
+def list_source_inputs(chosen: Sequence[Stage]) -> set[str]:
     """Files and folders that the stages depend on, and none of them makes."""
     made = [out for stage in chosen for out in stage.outs]
-    return {dep for stage in chosen for dep in stage.deps if not any(_touch(dep, out) for out in made)}
+    return {dep for stage in chosen for dep in stage.deps if not any(_overlap(dep, out) for out in made)}
 
 
-def _touch(one: str, other: str) -> bool:
+def _overlap(one: str, other: str) -> bool:
     """Whether two paths are the same, or one is inside the other."""
     a, b = PurePosixPath(one), PurePosixPath(other)
     return a.is_relative_to(b) or b.is_relative_to(a)
 
 
-def _expanded(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[Stage]:
+def _expand(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[Stage]:
     """The stage, or the stages that `foreach` and `matrix` make of it, named as DVC names them."""
     if "foreach" in body:
-        items = _filled(body["foreach"], known)
-        for key, item in _members(items):
-            yield _stage(f"{name}@{key}", body["do"], {**known, "item": item, "key": key})
+        items = _substitute(body["foreach"], known)
+        for key, item in _list_items(items):
+            yield _parse_stage(f"{name}@{key}", body["do"], {**known, "item": item, "key": key})
     elif "matrix" in body:
-        axes = _filled(body["matrix"], known)
+        axes = _substitute(body["matrix"], known)
         for values in itertools.product(*(list(enumerate(axis)) for axis in axes.values())):
             item = dict(zip(axes, (value for _, value in values), strict=True))
-            key = "-".join(_plain(value, f"{axis}{n}") for axis, (n, value) in zip(axes, values, strict=True))
-            yield _stage(f"{name}@{key}", body, {**known, "item": item, "key": key})
+            key = "-".join(_format_key(value, f"{axis}{n}") for axis, (n, value) in zip(axes, values, strict=True))
+            yield _parse_stage(f"{name}@{key}", body, {**known, "item": item, "key": key})
     else:
-        yield _stage(name, body, known)
+        yield _parse_stage(name, body, known)
 
 
-def _members(items: Any) -> Iterable[tuple[str, Any]]:
+def _list_items(items: Any) -> Iterable[tuple[str, Any]]:
     """Name to item of a `foreach`; a list that holds more than plain values goes by numbers."""
     if isinstance(items, dict):
         return ((str(key), item) for key, item in items.items())
     composite = any(isinstance(item, dict | list) for item in items)
-    return ((str(n) if composite else _plain(item, n), item) for n, item in enumerate(items))
+    return ((str(n) if composite else _format_key(item, n), item) for n, item in enumerate(items))
 
 
-def _plain(value: Any, otherwise: object) -> str:
+def _format_key(value: Any, otherwise: object) -> str:
     """The value where it can stand in a name."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(otherwise) if isinstance(value, dict | list) else str(value)
 
 
-def _stage(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Stage:
+def _parse_stage(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Stage:
     parts = {key: value for key, value in body.items() if key != "matrix"}
-    told = _filled(parts, known)
+    told = _substitute(parts, known)
     folder = str(told.get("wdir", "."))
     cmd = told.get("cmd", "")
     return Stage(
         name=name,
         cmd="\n".join(cmd) if isinstance(cmd, list) else str(cmd),
-        deps=tuple(_joined(folder, one) for one in told.get("deps", [])),
-        outs=tuple(_joined(folder, _key(one)) for kind in OUTS for one in told.get(kind, [])),
-        params=tuple(_params(folder, told.get("params", []))),
+        deps=tuple(_join(folder, one) for one in told.get("deps", [])),
+        outs=tuple(_join(folder, _output_path(one)) for kind in OUTS for one in told.get(kind, [])),
+        params=tuple(_parse_params(folder, told.get("params", []))),
     )
 
 
-def _joined(folder: str, path: Any) -> str:
+def _join(folder: str, path: Any) -> str:
     return posixpath.normpath(posixpath.join(folder, str(path)))
 
 
-def _key(entry: Any) -> Any:
+def _output_path(entry: Any) -> Any:
     """The path of an output, which may have options below it."""
     return next(iter(entry)) if isinstance(entry, dict) else entry
 
 
-def _params(folder: str, entries: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _parse_params(folder: str, entries: Sequence[Any]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         if isinstance(entry, dict):
             for file, keys in entry.items():
-                yield from ((_joined(folder, file), str(key)) for key in keys or [""])
+                yield from ((_join(folder, file), str(key)) for key in keys or [""])
         else:
-            yield _joined(folder, "params.yaml"), str(entry)
+            yield _join(folder, "params.yaml"), str(entry)
 
 
-def _variables(folder: Path, told: Sequence[Any]) -> dict[str, Any]:
+def _load_variables(folder: Path, told: Sequence[Any]) -> dict[str, Any]:
     """What `${...}` may name: params.yaml, then the files and values of `vars`."""
     found: dict[str, Any] = {}
     for entry in ["params.yaml", *told]:
@@ -158,19 +158,19 @@ def _variables(folder: Path, told: Sequence[Any]) -> dict[str, Any]:
     return found
 
 
-def _filled(value: Any, known: Mapping[str, Any]) -> Any:
+def _substitute(value: Any, known: Mapping[str, Any]) -> Any:
     """`value` with each `${name}` replaced by what is known under the name; one alone keeps its type."""
     if isinstance(value, dict):
-        return {_filled(key, known): _filled(one, known) for key, one in value.items()}
+        return {_substitute(key, known): _substitute(one, known) for key, one in value.items()}
     if isinstance(value, list):
-        return [_filled(one, known) for one in value]
+        return [_substitute(one, known) for one in value]
     if not isinstance(value, str):
         return value
     whole = HOLE.fullmatch(value)
-    return _found(whole[1], known) if whole else HOLE.sub(lambda hole: str(_found(hole[1], known)), value)
+    return _look_up(whole[1], known) if whole else HOLE.sub(lambda hole: str(_look_up(hole[1], known)), value)
 
 
-def _found(name: str, known: Mapping[str, Any]) -> Any:
+def _look_up(name: str, known: Mapping[str, Any]) -> Any:
     found: Any = known
     for part in re.findall(r"[^.\[\]]+", name):
         found = found[int(part)] if isinstance(found, list) else found[part]

@@ -15,16 +15,16 @@ import yaml
 from pipelines import params
 from pipelines.errors import ConflictError
 from pipelines.settings import settings
-from pipelines.system.files import whole
-from pipelines.system.locks import held
+from pipelines.system.files import replace_file
+from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
-from pipelines.versioning.git import GitError, git, lock_of
+from pipelines.versioning.git import GitError, lock_path, run_git
 
 REMOTE = "leeway"
 DAY_S = 86_400
-BEFORE = ".dvc/lock.before"
+LOCK_BACKUP = ".dvc/lock.before"
 """dvc.lock as it was before DVC started; there for as long as DVC runs."""
 
 
@@ -39,7 +39,7 @@ class Workspace:
 
 
 @contextmanager
-def prepared(
+def open_workspace(
     name: str, overrides: Mapping[str, Mapping[str, Any]] | None, commit: str = "", *, wait: bool = False
 ) -> Iterator[Workspace]:
     """The workspace `name` is a DVC repository with the project's code, and its params overridden; held for the block.
@@ -54,60 +54,64 @@ def prepared(
         SpecError: the parameters are not valid with the overrides, or there is no such commit.
         ConflictError: another process holds the folder. A retry can help.
     """
-    folder = _home() / name
-    _prune(keep=name)
-    with held(_lock(name), "" if wait else f"another process works in {name}.") as handle:
-        code = checkouts.put(folder, commit)
+    folder = _workspaces_folder() / name
+    _remove_unused(keep=name)
+    with hold_lock(_lock_path(name), "" if wait else f"another process works in {name}.") as handle:
+        code = checkouts.check_out(folder, commit)
         if overrides is not None:
-            _override(folder, overrides)
-        _configure(folder)
-        _mend(folder)
+            _override_params(folder, overrides)
+        _configure_dvc(folder)
+        _recover_from_kill(folder)
         yield Workspace(folder, code, handle)
 
 
-def _home() -> Path:
+def _workspaces_folder() -> Path:
     return settings().home / "workspaces"
 
 
-def _lock(name: str) -> Path:
-    return _home() / ".locks" / name
+def _lock_path(name: str) -> Path:
+    return _workspaces_folder() / ".locks" / name
 
 
-def _prune(keep: str) -> None:
+def _remove_unused(keep: str) -> None:
     """Workspaces that nobody used for `workspace_days` are gone; one that is held stays."""
     oldest = time.time() - settings().workspace_days * DAY_S
-    gone = [one for one in _home().glob("[!.]*") if one.name != keep and _used(one) < oldest and _removed(one)]
+    gone = [
+        one
+        for one in _workspaces_folder().glob("[!.]*")
+        if one.name != keep and _last_used(one) < oldest and _remove_if_free(one)
+    ]
     if gone:
         log.info("%d workspaces of more than %d days ago are removed", len(gone), settings().workspace_days)
-        with suppress(GitError), held(lock_of(settings().project)):
-            git(settings().project, "worktree", "prune")
+        with suppress(GitError), hold_lock(lock_path(settings().project)):
+            run_git(settings().project, "worktree", "prune")
 
 
-def _used(folder: Path) -> float:
+def _last_used(folder: Path) -> float:
     """When it was prepared last, or something was made in it."""
-    places = (folder, folder / checkouts.FILE, folder / "data")
+    places = (folder, folder / checkouts.CODE_FILE, folder / "data")
     return max((place.stat().st_mtime for place in places if place.exists()), default=time.time())
 
 
-def _removed(folder: Path) -> bool:
-    lock = _lock(folder.name)
-    with suppress(ConflictError), held(lock, f"another process works in {folder.name}."):
+def _remove_if_free(folder: Path) -> bool:
+    lock = _lock_path(folder.name)
+    with suppress(ConflictError), hold_lock(lock, f"another process works in {folder.name}."):
         shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
         return True
     return False
 
 
-def _override(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
+def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
     """Written even where nothing is overridden, so that equal parameters are equal bytes; then checked whole."""
     sections = params.load(folder)
     merged = {name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}}
-    with whole(folder / params.FILE) as making:
+    with replace_file(folder / params.FILE) as making:
         making.write_text(yaml.safe_dump(merged), encoding="utf-8")
     params.load(folder)
 
 
-def _configure(folder: Path) -> None:
+def _configure_dvc(folder: Path) -> None:
     (folder / ".dvc").mkdir(exist_ok=True)
     lines = [
         "[core]",
@@ -119,12 +123,12 @@ def _configure(folder: Path) -> None:
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
         f"dir = {settings().home / 'dvc' / 'cache'}",
-        *_remote(),
+        *_remote_lines(),
     ]
     (folder / ".dvc" / "config").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _remote() -> list[str]:
+def _remote_lines() -> list[str]:
     url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         return []
@@ -133,11 +137,11 @@ def _remote() -> list[str]:
     return [*lines, f"endpointurl = {endpoint}"] if url.startswith("s3://") and endpoint else lines
 
 
-def _mend(folder: Path) -> None:
+def _recover_from_kill(folder: Path) -> None:
     """What a DVC that was killed left half-written is as it was before. Its own locks by PID are gone, too."""
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
-    if (folder / BEFORE).is_file():
+    if (folder / LOCK_BACKUP).is_file():
         log.info("workspace %s: DVC was stopped in the middle; going on from before it", folder.name)
-        (folder / BEFORE).replace(folder / "dvc.lock")
+        (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
         if not (folder / "dvc.lock").stat().st_size:
             (folder / "dvc.lock").unlink()

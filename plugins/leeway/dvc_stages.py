@@ -38,12 +38,12 @@ def dvc_stages(
     Raises:
         SpecError: there is no such file or stage; the DAG does not load.
     """
-    known = stages.load(settings().project / file)
+    known = stages.load_stages(settings().project / file)
     chosen = list(select) or list(known)
     unknown = [name for name in (*chosen, *refresh) if name not in known or name not in chosen]
     if unknown:
         raise SpecError(f"{Path(file).name}: no stage {', '.join(unknown)} is selected.", f"It has {', '.join(known)}.")
-    edges = _past(stages.needs(known), chosen)
+    edges = _past(stages.find_dependencies(known), chosen)
     with TaskGroup(group_id) as group:
         tasks = {name: _task(name, refresh, fields) for name in chosen}
         for name, before in edges.items():

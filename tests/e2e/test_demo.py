@@ -29,7 +29,7 @@ DEMO = ("-m", "stack", "demo", "--from", "2013-01-24", "--to", "2013-01-30", "--
 FOREIGN = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 EVENTS = """
 from pipelines.registry.lifecycle import Journal
-print([(str(one.kind), one.who, one.why) for one in Journal.at_hand().state("flights").events])
+print([(str(one.kind), one.who, one.why) for one in Journal.open().state("flights").events])
 """
 ENDED = ("success", "failed", "skipped", "upstream_failed")
 LINEAGE = (

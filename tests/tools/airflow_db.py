@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.system.locks import held
+from pipelines.system.locks import hold_lock
 
 
 def put_database(shared: Path, home: Path) -> None:
@@ -19,7 +19,7 @@ def put_database(shared: Path, home: Path) -> None:
         home: the Airflow home; airflow.db is where Airflow looks for it by itself.
     """
     made = shared / "airflow.db"
-    with held(shared / "airflow.lock"):
+    with hold_lock(shared / "airflow.lock"):
         if not made.exists():
             _migrate(shared / "airflow", made)
     home.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pipelines.errors import DataError
 from pipelines.ingestion.sources import Description, csv_file
 from pipelines.ingestion.sources.layouts import Layout
-from pipelines.system.duckdb_session import connected
+from pipelines.system.duckdb_session import connect
 from pipelines.window import Days
 
 LATE_MIN = 15
@@ -88,7 +88,7 @@ class FlightsSource:
             DataError: as `partitions` does.
         """
         of_the_day = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
-        with connected() as con:
+        with connect() as con:
             con.register("flights", of_the_day).register("weather", self._weather).register("planes", self._planes)
             rows = con.sql(DAY).to_arrow_table()
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())

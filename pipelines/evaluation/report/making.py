@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.report import figures
 from pipelines.evaluation.report.curves import confusion, curves
 from pipelines.pages import page
-from pipelines.system.files import whole_folder
+from pipelines.system.files import replace_folder
 
 PAGE = "report.html"
 
@@ -52,7 +52,7 @@ def make(
         threshold=threshold,
         confusion=confusion(rows.label, rows.candidate, threshold),
     )
-    with whole_folder(folder) as making:
+    with replace_folder(folder) as making:
         tables = {f"Slices by {name}": table for name, table in _by_column(judged.slices)}
         page.write(making / PAGE, verdict, facts, figures.draw(making, seen), tables | {"Weeks": judged.weeks})
     return folder / PAGE

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from pipelines.window import Days
 
-Name = Literal["duckdb", "spark"]
+EngineName = Literal["duckdb", "spark"]
 
 
-class Run(Protocol):
+class RunExpression(Protocol):
     """What an opened engine does."""
 
     def __call__(self, expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
@@ -25,9 +25,9 @@ class Run(Protocol):
 MODULES = {"duckdb": "duck", "spark": "spark"}
 
 
-def opened(
-    engine: Name, paths: Sequence[str], schema: pa.Schema, *, with_nan: bool = False
-) -> AbstractContextManager[Run]:
+def open_engine(
+    engine: EngineName, paths: Sequence[str], schema: pa.Schema, *, with_nan: bool = False
+) -> AbstractContextManager[RunExpression]:
     """The engine over the rows of Parquet files, for as long as the block lasts.
 
     Args:
@@ -43,6 +43,6 @@ def opened(
     return module.opened(paths, schema, with_nan)  # type: ignore[no-any-return]
 
 
-def of_days(rows: ibis.Table, days: Days | None) -> ibis.Table:
+def filter_days(rows: ibis.Table, days: Days | None) -> ibis.Table:
     """The rows of the days, or all of them."""
     return rows.filter(rows.date.between(days.first, days.last)) if days else rows

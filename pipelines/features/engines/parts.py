@@ -32,31 +32,31 @@ class File:
     rows: int
 
 
-def by_day(table: ibis.Table) -> bool:
+def is_computed_by_day(table: ibis.Table) -> bool:
     """Each row of `table` is made of rows of its own day alone, and it is sorted by the day before all else."""
     top = table.op()
     return (
         isinstance(top, ops.Sort)
         and all(isinstance(one, ROW_BY_ROW) for one in top.find(ops.Relation))
         and top.keys[0].ascending
-        and _is_day(top.keys[0].arg)
-        and all(any(map(_is_day, one.group_by)) for one in top.find(ops.WindowFunction))
+        and _is_day_column(top.keys[0].arg)
+        and all(any(map(_is_day_column, one.group_by)) for one in top.find(ops.WindowFunction))
     )
 
 
-def _is_day(value: ops.Node) -> bool:
+def _is_day_column(value: ops.Node) -> bool:
     """It is the column `DAY` of the rows themselves, not another one that goes by its name."""
     while isinstance(value, ops.Field) and not isinstance(value.rel, ops.DatabaseTable):
         value = value.rel.values[value.name]
     return isinstance(value, ops.Field) and value.name == DAY
 
 
-def files(paths: Sequence[str]) -> list[File]:
+def read_days_of_files(paths: Sequence[str]) -> list[File]:
     """The files by their days, as their own statistics tell; where these do not, it may be any day."""
-    return sorted(_file(path) for path in paths)
+    return sorted(_read_days(path) for path in paths)
 
 
-def _file(path: str) -> File:
+def _read_days(path: str) -> File:
     told = pq.read_metadata(path)
     groups = [told.row_group(number) for number in range(told.num_row_groups)]
     columns = [group.column(at) for group in groups for at in range(group.num_columns)]
@@ -68,7 +68,7 @@ def _file(path: str) -> File:
     return File(first, last, path, told.num_rows)
 
 
-def parts(of: Sequence[File], days: Days) -> list[list[str]]:
+def split_by_days(of: Sequence[File], days: Days) -> list[list[str]]:
     """The files with rows of the days, in parts: none has a row of a day that an earlier one has, or of one before."""
     made: list[list[str]] = []
     reach, rows = dt.date.min, 0

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError, ServiceError, SpecError, StorageError
-from pipelines.features.engines import Run, of_days
+from pipelines.features.engines import RunExpression, filter_days
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.window import Days
@@ -37,25 +37,25 @@ HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or take engin
 
 
 @contextmanager
-def opened(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[Run]:
-    """See `pipelines.features.engines.opened`. Spark looks for NaN in any case."""
-    demand_java()
+def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
+    """See `pipelines.features.engines.open_engine`. Spark looks for NaN in any case."""
+    check_java()
     place = settings().home / "tmp"
     place.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=place, prefix="spark-", ignore_cleanup_errors=True) as made,
-        _session(Path(made)) as session,
-        _clear(),
+        _start_session(Path(made)) as session,
+        _translate_errors(),
     ):
-        _view(session, paths, schema, Path(made))
+        _create_view(session, paths, schema, Path(made))
         rows = ibis.pyspark.connect(session).table(ROWS)
         counter = iter(range(1_000_000))
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             out = Path(made) / f"out-{next(counter)}"
-            with _clear():
+            with _translate_errors():
                 # Sorted as a whole: its parts are in order, as their names are.
-                query = ibis.to_sql(expression(of_days(rows, days)), dialect="pyspark")
+                query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
                 session.sql(query).write.parquet(str(out))
             for part in sorted(out.glob("part-*.parquet")):
                 yield from pq.ParquetFile(part).iter_batches()
@@ -64,7 +64,7 @@ def opened(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> I
         yield run
 
 
-def demand_java() -> None:
+def check_java() -> None:
     """There is a Java that Spark runs on.
 
     Raises:
@@ -83,7 +83,7 @@ def demand_java() -> None:
 
 
 @contextmanager
-def _session(folder: Path) -> Iterator[SparkSession]:
+def _start_session(folder: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     told = {
@@ -109,7 +109,7 @@ def _session(folder: Path) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
+def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
     """Spark's view `ROWS` has the files' rows. By links of plain names: Spark would take some names for patterns."""
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
@@ -125,7 +125,7 @@ def _view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder
 
 
 @contextmanager
-def _clear() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Within the block, Spark's errors come out as ours, in a line.
 
     Raises:

@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.ingestion.sources.addresses import on_web, redacted
 from pipelines.system.duckdb_session import spill_folder
-from pipelines.system.error_translation import no_space
+from pipelines.system.error_translation import is_disk_full
 from pipelines.window import Days
 
 DATE = re.compile(r"\{date(?::([^{}]*))?\}")
@@ -138,7 +138,7 @@ def telling(place: str) -> Iterator[None]:
     except pa.ArrowException as error:
         raise DataError(f"{place}: {error}.") from None
     except OSError as error:
-        if no_space(error):
+        if is_disk_full(error):
             raise
         raise _of_system(error, place) from None
     except Exception as error:

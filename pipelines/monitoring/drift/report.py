@@ -16,7 +16,7 @@ from pipelines.monitoring.profiles.record import Record
 from pipelines.monitoring.windows import Watched, performance_of
 from pipelines.pages import page
 from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, saved
-from pipelines.system.files import whole_folder
+from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
 SHOWN_COLUMNS, SHOWN_BINS, SHOWN_WORST = 30, 24, 4
@@ -45,7 +45,7 @@ def make(folder: Path, seen: Seen) -> Path:
     """`folder` holds the page and its pictures, and nothing else; returns the page."""
     last, told = seen.watched[-1], seen.decisions[-1]
     order = _ordered(seen)
-    with whole_folder(folder) as making:
+    with replace_folder(folder) as making:
         pictures = {"heat": _heat(seen, order), "bins": _distributions(seen, order), "course": _course(seen)}
         paths = [saved(making / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(map(lambda one: _row(one, told, seen.policy), last.result.findings), key=_furthest)

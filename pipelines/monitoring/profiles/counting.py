@@ -32,7 +32,7 @@ Day = dt.date | None
 Counted = Iterator[tuple[Day, Slot, Column]]
 
 
-def count(reference: Reference, path: Path, engine: engines.Name = "duckdb", sketch_rows: int = 0) -> Profile:
+def count(reference: Reference, path: Path, engine: engines.EngineName = "duckdb", sketch_rows: int = 0) -> Profile:
     """The profile of the rows of a Parquet file.
 
     Args:
@@ -50,7 +50,7 @@ def count(reference: Reference, path: Path, engine: engines.Name = "duckdb", ske
     readable = [one for one in wanted if one.readable] if rows else []
     counted: dict[Slot, Column] = {}
     if readable:
-        with engines.opened(engine, [str(path)], _schema(readable, there), with_nan=True) as run:
+        with engines.open_engine(engine, [str(path)], _schema(readable, there), with_nan=True) as run:
             ask = partial(run, days=None)
             counted = {slot: column for _, slot, column in _counted(ask, reference, readable)}
             if sketch_rows:
@@ -58,7 +58,9 @@ def count(reference: Reference, path: Path, engine: engines.Name = "duckdb", ske
     return _profile(reference, wanted, rows, counted)
 
 
-def count_days(reference: Reference, path: Path, day: str, engine: engines.Name = "duckdb") -> dict[dt.date, Profile]:
+def count_days(
+    reference: Reference, path: Path, day: str, engine: engines.EngineName = "duckdb"
+) -> dict[dt.date, Profile]:
     """The profile of each day's rows, without sketches: together they are `count` of the file.
 
     Args:
@@ -78,7 +80,7 @@ def count_days(reference: Reference, path: Path, day: str, engine: engines.Name 
     readable = [one for one in wanted if one.readable]
     schema = _schema(readable, there).append(pa.field(day, there.field(day).type))
     counted: dict[Day, dict[Slot, Column]] = {}
-    with engines.opened(engine, [str(path)], schema, with_nan=True) as run:
+    with engines.open_engine(engine, [str(path)], schema, with_nan=True) as run:
         ask = partial(run, days=None)
         sizes = {row[queries.DAY]: int(row["rows"]) for row in _rows(ask(partial(queries.sizes, by=day)))}
         for key, slot, column in _counted(ask, reference, readable, day):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.errors import DataError
-from pipelines.lake import PARTITION, TOUCHED, Lake, patiently
+from pipelines.lake import PARTITION, PARTITION_PROPERTY, Lake, retry_conflicts
 from pipelines.monitoring.profiles.profile import Profile
 
 TABLE = "profiles"
@@ -41,7 +41,7 @@ class Profiles(Lake):
     """The table of profiles: one of each partition and model version."""
 
     @classmethod
-    def at_hand(cls) -> Profiles:
+    def open(cls) -> Profiles:
         """The table in the configured lake.
 
         Raises:
@@ -59,12 +59,12 @@ class Profiles(Lake):
         """
         self._ensure(TABLE, SCHEMA)
         whose = {"day": day, "model_name": model_name, "model_version": model_version}
-        for attempt in patiently():
+        for attempt in retry_conflicts():
             with attempt:
                 return self._put_once(whose, profile)
         raise AssertionError("tenacity returns or raises")
 
-    def window(  # type: ignore[override]
+    def window(
         self, first: dt.date, last: dt.date, model_name: str, model_version: str, *, sketches: bool = False
     ) -> dict[dt.date, Profile]:
         """The profiles of the partitions `first`..`last` by a version, by day; days without one are not among them.
@@ -122,7 +122,7 @@ class Profiles(Lake):
             # pyiceberg 0.12 warns where there is nothing to overwrite: a new month.
             warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
             arrow = pa.Table.from_pylist(rows, schema=SCHEMA)
-            table.overwrite(arrow, overwrite_filter=only, snapshot_properties={TOUCHED: month.isoformat()})
+            table.overwrite(arrow, overwrite_filter=only, snapshot_properties={PARTITION_PROPERTY: month.isoformat()})
         return True
 
 

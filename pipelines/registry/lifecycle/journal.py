@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from pipelines.lake.event_table import ABOUT, TEXT, Events, Row
+from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
 from pipelines.registry.lifecycle.events import Event, Kind, State, fold
 
 
-class Journal(Events[Event, State]):
+class Journal(EventTable[Event, State]):
     """The events of all models."""
 
     table = "lifecycle_events"
     columns = pa.schema(
         [
-            *ABOUT,
+            *COMMON_COLUMNS,
             *((name, TEXT) for name in ("version", "from_version", "to_version")),
             ("at", pa.timestamp("us", tz="UTC")),
             *((name, TEXT) for name in ("who", "why", "evidence")),

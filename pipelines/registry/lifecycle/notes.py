@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def registered(model: str, version: str) -> None:
     """The journal knows the version. Idempotent."""
-    Journal.at_hand().change(model, lambda _: Event.of(Kind.REGISTERED, model, version))
+    Journal.open().change(model, lambda _: Event.of(Kind.REGISTERED, model, version))
 
 
 def judged(registry: Registry, verdict: GateResult, word: str, digest: str, *, backfill: bool) -> None:
@@ -30,7 +30,7 @@ def judged(registry: Registry, verdict: GateResult, word: str, digest: str, *, b
         digest: of the verdict's file.
         backfill: whether a backfill asked: that moves no alias.
     """
-    journal, model, version = Journal.at_hand(), verdict.model_name, verdict.version
+    journal, model, version = Journal.open(), verdict.model_name, verdict.version
     evidence = {"verdict": word, "verdict_digest": digest, "champion": verdict.champion, "backfill": backfill}
 
     def decide(state: State) -> Event | None:
@@ -53,7 +53,7 @@ def decided(registry: Registry, asked: DecideSpec, digest: str) -> tuple[Event, 
         asked: the decision.
         digest: of the verdict's file: another verdict asks anew.
     """
-    journal, model, version = Journal.at_hand(), asked.model_name, asked.version
+    journal, model, version = Journal.open(), asked.model_name, asked.version
     kind = Kind.APPROVED if asked.decision == "approve" else Kind.REJECTED
 
     def decide(state: State) -> Event | None:
@@ -75,7 +75,7 @@ def retired(registry: Registry, model: str, version: str, why: str) -> bool:
         DataError: there is no such version.
         PromotionError: it is the champion.
     """
-    journal = Journal.at_hand()
+    journal = Journal.open()
     registry.version(model, version)
 
     def decide(state: State) -> Event | None:

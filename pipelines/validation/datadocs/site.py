@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.settings import settings
-from pipelines.system.files import whole, write_json
-from pipelines.system.locks import held
+from pipelines.system.files import replace_file, write_json
+from pipelines.system.locks import hold_lock
 from pipelines.validation.datadocs import pages
 from pipelines.validation.datadocs.evidence import Run, read
 
@@ -57,7 +57,7 @@ def folder() -> Path:
 
 def _locked() -> AbstractContextManager[int]:
     """One writer at a time: an index holds what every page before it said."""
-    return held(folder().with_suffix(".lock"))
+    return hold_lock(folder().with_suffix(".lock"))
 
 
 def _put(run: Run) -> Path:
@@ -67,7 +67,7 @@ def _put(run: Run) -> Path:
     before = _summary(summary)
     if before and page.exists() and before["at"] != run.summary()["at"]:
         kept = earlier / f"{_stamp(before['at'])}-{before['verdict']}.html"
-        with whole(kept) as making:
+        with replace_file(kept) as making:
             text = page.read_text(encoding="utf-8")
             making.write_text(pages.outdated(text, page.name), encoding="utf-8")
     old = sorted(earlier.glob("*.html"), reverse=True)
@@ -106,5 +106,5 @@ def _stamp(moment: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text(text, encoding="utf-8")

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from pipelines.errors import DataError
-from pipelines.lake import PARTITION, Lake, connected
-from pipelines.system.duckdb_session import quoted, text
+from pipelines.lake import PARTITION, Lake, connect
+from pipelines.system.duckdb_session import quote_identifier, quote_text
 
 Kind = Literal["number", "whole", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
@@ -77,11 +77,11 @@ def profiled(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ())
         DataError: there is no such table, the window has no rows, or a column of the key is not there.
     """
     lake = Lake.open()
-    schema = lake.schema(table)
+    schema = lake.read_schema(table)
     missing = [one for one in key if one not in schema.names]
     if missing:
         raise DataError(f"table {table} lacks the column(s) {', '.join(missing)} of its key.")
-    with connected() as connection, lake.view(connection, _VIEW, table, first, last):
+    with connect() as connection, lake.create_view(connection, _VIEW, table, first, last):
         days = _by_day(connection, schema)
         if not days:
             raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
@@ -116,8 +116,8 @@ def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[di
         if kind_of(one.type) == "text":
             wanted |= {f"{name} short": f"min(length({value}))", f"{name} long": f"max(length({value}))"}
             wanted |= {f"{name} {shape}": _unlike(value, shape) for shape in SHAPES}
-    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in wanted.items())
-    day = quoted(PARTITION)
+    listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
+    day = quote_identifier(PARTITION)
     return _rows(connection, f"SELECT {day}, {listed} FROM {_VIEW} GROUP BY {day} ORDER BY {day}")  # noqa: S608
 
 
@@ -129,7 +129,7 @@ def _over_all(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[
         if kind_of(one.type) in ("whole", "number"):
             finite = f"CASE WHEN isfinite({_value(one)}::DOUBLE) THEN {_value(one)}::DOUBLE END"
             wanted[f"{one.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
-    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in wanted.items())
+    listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
     return _rows(connection, f"SELECT {listed} FROM {_VIEW}")[0]  # noqa: S608
 
 
@@ -187,7 +187,7 @@ def _texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 def _values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[str, Any]]) -> list[str]:
     """All values of a column, unless one came new in the later half: then more may come."""
-    day, column = quoted(PARTITION), quoted(name)
+    day, column = quote_identifier(PARTITION), quote_identifier(name)
     each = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
     told = _rows(connection, each)
     half = days[len(days) // 2][PARTITION]
@@ -198,18 +198,20 @@ def _values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[st
 def _repeated(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
     if not key:
         return 0
-    columns = ", ".join(quoted(one) for one in dict.fromkeys([PARTITION, *key]))
+    columns = ", ".join(quote_identifier(one) for one in dict.fromkeys([PARTITION, *key]))
     groups = f"SELECT count(*) AS n FROM {_VIEW} GROUP BY {columns} HAVING count(*) > 1"  # noqa: S608
     return int(_rows(connection, f"SELECT coalesce(sum(n), 0) AS n FROM ({groups})")[0]["n"])  # noqa: S608
 
 
 def _value(one: pa.Field) -> str:
     """The column; null where it is not a number, as for Great Expectations' pandas engine."""
-    return f"nullif({quoted(one.name)}, 'nan')" if pa.types.is_floating(one.type) else quoted(one.name)
+    return (
+        f"nullif({quote_identifier(one.name)}, 'nan')" if pa.types.is_floating(one.type) else quote_identifier(one.name)
+    )
 
 
 def _unlike(value: str, shape: str) -> str:
-    return f"count(*) FILTER (WHERE NOT regexp_full_match({value}, {text(f'{shape}+')}))"
+    return f"count(*) FILTER (WHERE NOT regexp_full_match({value}, {quote_text(f'{shape}+')}))"
 
 
 def _plain(value: Any) -> float:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from pipelines.errors import DataError
-from pipelines.system.duckdb_session import quoted
+from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.rows import POSITION, Rows
 from pipelines.validation.suites.suite import Expectation
 
@@ -103,7 +103,7 @@ def _columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
         columns = one.column.split(", ") if one.column and not one.kwargs.get("row_condition") else rows.schema.names
         named |= set(columns)
     chosen = [name for name in rows.schema.names if name in named] or rows.schema.names[:1]
-    return ", ".join(f"r.{quoted(name)}" for name in chosen)
+    return ", ".join(f"r.{quote_identifier(name)}" for name in chosen)
 
 
 def _told(rows: Rows, found: dict[str, Any]) -> Told:
@@ -121,4 +121,4 @@ def _at(rows: Rows, positions: list[int]) -> str:
     rows.connection.register(given, pa.table({"place": pa.array(positions, pa.int64())}))
     rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT place FROM {given}")  # noqa: S608
     rows.connection.unregister(given)
-    return f"EXISTS (SELECT 1 FROM {name} AS o WHERE o.place = r.{quoted(POSITION)})"  # noqa: S608
+    return f"EXISTS (SELECT 1 FROM {name} AS o WHERE o.place = r.{quote_identifier(POSITION)})"  # noqa: S608

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
 
-from pipelines.system.duckdb_session import quoted
+from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.rows import POSITION, Rows
 
 EXAMPLES = 20
@@ -82,7 +82,7 @@ class EachRow:
         first = f"LIMIT {EXAMPLES}"
         if self.counting:  # it joins, and a join keeps no order
             rows.number()
-            first = f"ORDER BY r.{quoted(POSITION)} {first}"
+            first = f"ORDER BY r.{quote_identifier(POSITION)} {first}"
         found = rows.ask(picked, where=self.unexpected, tail=first)
         return [self._shaped([plain(value) for value in row]) for row in found]
 

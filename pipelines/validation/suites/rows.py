@@ -11,8 +11,8 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
-from pipelines.lake import Lake, connected
-from pipelines.system.duckdb_session import quoted
+from pipelines.lake import Lake, connect
+from pipelines.system.duckdb_session import quote_identifier
 
 VIEW = "leeway_rows"
 POSITION = "leeway position"
@@ -55,7 +55,7 @@ class Rows:
 
     def value(self, column: str) -> str:
         """SQL of a column of `r`; NaN is null, as it is to pandas."""
-        name = f"r.{quoted(column)}"
+        name = f"r.{quote_identifier(column)}"
         if pa.types.is_floating(self.schema.field(column).type):
             return f"(CASE WHEN NOT isnan({name}) THEN {name} END)"
         return name
@@ -74,7 +74,7 @@ class Rows:
         """From here on the rows have the column `POSITION`."""
         if self.source == VIEW:
             self.source = "leeway_numbered"
-            place = f"row_number() OVER () - 1 AS {quoted(POSITION)}"
+            place = f"row_number() OVER () - 1 AS {quote_identifier(POSITION)}"
             self.connection.execute(f"CREATE TEMP VIEW {self.source} AS SELECT *, {place} FROM {VIEW}")  # noqa: S608
 
     def batches(self, select: str, where: str) -> pa.RecordBatchReader:
@@ -86,7 +86,7 @@ class Rows:
 
     def columns(self) -> str:
         """SQL of all columns of the table."""
-        return ", ".join(f"r.{quoted(name)}" for name in self.schema.names)
+        return ", ".join(f"r.{quote_identifier(name)}" for name in self.schema.names)
 
 
 BATCH_ROWS = 64 * 1024
@@ -105,8 +105,8 @@ def rows_of(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Ro
     Raises:
         DataError: there is no such table.
     """
-    with connected() as connection, lake.view(connection, VIEW, table, day, day):
-        rows = Rows(connection, lake.schema(table), lake, day, published)
+    with connect() as connection, lake.create_view(connection, VIEW, table, day, day):
+        rows = Rows(connection, lake.read_schema(table), lake, day, published)
         try:
             yield rows
         finally:

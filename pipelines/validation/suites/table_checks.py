@@ -72,7 +72,7 @@ def volume(args: given.Volume, rows: Rows) -> Whole:
     days = [rows.day - dt.timedelta(weeks=number) for number in range(1, args.weeks + 1)]
 
     def finish(rows: Rows, _: Any) -> Answer:
-        sizes = rows.lake.sizes(rows.published, days)
+        sizes = rows.lake.count_rows_of_days(rows.published, days)
         told = {"history": {str(day): sizes[day] for day in sorted(sizes)}}
         if len(sizes) < args.min_history:
             note = f"{rows.count} rows; {len(sizes)} of the last {args.weeks} weeks are published: too few to judge by"

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 
 from pipelines.errors import DataError
-from pipelines.system.duckdb_session import quoted
+from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites import arguments as given
 from pipelines.validation.suites.checks import EachRow
 from pipelines.validation.suites.row_checks import judged_of
@@ -37,15 +37,15 @@ def matched(args: given.Matched, rows: Rows) -> EachRow:
     """
     first, last = rows.day - dt.timedelta(args.days_before), rows.day + dt.timedelta(args.days_after)
     others = args.other_columns or args.columns
-    missing = [one for one in others if one not in rows.lake.schema(args.table).names]
+    missing = [one for one in others if one not in rows.lake.read_schema(args.table).names]
     if missing:
         raise DataError(f"table {args.table} has no column {', '.join(missing)}.")
     ours = [_moment(rows.value(one), args.by_hour and rows.kind(one) == "moment") for one in args.columns]
     name, view = rows.new_name(), rows.new_name()
-    with rows.lake.view(rows.connection, view, args.table, first, last):
-        kinds = dict(zip(rows.lake.schema(args.table).names, rows.lake.schema(args.table).types, strict=True))
+    with rows.lake.create_view(rows.connection, view, args.table, first, last):
+        kinds = dict(zip(rows.lake.read_schema(args.table).names, rows.lake.read_schema(args.table).types, strict=True))
         theirs = [
-            f"{_moment(quoted(one), args.by_hour and str(kinds[one]).startswith('timestamp'))} AS c{number}"
+            f"{_moment(quote_identifier(one), args.by_hour and str(kinds[one]).startswith('timestamp'))} AS c{number}"
             for number, one in enumerate(others)
         ]
         rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {', '.join(theirs)} FROM {view}")  # noqa: S608

@@ -19,7 +19,7 @@ def faults(home: Any, day_rows: Any, commands: Any) -> Any:
     """What is wrong with the test's lake, in which two days were staged and published."""
     for name in ("flights_raw", "flights"):
         for day in DAYS:
-            Lake.open().write(name, day, day_rows(str(day)))
+            Lake.open().write_partition(name, day, day_rows(str(day)))
 
     def found() -> dict[str, int]:
         told = commands.run(sys.executable, "-c", year.LAKE)
@@ -33,17 +33,17 @@ def faults(home: Any, day_rows: Any, commands: Any) -> Any:
 
 def test_a_whole_lake_has_no_fault(faults: Any, day_rows: Any) -> None:
     assert faults() == {}
-    Lake.open().write("flights", DAYS[0], day_rows(str(DAYS[0])))
+    Lake.open().write_partition("flights", DAYS[0], day_rows(str(DAYS[0])))
     assert faults() == {}, "the same day again is no second publication"
 
 
 def test_a_lost_day_a_second_publication_and_a_doubled_row_are_seen(faults: Any, day_rows: Any) -> None:
     rows = day_rows(str(DAYS[0]))
-    Lake.open().write("flights", DAYS[0], pa.concat_tables([rows, rows.slice(0, 1)]))
+    Lake.open().write_partition("flights", DAYS[0], pa.concat_tables([rows, rows.slice(0, 1)]))
     assert faults() == {
         "days published with other rows than the source's": 1,
         "days published more than once": 1,
         "rows there twice": 1,
     }
-    Lake.open().clear("flights_raw", DAYS[1])
+    Lake.open().clear_partition("flights_raw", DAYS[1])
     assert faults()["days staged with other rows than the source's"] == 1

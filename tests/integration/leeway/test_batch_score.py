@@ -96,7 +96,7 @@ def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, sta
             "dataset": "boats",
             "model_name": "boats",
         },
-        **{"partition": "2026-01-01", "version": "7", "request": text, "said": [text.upper()]},
+        **{"partition": "2026-01-01", "version": "7", "asked": text, "said": [text.upper()]},
         "transform_job": name,
         "transform_job_arn": described(at_dock, name)["TransformJobArn"],
         **{"status": "Completed", "attempts": 1, "transform_s": told["transform_s"], "cost_usd": told["cost_usd"]},
@@ -304,7 +304,7 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
     since = dt.datetime.now(dt.UTC)
     told = finish(task(project="boat"), start(task(project="boat"), context))
     task(project="boat").execute(context)
-    (row,) = Ledger.at_hand().rows(project="boat")
+    (row,) = Ledger.open().rows(project="boat")
     assert (row["arn"], row["status"], row["task_id"]) == (told["transform_job_arn"], "Completed", "score")
     assert (row["model"], row["spot"], row["instance_type"]) == ("boats", False, "ml.m5.large")
     another = task("wait", project="boat", partition="2026-01-02")
@@ -413,7 +413,7 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
     fresh_settings()
     lake, rows = Lake.open(), day_rows("2013-02-01")
-    lake.write("flights", dt.date(2013, 2, 1), rows, dataset("flights").key)
+    lake.write_partition("flights", dt.date(2013, 2, 1), rows, dataset("flights").key)
     fields = {
         **{"dataset": "flights", "model_name": "transformed", "partition": "2013-02-01", "config": {}},
         "python": sys.executable,
@@ -423,11 +423,11 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     assert (told["status"], told["version"], told["scored"], told["changed"]) == (
         *("Completed", champion, rows.num_rows, True),
     )
-    kept = lake.read("flights_predictions", dt.date(2013, 2, 1))
+    kept = lake.read_partition("flights_predictions", dt.date(2013, 2, 1))
     file = Path(told["rows"]).read_bytes()
     here = score.run(score.ScoreSpec(model_name="transformed", partition="2013-02-01"))
     assert not here.changed and here.rows.read_bytes() == file
-    assert lake.read("flights_predictions", dt.date(2013, 2, 1)).equals(kept)
+    assert lake.read_partition("flights_predictions", dt.date(2013, 2, 1)).equals(kept)
     in_process = task(**{**fields, "transform_above_rows": rows.num_rows}).execute(context)
     assert {name: value for name, value in in_process.items() if name in here.model_dump()} == json.loads(
         here.model_dump_json()

@@ -31,11 +31,11 @@ def test_jobs_that_no_task_charged_are_charged_once(
     for name in (left, "somebody-elses"):
         until(lambda name=name: at_dock.describe(name)["TrainingJobStatus"] in ("Failed", "Completed"))
 
-    before = Ledger.at_hand().rows()
+    before = Ledger.open().rows()
     charged = [one.name for one in sweep(since)]
     assert left in charged and "somebody-elses" not in charged
     assert not {row["name"] for row in before} & set(charged)
-    row = next(row for row in Ledger.at_hand().rows() if row["name"] == left)
+    row = next(row for row in Ledger.open().rows() if row["name"] == left)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "of the tag", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
     assert not {one.name for one in sweep(since)} & set(charged), "others' jobs may have ended meanwhile"

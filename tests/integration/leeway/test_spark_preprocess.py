@@ -187,7 +187,7 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
         finish(task("exit75", project="boat"), start(task("exit75", project="boat"), context))
     told = finish(task(project="boat"), start(task(project="boat"), context))
     task(project="boat").execute(context)
-    rows = Ledger.at_hand().rows(project="boat")
+    rows = Ledger.open().rows(project="boat")
     assert [row["status"] for row in rows] == ["Failed", "Completed"]
     assert rows[1]["arn"] == told["processing_job_arn"]
     for row in rows:
@@ -204,7 +204,7 @@ def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
     (small / "params.yaml").write_text("budget: {project: boat, month_usd: 0.01}\n")
     with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192"):
         task().execute(context)
-    assert Ledger.at_hand().rows() == []
+    assert Ledger.open().rows() == []
 
 
 @pytest.mark.usefixtures("aws", "fresh_settings")
@@ -215,7 +215,7 @@ def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, star
     at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=left)
     until(lambda: described(at_dock, left)["ProcessingJobStatus"] == "Stopped")
     assert left in [one.name for one in sweep(since)]
-    assert [(row["name"], row["run_id"]) for row in Ledger.at_hand().rows(project="boat")] == [(left, "run")]
+    assert [(row["name"], row["run_id"]) for row in Ledger.open().rows(project="boat")] == [(left, "run")]
     assert sweep(since) == []
 
 

@@ -57,7 +57,7 @@ def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., No
 
     def published(*days: dt.date, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
         for day in days:
-            Lake.open().write("flights", day, change(day_rows(day.isoformat())))
+            Lake.open().write_partition("flights", day, change(day_rows(day.isoformat())))
 
     return published
 

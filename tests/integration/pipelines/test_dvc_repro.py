@@ -115,9 +115,9 @@ def test_a_stage_that_fails_tells_why_with_its_code(shared: Path) -> None:
     ],
 )
 def test_how_dvc_ended_says_whether_a_retry_can_help(lines: list[str], code: int, expected: int) -> None:
-    from pipelines.versioning.dvc_calls import _failed
+    from pipelines.versioning.dvc_calls import _explain_failure
 
-    assert _failed(lines, code).exit_code == expected
+    assert _explain_failure(lines, code).exit_code == expected
 
 
 @pytest.mark.parametrize("name", ["", "..", "---", "///"])

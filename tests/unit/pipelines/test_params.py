@@ -45,12 +45,12 @@ def test_not_text(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_its_place(tmp_path: Path) -> None:
-    from pipelines.system.error_translation import translated
+    from pipelines.system.error_translation import translate_error
 
     (tmp_path / "params.yaml").mkdir()
     with pytest.raises((LeewayError, OSError)) as caught:
         params.load(tmp_path)
-    assert translated(caught.value).exit_code == 2
+    assert translate_error(caught.value).exit_code == 2
 
 
 def test_all_complaints_of_a_section_are_named(tmp_path: Path) -> None:

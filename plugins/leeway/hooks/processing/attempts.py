@@ -13,7 +13,7 @@ from leeway.hooks.processing.inputs import is_same, output_of
 from leeway.hooks.sagemaker.attempts import Job
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from pipelines.contract import SCHEMA_VERSION
-from pipelines.system.files import sha256, whole_folder
+from pipelines.system.files import replace_folder, sha256
 
 CHANNELS = ("train", "validation")
 """Features that a training takes."""
@@ -62,7 +62,7 @@ class ProcessingAttempts(SimpleAttempts):
         if folder.is_dir() and sha256(folder) == digest:
             return
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        with whole_folder(folder) as making:
+        with replace_folder(folder) as making:
             for key in self.s3.list_keys(bucket, prefix) or ():
                 target = making / key.removeprefix(prefix)
                 target.parent.mkdir(parents=True, exist_ok=True)

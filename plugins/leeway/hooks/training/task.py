@@ -23,7 +23,7 @@ from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
 from pipelines import params
 from pipelines.errors import LeewayError
-from pipelines.versioning.git import commit_of
+from pipelines.versioning.git import describe_commit
 
 
 class TrainingTask(JobTask):
@@ -98,7 +98,7 @@ class TrainingTask(JobTask):
     def _variables(self) -> dict[str, str]:
         """What the script is told of this place: where MLflow is, and which code this is."""
         tracking = os.environ.get("MLFLOW_TRACKING_URI", "")
-        told = {"LEEWAY_GIT_COMMIT": commit_of(self.project)}
+        told = {"LEEWAY_GIT_COMMIT": describe_commit(self.project)}
         return told | ({"MLFLOW_TRACKING_URI": tracking} if tracking else {}) | dict(self.fields.environment or {})
 
     def _image(self) -> str:

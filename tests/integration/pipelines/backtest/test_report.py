@@ -79,7 +79,7 @@ def by_hand(model: str, version: str, first: str, last: str) -> float:
     """The AUC of a month, another way: all rows at once from the lake, the booster from its files."""
     lake = Lake.open()
     days = pd.date_range(first, last)
-    rows = pa.concat_tables([lake.read("flights", day.date()) for day in days])
+    rows = pa.concat_tables([lake.read_partition("flights", day.date()) for day in days])
     frame = build(dataset("flights"), ibis.memtable(rows)).to_pandas()
     frame = frame[frame["late"].notna()]
     score = dataset("flights").load_model(Path("data/model")).score(frame)

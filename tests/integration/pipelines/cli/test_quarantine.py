@@ -36,7 +36,7 @@ def project(
         rows, date = day_rows(day), dt.date.fromisoformat(day)
         place = rows.schema.get_field_index("weather_wind_speed")
         broken = pa.array([1048.4] * 3 + rows["weather_wind_speed"].to_pylist()[3:], pa.float64())
-        Lake.open().write("flights_raw", date, rows.set_column(place, rows.schema.field(place), broken))
+        Lake.open().write_partition("flights_raw", date, rows.set_column(place, rows.schema.field(place), broken))
         assert validate.run(validate.ValidateSpec(partition=date)).quarantined == 3
     return tmp_path
 
@@ -75,17 +75,17 @@ def test_release_publishes_what_passes_now(project: Path) -> None:
     allow(project, 2000)
     assert told("release", "--to", DAYS[0]) == f"{DAYS[0]}  3 of 3 rows published, 0 stay in quarantine\n"
     lake, (first, second) = Lake.open(), map(dt.date.fromisoformat, DAYS)
-    assert lake.partitions("flights_quarantine") == {second: 3}
-    assert lake.read("flights", first).num_rows == lake.read("flights_raw", first).num_rows
+    assert lake.count_rows_by_day("flights_quarantine") == {second: 3}
+    assert lake.read_partition("flights", first).num_rows == lake.read_partition("flights_raw", first).num_rows
 
 
 def test_a_refused_partition_does_not_stop_the_others(project: Path) -> None:
     date = dt.date.fromisoformat(DAYS[0])
     allow(project, 2000)
-    Lake.open().write("flights_raw", date, Lake.open().read("flights_raw", date).slice(0, 100))
+    Lake.open().write_partition("flights_raw", date, Lake.open().read_partition("flights_raw", date).slice(0, 100))
     with pytest.raises(DataError, match="1 of 2 partitions were refused: 2013-01-01"):
         told("release")
-    assert Lake.open().partitions("flights_quarantine") == {date: 3}
+    assert Lake.open().count_rows_by_day("flights_quarantine") == {date: 3}
 
 
 def test_a_day_that_is_none_is_refused(project: Path) -> None:

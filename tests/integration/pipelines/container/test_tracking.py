@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.container.tracking import JOB_TAG, reachable
+from pipelines.container.tracking import JOB_TAG, is_reachable
 from tests.tools.groups import signal_group
 from tests.tools.trainings import still
 
@@ -112,7 +112,7 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
 
 @pytest.mark.parametrize("uri", ["nonsense", "http://", "http://256.1.1.1:1", "file:///tmp/x", ""])
 def test_what_is_no_address_is_not_reachable(uri: str) -> None:
-    assert not reachable(uri, 1.0)
+    assert not is_reachable(uri, 1.0)
 
 
 def test_a_server_that_is_not_mlflow(features: None, commands: Any, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_charge_is_a_row_with_every_figure(home: Path) -> None:
     told = charge.run(spec(job("j-1"), job("j-2", status="Failed", failure_reason="AlgorithmError", instance_count=2)))
     assert (told.training_s, told.billable_s, told.interruptions, told.lost_s) == (1_800, 600, 2, 30)
     assert (told.capacity_s, told.first_capacity_s, told.saving) == (180, 60, pytest.approx(2 / 3))
-    rows = Ledger.at_hand().rows()
+    rows = Ledger.open().rows()
     assert [row["name"] for row in rows] == ["j-1", "j-2"]
     assert sum(row["cost_usd"] for row in rows) == pytest.approx(told.cost_usd)
     assert rows[1]["cost_usd"] == pytest.approx(300 * 2 * 0.115 / 3_600, abs=1e-6)
@@ -68,14 +68,14 @@ def test_a_charge_is_a_row_with_every_figure(home: Path) -> None:
 
 def test_charging_again_changes_nothing_and_says_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = charge.run(spec(job("j-1")))
-    before, rows = commits(), Ledger.at_hand().rows()
+    before, rows = commits(), Ledger.open().rows()
     # Nor does another price of today, or another run that finds the same job.
     own = home.parent / "own.json"
     group = {"regions": ["us-east-1"], "usd_per_hour": {"ml.m5.large": 9}}
     own.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv("LEEWAY_PRICES", str(own))
     assert charge.run(spec(job("j-1"), run_id="r2")) == first
-    assert Ledger.at_hand().rows() == rows
+    assert Ledger.open().rows() == rows
     assert commits() == before
     # The negative control: another job at that price.
     assert charge.run(spec(job("j-2"))).price_usd_h == 9
@@ -85,14 +85,14 @@ def test_a_name_that_was_given_again_is_another_job(home: Path) -> None:
     """drydock, its data removed, gives a name again; AWS never does."""
     charge.run(spec(job("j-1")))
     charge.run(spec(job("j-1", BEGIN + dt.timedelta(hours=1))))
-    assert len(Ledger.at_hand().rows()) == 2
+    assert len(Ledger.open().rows()) == 2
 
 
 def test_months_are_partitions_in_utc(home: Path) -> None:
     late = BEGIN.astimezone(dt.timezone(dt.timedelta(hours=2)))  # November there, October in UTC
     charge.run(spec(job("j-1", late), job("j-2", BEGIN + dt.timedelta(minutes=31))))
-    assert Lake.open().partitions(TABLE) == {dt.date(2026, 10, 1): 1, dt.date(2026, 11, 1): 1}
-    ledger = Ledger.at_hand()
+    assert Lake.open().count_rows_by_day(TABLE) == {dt.date(2026, 10, 1): 1, dt.date(2026, 11, 1): 1}
+    ledger = Ledger.open()
     assert [row["name"] for row in ledger.rows("2026-11")] == ["j-2"]
     assert ledger.spent_usd("2026-10", "flights") == pytest.approx(300 * 0.115 / 3_600, abs=1e-6)
     assert ledger.spent_usd("2026-10", "others") == ledger.spent_usd("2026-09", "flights") == 0
@@ -102,7 +102,7 @@ def test_what_is_refused_leaves_no_row(home: Path) -> None:
     for wrong in (job("j-2", status="InProgress"), job("j-2", instance_type="ml.m5.lage")):
         with pytest.raises(DataError):
             charge.run(spec(job("j-1"), wrong))
-    assert Ledger.at_hand().rows() == []
+    assert Ledger.open().rows() == []
 
 
 def together(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:
@@ -124,14 +124,14 @@ def together(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> N
 
 def test_four_processes_charge_one_job_once(commands: Any, tmp_path: Path) -> None:
     together(commands, tmp_path, [("j-1", f"r{n}") for n in range(4)])
-    rows = Ledger.at_hand().rows()
+    rows = Ledger.open().rows()
     assert [row["name"] for row in rows] == ["j-1"]
     assert commits() == 1
 
 
 def test_eight_processes_that_charge_other_jobs_lose_none(commands: Any, tmp_path: Path) -> None:
     together(commands, tmp_path, [(f"j-{n % 6}", f"r{n}") for n in range(8)])
-    assert sorted(row["name"] for row in Ledger.at_hand().rows()) == [f"j-{n}" for n in range(6)]
+    assert sorted(row["name"] for row in Ledger.open().rows()) == [f"j-{n}" for n in range(6)]
 
 
 class Overtaken(Ledger):
@@ -142,7 +142,7 @@ class Overtaken(Ledger):
     def _table(self, name: str) -> Any:
         table, other = super()._table(name), self.__dict__.pop("other", None)
         if other:
-            Ledger.at_hand().add([other])
+            Ledger.open().add([other])
         return table
 
 
@@ -150,7 +150,7 @@ class Overtaken(Ledger):
 def test_who_was_overtaken_adds_to_what_is_there_now(first: bool, home: Path) -> None:
     """Without the second look, the first commit of a month and a later one would each undo the other's."""
     charge.run(spec(job("j-1"), run_id="other"))
-    (mine,) = Ledger.at_hand().rows()
+    (mine,) = Ledger.open().rows()
     theirs, known = {**mine, "run_id": "theirs"}, 0 if first else 1
     if first:
         Lake.open().catalog.drop_table(("leeway", TABLE))
@@ -159,9 +159,9 @@ def test_who_was_overtaken_adds_to_what_is_there_now(first: bool, home: Path) ->
         ledger.other = {**theirs, "arn": "a" if arn == "a" else "c"}
         (kept,) = ledger.add([{**mine, "run_id": "mine", "arn": arn}])
         assert kept["run_id"] == expected[arn]
-        found = {row["arn"]: row["run_id"] for row in Ledger.at_hand().rows()}
+        found = {row["arn"]: row["run_id"] for row in Ledger.open().rows()}
         assert {name: found.get(name) for name in expected} == expected
-    assert len(Ledger.at_hand().rows()) == 3 + known
+    assert len(Ledger.open().rows()) == 3 + known
 
 
 # budget

@@ -56,7 +56,7 @@ def test_an_error_amid_duckdbs_rows_is_the_one_that_is_told(home: Path, tmp_path
     pq.write_table(rows, tmp_path / "rows.parquet")
 
     def broken() -> None:
-        with engines.opened("duckdb", [str(tmp_path / "rows.parquet")], rows.schema) as engine:
+        with engines.open_engine("duckdb", [str(tmp_path / "rows.parquet")], rows.schema) as engine:
             batches = engine(lambda told: told, Days(day, day))
             assert next(batches).num_rows
             raise DataError("ours.")
@@ -91,9 +91,10 @@ def planted(home: Path, day_rows: Callable[[str], pa.Table]) -> SnapshotResult:
     lake = Lake.open()
     days = (*DST, "2013-11-04", "2013-11-06")
     for day in days:
-        lake.write("flights", dt.date.fromisoformat(day), nasty(day_rows(day), day))
+        lake.write_partition("flights", dt.date.fromisoformat(day), nasty(day_rows(day), day))
     told = SnapshotResult(
-        dataset="flights", table="flights", snapshot_id=lake.pin("flights", dt.date(2013, 1, 1), dt.date(2013, 12, 1)),
+        dataset="flights", table="flights",
+        snapshot_id=lake.pin_window("flights", dt.date(2013, 1, 1), dt.date(2013, 12, 1)),
         as_of="2013-11-08", train_first=days[0], train_last=days[2], holdout_first=days[3], holdout_last=days[3],
         rows=0, missing_days=0,
     )  # fmt: skip
@@ -129,7 +130,7 @@ def test_added_and_widened_columns_of_older_files(commands: Any, home: Path, day
             at = rows.schema.get_field_index("distance")
             rows = rows.set_column(at, "distance", rows["distance"].cast(pa.int64()))
             rows = rows.append_column("gate", pa.array(["A1"] * rows.num_rows))
-        lake.write("flights", day, rows)
+        lake.write_partition("flights", day, rows)
     snapshot(SnapshotSpec(as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2))
     days_apart = ("--validation-days", "2")
     assert built(commands, "duckdb", *days_apart)["digest"] == built(commands, "spark", *days_apart)["digest"]

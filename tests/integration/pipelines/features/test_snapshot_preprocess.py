@@ -34,7 +34,7 @@ def fill(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., None]
 
     def filled(*numbers: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
         for number in numbers:
-            Lake.open().write("flights", day(number), change(day_rows(day(number).isoformat())))
+            Lake.open().write_partition("flights", day(number), change(day_rows(day(number).isoformat())))
 
     return filled
 
@@ -53,7 +53,7 @@ def test_what_is_pinned_is_the_window(fill: Callable[..., None]) -> None:
     # Labels of the 13th are known on the 14th, so as of the 15th the 13th is the last day.
     assert (told.holdout_first, told.holdout_last) == (day(11), day(13))
     assert (told.train_first, told.train_last) == (day(5), day(9))
-    assert told.rows == sum(Lake.open().partitions("flights")[day(n)] for n in range(5, 14))
+    assert told.rows == sum(Lake.open().count_rows_by_day("flights")[day(n)] for n in range(5, 14))
     assert SnapshotResult.read(FILE) == told
 
 
@@ -87,8 +87,8 @@ def test_missing_days_fail_and_are_named(fill: Callable[..., None]) -> None:
 def test_missing_days_are_ingested_where_that_is_asked_for(home: Path) -> None:
     told = pin(missing="ingest")
     assert told.missing_days == 0
-    assert set(Lake.open().partitions("flights")) == {day(n) for n in range(5, 14)}
-    assert Lake.open().partitions("flights_raw").keys() == Lake.open().partitions("flights").keys()
+    assert set(Lake.open().count_rows_by_day("flights")) == {day(n) for n in range(5, 14)}
+    assert Lake.open().count_rows_by_day("flights_raw").keys() == Lake.open().count_rows_by_day("flights").keys()
     assert pin(missing="ingest") == told
 
 
@@ -168,7 +168,7 @@ def test_the_splits_are_the_days_in_order_and_labelled(fill: Callable[..., None]
         "train": [day(5), day(6), day(7)], "validation": [day(8), day(9)], "holdout": [day(11), day(12), day(13)],
     }  # fmt: skip
     assert all(table["late"].null_count == 0 for table in tables.values())
-    lake = Lake.open().window("flights", day(11), day(13), told and SnapshotResult.read(FILE).snapshot_id)
+    lake = Lake.open().read_window("flights", day(11), day(13), told and SnapshotResult.read(FILE).snapshot_id)
     assert told.rows_holdout == lake.num_rows - lake["late"].null_count < lake.num_rows
     assert told.rows_train == tables["train"].num_rows
 

@@ -23,7 +23,7 @@ import datetime as dt, json, sys
 from benchmarks.sources import peak_mb
 from pipelines.dataset import Dataset
 from pipelines.ingestion.sources import FileSource
-from pipelines.steps.ingest import staged
+from pipelines.steps.ingest import stage_partition
 
 class Whole(FileSource):
     def read(self, partition):
@@ -33,7 +33,7 @@ source, folder = {source}, sys.argv[1]
 told = []
 for name in {names}:
     made = source(folder + "/" + name + "-{{date}}.parquet", "parquet")
-    result = staged(Dataset(name="made", key=("id",)), made, dt.date.fromisoformat("{day}"))
+    result = stage_partition(Dataset(name="made", key=("id",)), made, dt.date.fromisoformat("{day}"))
     told.append([result.changes.added, result.changes.changed, peak_mb()])
 print(json.dumps(told))
 """

@@ -62,7 +62,7 @@ def ingested(folder: Path, day: dt.date = DAY) -> IngestResult:
 
 
 def temps(day: dt.date = DAY) -> list[float]:
-    return sorted(Lake.open().read("weather_raw", day)["temp"].to_pylist())
+    return sorted(Lake.open().read_partition("weather_raw", day)["temp"].to_pylist())
 
 
 def test_it_tells_what_is_new_what_changed_and_what_is_the_same(home: Path, write: Callable[..., Path]) -> None:
@@ -94,7 +94,7 @@ def test_what_happens_to_columns_is_told(home: Path, caplog: pytest.LogCaptureFi
             return self.table.to_reader()
 
     def staged(**columns: Any) -> IngestResult:
-        return ingest.staged(dataset("weather"), Rows(**columns), DAY)  # type: ignore[arg-type]
+        return ingest.stage_partition(dataset("weather"), Rows(**columns), DAY)  # type: ignore[arg-type]
 
     assert staged(temp=pa.array([1], pa.int32())).columns == []
     with caplog.at_level(logging.WARNING, "leeway"):
@@ -105,7 +105,7 @@ def test_what_happens_to_columns_is_told(home: Path, caplog: pytest.LogCaptureFi
         staged(temp=pa.array([1], pa.int64()))
     with pytest.raises(DataError, match="column temp was narrowed from int64 to int32"):
         staged(temp=pa.array([1], pa.int32()), haze=["thin"])
-    assert Lake.open().read("weather_raw", DAY)["haze"].to_pylist() == ["thick"]
+    assert Lake.open().read_partition("weather_raw", DAY)["haze"].to_pylist() == ["thick"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_bad_file_leaves_what_was_there(
 def test_a_bad_file_makes_no_table(home: Path, write: Callable[..., Path]) -> None:
     with pytest.raises(DataError):
         ingested(write())
-    assert Lake.open().partitions("weather_raw") == {}
+    assert Lake.open().count_rows_by_day("weather_raw") == {}
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -161,10 +161,10 @@ def test_a_long_read_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> Non
             yield pa.record_batch({"n": pa.array(range(1_000))})
 
     with caplog.at_level(logging.INFO, "leeway"):
-        assert sum(one.num_rows for one in progress_log.told(batches(), "t 2013-01-01", every_s=0)) == 3_000
+        assert sum(one.num_rows for one in progress_log.log_progress(batches(), "t 2013-01-01", every_s=0)) == 3_000
     assert caplog.messages[-1] == "t 2013-01-01: 3,000 rows read so far"
     caplog.clear()
-    list(progress_log.told(batches(), "t 2013-01-01"))
+    list(progress_log.log_progress(batches(), "t 2013-01-01"))
     assert caplog.messages == []
 
 

@@ -18,13 +18,13 @@ from pipelines.steps import ingest, sync
 D1, D2, D3, D4 = (dt.date(2026, 1, n) for n in (1, 2, 3, 4))
 DYING = """
 from pipelines.lake import Lake
-write, left = Lake.write, [{writes}]
+write, left = Lake.write_partition, [{writes}]
 def dying(*given, **named):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return write(*given, **named)
-Lake.write = dying
+Lake.write_partition = dying
 """
 
 
@@ -33,7 +33,7 @@ def synced(orders: Any, **more: Any) -> sync.SyncResult:
 
 
 def states(day: dt.date) -> dict[int, str]:
-    rows = Lake.open().read("orders_raw", day).to_pylist()
+    rows = Lake.open().read_partition("orders_raw", day).to_pylist()
     assert len({row["number"] for row in rows}) == len(rows)
     return {row["number"]: row["state"] for row in rows}
 
@@ -85,7 +85,7 @@ def test_a_watermark_that_is_given_leaves_the_file_alone(orders: Any, home: Path
 def test_kill_9_in_the_middle_loses_nothing(orders: Any, home: Path, writes: int) -> None:
     died = orders.sync(more=DYING.format(writes=writes))
     assert died.code == -9
-    assert len(Lake.open().partitions("orders_raw")) == writes
+    assert len(Lake.open().count_rows_by_day("orders_raw")) == writes
     assert watermarks.read("orders") is None
     done = orders.sync()
     assert done.code == 0, done.err
@@ -112,7 +112,7 @@ def test_an_added_column_is_taken_in_and_one_that_is_gone_is_refused(orders: Any
     orders.do("REPLACE INTO orders VALUES ('2026-01-01', 1, 'paid', 6, 'red')")
     (one,) = synced(orders).changed
     assert one.columns == ["added colour: string"]
-    assert sorted(Lake.open().read("orders_raw", D1)["colour"].to_pylist(), key=str) == [None, "red"]
+    assert sorted(Lake.open().read_partition("orders_raw", D1)["colour"].to_pylist(), key=str) == [None, "red"]
     orders.do("ALTER TABLE orders DROP COLUMN state", "UPDATE orders SET changed = 7 WHERE number = 1")
     with pytest.raises(DataError, match="column state is gone"):
         synced(orders)
@@ -127,7 +127,7 @@ def test_an_error_of_the_write_is_told_and_no_other(orders: Any, monkeypatch: py
     def full(*given: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(Lake, "write", full)
+    monkeypatch.setattr(Lake, "write_partition", full)
     with pytest.raises(OSError, match="No space left"):
         synced(orders)
 
@@ -136,7 +136,7 @@ def test_a_row_without_a_day_is_refused(orders: Any) -> None:
     orders.put(None, 9, "new", 6)
     with pytest.raises(DataError, match="names no day"):
         synced(orders)
-    assert Lake.open().partitions("orders_raw") == {}
+    assert Lake.open().count_rows_by_day("orders_raw") == {}
     orders.put("2026-01-01", 9, "new", 6)
     assert synced(orders).rows == 6
 
@@ -153,12 +153,12 @@ def test_a_row_without_a_day_is_refused(orders: Any) -> None:
 )
 def test_a_source_of_one_s_own_is_not_believed(home: Path, rows: dict[str, Any], said: str) -> None:
     source = SimpleNamespace(cursor="changed", changes=lambda since: pa.table(rows).to_reader())
-    with pytest.raises(DataError, match=said), changes.arrived(source, None, "mine", None):
+    with pytest.raises(DataError, match=said), changes.read_changes(source, None, "mine", None):
         pass
 
 
 def test_two_at_once_are_refused(orders: Any) -> None:
-    with watermarks.alone("orders"), pytest.raises(ConflictError, match="another sync of orders"):
+    with watermarks.hold_sync_lock("orders"), pytest.raises(ConflictError, match="another sync of orders"):
         synced(orders)
     assert synced(orders).rows == 5
 
@@ -176,4 +176,4 @@ def test_a_watermark_that_is_none_is_bad_data(orders: Any, home: Path, text: str
     (home / "watermarks/orders.json").write_text(text)
     with pytest.raises(DataError, match=r"orders\.json"):
         synced(orders)
-    assert Lake.open().partitions("orders_raw") == {}
+    assert Lake.open().count_rows_by_day("orders_raw") == {}

@@ -47,7 +47,7 @@ def settle(run: str, version: str = "") -> settling.SettleResult:
 
 
 def kinds() -> list[str]:
-    return [str(one.kind) for one in Journal.at_hand().state("m").events]
+    return [str(one.kind) for one in Journal.open().state("m").events]
 
 
 def cli(*arguments: str) -> str:
@@ -79,14 +79,14 @@ def race(number: int) -> list[str]:
 
 
 def test_of_twelve_that_ask_at_once_exactly_one_starts_and_no_event_is_lost() -> None:
-    Journal.at_hand()
+    Journal.open()
     assert race(ASKERS) == ["same_data"] * (ASKERS - 1) + ["started"]
     assert sorted(kinds()) == ["held_back"] * (ASKERS - 1) + ["started"]
 
 
 def test_without_compare_and_swap_more_than_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: each decides on what it saw at first, and adds its event whatever came in between."""
-    real, seen = Journal.change, Journal.at_hand().state("m")
+    real, seen = Journal.change, Journal.open().state("m")
 
     def blind(self: Journal, name: str, decide: Callable[[Any], Any]) -> Any:
         event = decide(seen)
@@ -100,13 +100,13 @@ def test_without_compare_and_swap_more_than_one_starts(monkeypatch: pytest.Monke
 
 BEGIN = """
 import os, signal
-from pipelines.lake.event_table import Events
+from pipelines.lake.event_table import EventTable
 from pipelines.cli.app import main
 
-{name} = Events.{name}
+{name} = EventTable.{name}
 def dying(*given):
     {body}
-Events.{name} = dying
+EventTable.{name} = dying
 main()
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
@@ -152,14 +152,14 @@ def test_the_same_moment_trains_again_only_where_a_day_was_published_anew(lake: 
     settle("d/1")
     assert ask("d/2", policy=LOOSE).guard == "same_data"
     rows = day_rows("2013-01-04")
-    lake.write("flights", dt.date(2013, 1, 4), rows)
+    lake.write_partition("flights", dt.date(2013, 1, 4), rows)
     assert ask("d/3", policy=LOOSE).guard == "same_data", "the same rows change nothing"
-    lake.write("flights", dt.date(2013, 1, 9), day_rows("2013-01-09"))
+    lake.write_partition("flights", dt.date(2013, 1, 9), day_rows("2013-01-09"))
     assert ask("d/4", policy=LOOSE).guard == "same_data", "nor does a day outside of the window"
-    lake.write("flights", dt.date(2013, 1, 4), rows.slice(1))
+    lake.write_partition("flights", dt.date(2013, 1, 4), rows.slice(1))
     assert ask("d/5", policy=LOOSE).outcome == "started"
     settle("d/5")
-    lake.write("flights", dt.date(2013, 1, 4), rows)
+    lake.write_partition("flights", dt.date(2013, 1, 4), rows)
     assert ask("d/6", policy=LOOSE).guard == "same_data", "what was put back has been trained on"
 
 
@@ -180,7 +180,7 @@ def judge(lake: Lake, rows: pa.Table, **columns: Any) -> None:
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, rows.schema.field(name), pa.array([value] * len(rows), rows.schema.types[place]))
     day = rows["date"][0].as_py()
-    lake.write("flights_raw", day, rows)
+    lake.write_partition("flights_raw", day, rows)
     validating.run(validating.ValidateSpec(partition=day))
 
 
@@ -257,7 +257,7 @@ def judged(version: str, verdict: str) -> None:
     from pipelines.registry.lifecycle import Journal as Registry
 
     event = Event.of(Kind.JUDGED, "m", version, evidence={"verdict": verdict}, key=verdict)
-    Registry.at_hand().change("m", lambda _: event)
+    Registry.open().change("m", lambda _: event)
 
 
 def test_the_end_is_what_the_last_word_on_the_version_says() -> None:
@@ -266,7 +266,7 @@ def test_the_end_is_what_the_last_word_on_the_version_says() -> None:
 
     for number, verdict in (("1", "passed"), ("2", "failed"), ("3", "undecided"), ("4", "undecided")):
         judged(number, verdict)
-    Registry.at_hand().change("m", lambda _: Event.of(Kind.APPROVED, "m", "4"))
+    Registry.open().change("m", lambda _: Event.of(Kind.APPROVED, "m", "4"))
     expected = {"1": "passed", "2": "not_passed", "3": "not_passed", "4": "passed", "5": "failed", "": "failed"}
     for version, outcome in expected.items():
         ask(f"d/{version}", trigger="manual")
@@ -281,7 +281,7 @@ def test_a_run_has_to_be_named(monkeypatch: pytest.MonkeyPatch, fresh_settings: 
     monkeypatch.setenv("LEEWAY_RUN", "d/1")
     fresh_settings()
     ask("")
-    assert Journal.at_hand().state("m").events[0].run == "d/1"
+    assert Journal.open().state("m").events[0].run == "d/1"
 
 
 def test_on_an_empty_lake_a_person_is_let_start(tmp_path: Path, monkeypatch: Any, fresh_settings: Any) -> None:

@@ -51,7 +51,7 @@ def profiled(
             drawn[column] += shift * rows[column].std()
             drawn.to_parquet("day.parquet")
             counted[n, shift] = count(record.reference, Path("day.parquet"))
-        Profiles.at_hand().put(first + dt.timedelta(n), version.name, by or str(version.version), counted[n, shift])
+        Profiles.open().put(first + dt.timedelta(n), version.name, by or str(version.version), counted[n, shift])
     return first + dt.timedelta(days - 1)
 
 
@@ -157,7 +157,7 @@ def test_what_was_decided_is_kept_once(version: Any) -> None:
     assert told.as_of == last + dt.timedelta(1)
     assert len(told.worst) == len(told.reasons) >= 1
     assert not decide(version, last, **rules).changed
-    rows = Lake.open().read(told.table, last).to_pandas()
+    rows = Lake.open().read_partition(told.table, last).to_pandas()
     assert set(rows.loc[rows["drifted"], "name"]) == set(told.worst)
     assert set(rows["outcome"]) == {"drift"} and rows.loc[rows["measure"] == "psi", "bound"].eq(0.2).all()
 

@@ -52,7 +52,7 @@ def snapshots() -> int:
 
 
 def test_a_profile_is_kept_and_read_again(made: Profile) -> None:
-    kept = Profiles.at_hand()
+    kept = Profiles.open()
     assert kept.window(DAY, NEXT, "flights", "2") == {}
     assert kept.put(DAY, "flights", "2", made)
     assert kept.window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: made}
@@ -62,7 +62,7 @@ def test_a_profile_is_kept_and_read_again(made: Profile) -> None:
 
 
 def test_equal_rows_again_commit_nothing_and_others_replace(reference: Reference, made: Profile, rows: Path) -> None:
-    kept = Profiles.at_hand()
+    kept = Profiles.open()
     kept.put(DAY, "flights", "2", made)
     before = snapshots()
     again = count(reference, rows, sketch_rows=1_000)
@@ -76,7 +76,7 @@ def test_equal_rows_again_commit_nothing_and_others_replace(reference: Reference
 
 
 def test_other_days_and_other_versions_stay(made: Profile) -> None:
-    kept, days = Profiles.at_hand(), [dt.date(2013, 3, 31), DAY, NEXT]
+    kept, days = Profiles.open(), [dt.date(2013, 3, 31), DAY, NEXT]
     for day in reversed(days):  # they may arrive in any order
         kept.put(day, "flights", "2", made)
     kept.put(DAY, "flights", "3", made)
@@ -87,7 +87,7 @@ def test_other_days_and_other_versions_stay(made: Profile) -> None:
 
 def test_versions_of_two_references_do_not_add_up(made: Profile, rows: Path) -> None:
     other = fit(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
-    kept = Profiles.at_hand()
+    kept = Profiles.open()
     kept.put(DAY, "flights", "2", made)
     kept.put(NEXT, "flights", "2", count(other, rows))
     with pytest.raises(DataError, match="different references"):
@@ -95,14 +95,14 @@ def test_versions_of_two_references_do_not_add_up(made: Profile, rows: Path) -> 
 
 
 def _put(number: int, made: Profile) -> None:
-    Profiles.at_hand().put(DAY + dt.timedelta(number % 4), "flights", str(number // 4), made)
+    Profiles.open().put(DAY + dt.timedelta(number % 4), "flights", str(number // 4), made)
 
 
 def test_writers_of_a_month_at_once_lose_nothing(made: Profile) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
         list(pool.map(_put, range(8), [made] * 8))
     for version in ("0", "1"):
-        assert len(Profiles.at_hand().window(DAY, DAY + dt.timedelta(9), "flights", version)) == 4
+        assert len(Profiles.open().window(DAY, DAY + dt.timedelta(9), "flights", version)) == 4
 
 
 def step(rows: Path, **fields: Any) -> profile.ProfileResult:
@@ -125,7 +125,7 @@ def test_the_step_profiles_a_file(rows: Path, record: Path, made: Profile) -> No
         [],
         True,
     )
-    assert Profiles.at_hand().window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
+    assert Profiles.open().window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
     assert not step(rows, version="2", reference=record).changed
 
 
@@ -145,7 +145,7 @@ def test_rows_that_are_scored_anew_meanwhile_are_counted_anew(
 
     monkeypatch.setattr(counting, "count", counted)
     assert step(rows, version="2", reference=record).rows == 100
-    assert Profiles.at_hand().window(DAY, DAY, "flights", "2")[DAY].rows == 100
+    assert Profiles.open().window(DAY, DAY, "flights", "2")[DAY].rows == 100
 
 
 def test_the_step_tells_what_vanished_and_what_is_not_what_it_was(rows: Path, record: Path) -> None:
@@ -202,7 +202,7 @@ def test_evaluate_keeps_the_reference_with_the_version(
     features.drop(columns="late").assign(score=0.25).to_parquet(scored)
     done = step(scored, model_name="profiled", version=told.version)
     assert (done.rows, done.labelled, done.reference) == (len(features), 0, record.reference.digest)
-    assert Profiles.at_hand().window(DAY, DAY, "profiled", told.version)[DAY]["score"].counts[6] == len(features)
+    assert Profiles.open().window(DAY, DAY, "profiled", told.version)[DAY]["score"].counts[6] == len(features)
 
 
 def test_the_reference_is_the_same_bytes_again(trained: SimpleNamespace, tmp_path: Path, home: Path) -> None:

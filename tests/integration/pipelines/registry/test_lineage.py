@@ -98,7 +98,7 @@ def test_a_version_tells_what_it_is_made_of(model: str, trained: SimpleNamespace
 
 
 def test_the_steps_tell_the_journal(model: str) -> None:
-    events = Journal.at_hand().state(model).events
+    events = Journal.open().state(model).events
     assert [one.kind for one in events] == ["registered", "judged", "promoted"] * 2
     assert [one.version for one in events] == ["1"] * 3 + ["2"] * 3
     judged = events[4]
@@ -106,7 +106,7 @@ def test_the_steps_tell_the_journal(model: str) -> None:
     assert judged.evidence["champion"] == "1"
     assert judged.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
     evaluating.run(evaluating.EvaluateSpec(register_as=model))
-    assert len(Journal.at_hand().state(model).events) == 6, "said again, nothing is added"
+    assert len(Journal.open().state(model).events) == 6, "said again, nothing is added"
 
 
 @pytest.mark.parametrize("role", ["train", "holdout"])

@@ -431,7 +431,7 @@ def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_ag
             promote(model, version)
     gate(model, version)
     assert promote(model, version).changed
-    kinds = [(one.kind, one.evidence.get("verdict")) for one in Journal.at_hand().state(model).events]
+    kinds = [(one.kind, one.evidence.get("verdict")) for one in Journal.open().state(model).events]
     assert kinds == [("registered", None), ("judged", "failed"), ("judged", "passed"), ("promoted", None)]
 
 

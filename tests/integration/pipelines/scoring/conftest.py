@@ -28,7 +28,7 @@ def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Publish:
 
     def published(day: dt.date = DAY, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> pa.Table:
         rows = change(day_rows(day.isoformat()))
-        Lake.open().write("flights", day, rows, FLIGHTS.key)
+        Lake.open().write_partition("flights", day, rows, FLIGHTS.key)
         return rows
 
     return published

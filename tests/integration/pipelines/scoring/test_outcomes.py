@@ -24,7 +24,7 @@ def predict(rows: pa.Table, day: dt.date = DAY, version: str = "1", model: str =
     for name, value in told.items():
         table = table.append_column(name, pa.array([value] * rows.num_rows))
     at = pa.array([dt.datetime(2013, 2, 1, tzinfo=dt.UTC)] * rows.num_rows, pa.timestamp("us", tz="UTC"))
-    Lake.open().write("flights_predictions", day, table.append_column("scored_at", at), KEY, part=told)
+    Lake.open().write_partition("flights_predictions", day, table.append_column("scored_at", at), KEY, part=told)
 
 
 def run(day: dt.date = DAY, model: str = "made", **fields: Any) -> outcomes.OutcomesResult:
@@ -32,7 +32,7 @@ def run(day: dt.date = DAY, model: str = "made", **fields: Any) -> outcomes.Outc
 
 
 def joined(day: dt.date = DAY) -> pd.DataFrame:
-    return Lake.open().read("flights_outcomes", day).to_pandas()
+    return Lake.open().read_partition("flights_outcomes", day).to_pandas()
 
 
 def labels(known: Any) -> Any:
@@ -104,7 +104,7 @@ def test_an_error_of_the_write_is_told_and_no_other(publish: Publish, monkeypatc
     def full(*given: Any, **named: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(Lake, "write", full)
+    monkeypatch.setattr(Lake, "write_partition", full)
     with pytest.raises(OSError, match="No space left"):
         run()
 
@@ -128,16 +128,16 @@ def test_a_dataset_without_a_label(home: Any) -> None:
         run(dataset="weather")
 
 
-def test_labels_that_arrive_while_they_are_join_labels_are_join_labels(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_that_arrive_while_they_are_joined_are_joined(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = publish(change=labels(lambda n, label: True if n < 10 else None))
     predict(rows)
-    at_first = outcomes._join_labels
+    at_first = outcomes._joined
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(outcomes, "_join_labels", at_first)
+        monkeypatch.setattr(outcomes, "_joined", at_first)
         made = at_first(*given)
         publish(change=labels(lambda n, label: True if n < 20 else None))
         return made
 
-    monkeypatch.setattr(outcomes, "_join_labels", overtaken)
+    monkeypatch.setattr(outcomes, "_joined", overtaken)
     assert run().outcomes == len(joined()) == 20

@@ -27,7 +27,7 @@ def run(day: dt.date = DAY, **fields: Any) -> score.ScoreResult:
 
 
 def predictions(day: dt.date = DAY) -> pd.DataFrame:
-    return Lake.open().read("flights_predictions", day).to_pandas()
+    return Lake.open().read_partition("flights_predictions", day).to_pandas()
 
 
 def snapshots() -> int:
@@ -130,7 +130,7 @@ def test_another_champion_adds_its_own_and_other_days_stay(publish: Publish, cro
     assert len(after) == 2 * len(before)
     assert predictions(NEXT).equals(other)
     assert not run(version=first).changed, "of a version by its number, whoever is champion"
-    assert Lake.open().partitions("flights_predictions") == {DAY: 2 * len(before), NEXT: len(other)}
+    assert Lake.open().count_rows_by_day("flights_predictions") == {DAY: 2 * len(before), NEXT: len(other)}
 
 
 @pytest.mark.parametrize("version", ["", "1"])
@@ -145,7 +145,7 @@ def test_without_a_champion_nothing_is_scored(
         return
     assert (told.scored, told.version, told.rows, told.changed) == (0, "", None, False)
     assert told.reason == "scored has no champion that was trained as of 2013-02-01 or before."
-    assert Lake.open().partitions("flights_predictions") == {}
+    assert Lake.open().count_rows_by_day("flights_predictions") == {}
 
 
 def test_a_day_is_never_scored_by_a_champion_that_may_have_seen_its_labels(
@@ -165,7 +165,7 @@ def test_a_day_that_is_not_published(publish: Publish, champion: str) -> None:
     with pytest.raises(DataError, match=r"flights has no partition 2013-02-01\. Publish it first"):
         run()
     publish()
-    Lake.open().clear("flights", DAY)
+    Lake.open().clear_partition("flights", DAY)
     with pytest.raises(DataError, match="flights has no partition 2013-02-01"):
         run()
 
@@ -215,7 +215,7 @@ def test_a_column_that_the_features_want_and_the_rows_lack(publish: Publish, cha
     publish(change=lambda rows: rows.drop_columns([column]))
     with pytest.raises(DataError, match=rf"the features of flights .*{column}"):
         run()
-    assert Lake.open().partitions("flights_predictions") == {}
+    assert Lake.open().count_rows_by_day("flights_predictions") == {}
 
 
 def test_a_score_that_is_no_number(publish: Publish, champion: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,14 +235,14 @@ def test_rows_that_are_published_while_they_are_scored_are_scored_again(
     from pipelines.scoring import scores
 
     rows = publish()
-    slow = scores.store_scores
+    slow = scores.kept
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(scores, "store_scores", slow)
+        monkeypatch.setattr(scores, "kept", slow)
         publish(change=lambda had: had.slice(0, 500))
         return slow(*given)
 
-    monkeypatch.setattr(scores, "store_scores", overtaken)
+    monkeypatch.setattr(scores, "kept", overtaken)
     assert rows.num_rows > run().scored == len(predictions()) == 500
 
 

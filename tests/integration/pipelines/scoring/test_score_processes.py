@@ -22,10 +22,10 @@ SCORE = ("score", "--model-name", "scored", "--partition", str(DAY))
 KILLED = """
 import os, signal, sys
 from pipelines import scoring
-from pipelines.lake.transaction import QuickTransaction
+from pipelines.lake.transaction import CachingTransaction
 
 class Place:
-    transaction, path = QuickTransaction, scoring.os
+    transaction, path = CachingTransaction, scoring.os
 
 def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -38,7 +38,7 @@ main()
 
 
 def predictions() -> pd.DataFrame:
-    return Lake.open().read("flights_predictions", DAY).to_pandas()
+    return Lake.open().read_partition("flights_predictions", DAY).to_pandas()
 
 
 def run() -> score.ScoreResult:

@@ -59,19 +59,19 @@ def judge(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_set
         (tmp_path / "expectations").mkdir(exist_ok=True)
         (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": expectations}))
         if rows is not None:
-            Lake.open().write("flights_raw", DAY, rows)
+            Lake.open().write_partition("flights_raw", DAY, rows)
         return validate.run(validate.ValidateSpec(partition=DAY, **fields))
 
     return judged
 
 
 def aside() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = Lake.open().read("flights_quarantine", DAY).to_pylist()
+    rows: list[dict[str, Any]] = Lake.open().read_partition("flights_quarantine", DAY).to_pylist()
     return rows
 
 
 def published() -> pa.Table:
-    return Lake.open().read("flights", DAY)
+    return Lake.open().read_partition("flights", DAY)
 
 
 def test_bad_rows_go_with_every_reason_and_the_others_are_published_in_order(judge: Judge) -> None:
@@ -108,13 +108,13 @@ def test_again_changes_nothing_and_a_mended_day_leaves_quarantine(judge: Judge) 
 def test_what_moves_nothing(expectation: dict[str, Any], speed: dict[int, Any], judge: Judge) -> None:
     told = judge(table(speed=speed), [expectation])
     assert (told.rows, told.quarantined) == (N, 0)
-    assert Lake.open().partitions("flights_quarantine") == {}
+    assert Lake.open().count_rows_by_day("flights_quarantine") == {}
 
 
 def test_a_critical_failure_blocks_and_sets_nothing_aside(judge: Judge) -> None:
     with pytest.raises(ValidationError, match="critical"):
         judge(table(speed={1: 500.0}), [BETWEEN, *warning(BETWEEN)])
-    assert Lake.open().partitions("flights") == Lake.open().partitions("flights_quarantine") == {}
+    assert Lake.open().count_rows_by_day("flights") == Lake.open().count_rows_by_day("flights_quarantine") == {}
 
 
 def test_too_many_bad_rows_block(judge: Judge) -> None:
@@ -155,18 +155,18 @@ def test_a_validation_that_died_between_its_commits_is_done_again(
 ) -> None:
     judge(table(), warning(BETWEEN))
     victim = {"quarantine": "flights_quarantine", "publish": "flights"}[died_at]
-    write = Lake.write
+    write = Lake.write_partition
 
     def dies(self: Lake, name: str, *rest: Any) -> Any:
         if name == victim:
             raise KeyboardInterrupt
         return write(self, name, *rest)
 
-    monkeypatch.setattr(Lake, "write", dies)
+    monkeypatch.setattr(Lake, "write_partition", dies)
     with pytest.raises(KeyboardInterrupt):
         judge(table(speed={3: 1048.0}), warning(BETWEEN))
     assert published().num_rows == N, "nothing half-published"
-    monkeypatch.setattr(Lake, "write", write)
+    monkeypatch.setattr(Lake, "write_partition", write)
     assert judge(None, warning(BETWEEN)).quarantined == 1
     assert (published().num_rows, len(aside())) == (39, 1)
 
@@ -176,7 +176,11 @@ def test_evidence_has_a_row_an_expectation_and_keeps_its_history(judge: Judge) -
     judge(table(speed={3: 1048.0}), warning(BETWEEN, ROUGH))
     with pytest.raises(ValidationError):
         judge(None, [BETWEEN])
-    rows = Lake.open().read(results_table.TABLE, DAY).sort_by([("validated_at", "ascending"), ("place", "ascending")])
+    rows = (
+        Lake.open()
+        .read_partition(results_table.TABLE, DAY)
+        .sort_by([("validated_at", "ascending"), ("place", "ascending")])
+    )
     found = rows.to_pylist()
     assert [one["success"] for one in found] == [True, True, False, True, False]
     assert len({one["run"] for one in found}) == 3
@@ -203,7 +207,7 @@ def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: py
     add(16)
     table = Lake.open().catalog.load_table(("leeway", results_table.TABLE))
     assert len(table.snapshots()) == 1, "the snapshots are forgotten"
-    assert Lake.open().partitions(results_table.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
+    assert Lake.open().count_rows_by_day(results_table.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
 
 
 def test_what_another_process_forgot_first_is_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def stage(home: Path, day_rows: Callable[[str], pa.Table]) -> Stage:
     """Stages a real day, changed or not."""
 
     def staged(day: str, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> dt.date:
-        Lake.open().write("flights_raw", dt.date.fromisoformat(day), change(day_rows(day)))
+        Lake.open().write_partition("flights_raw", dt.date.fromisoformat(day), change(day_rows(day)))
         return dt.date.fromisoformat(day)
 
     return staged
@@ -54,7 +54,7 @@ def test_the_real_year_passes(day: str, stage: Stage, day_rows: Callable[[str], 
     date = stage(day)
     told = run(date)
     assert told.rows == day_rows(day).num_rows
-    assert Lake.open().read("flights", date).equals(Lake.open().read("flights_raw", date))
+    assert Lake.open().read_partition("flights", date).equals(Lake.open().read_partition("flights_raw", date))
     evidence = json.loads(told.evidence.read_text())
     assert len(evidence["results"]) == told.evaluated > 20
     if day in ("2013-12-31", "2013-02-09"):
@@ -81,14 +81,14 @@ def test_a_critical_failure_is_not_published(case: str, stage: Stage, home: Path
     with pytest.raises(ValidationError, match="was not published") as caught:
         run(day)
     assert caught.value.exit_code == 2
-    assert Lake.open().partitions("flights") == {}
+    assert Lake.open().count_rows_by_day("flights") == {}
     evidence = home / "validation/flights/2013-01-01.json"
     page = home / "docs/flights/2013-01-01.html"
     assert page.as_uri() in caught.value.hint
     assert "blocked" in page.read_text()
     failed = [one for one in json.loads(evidence.read_text())["results"] if not one["success"]]
     assert "critical" in [one["expectation_config"]["severity"] for one in failed]
-    assert Lake.open().read("flights_raw", day).num_rows, "the refused rows stay readable"
+    assert Lake.open().read_partition("flights_raw", day).num_rows, "the refused rows stay readable"
 
 
 def test_what_was_published_before_stays(stage: Stage) -> None:
@@ -98,8 +98,8 @@ def test_what_was_published_before_stays(stage: Stage) -> None:
     with pytest.raises(ValidationError):
         run(day)
     lake = Lake.open()
-    assert lake.pin("flights", day, day) == first.snapshot_id
-    assert "ZZZ" not in lake.read("flights", day)["origin"].to_pylist()
+    assert lake.pin_window("flights", day, day) == first.snapshot_id
+    assert "ZZZ" not in lake.read_partition("flights", day)["origin"].to_pylist()
     stage("2013-01-01")
     again = run(day)
     assert (again.changed, again.snapshot_id) == (False, first.snapshot_id)
@@ -114,15 +114,15 @@ def test_a_refused_day_is_withdrawn_where_that_is_asked_and_its_past_stays_reada
     with pytest.raises(ValidationError, match=r"was not published: .* Its 842 rows of before were withdrawn") as caught:
         run(day, withdraw=True)
     assert caught.value.exit_code == 2
-    assert list(lake.partitions("flights")) == [other]
-    assert lake.window("flights", day, day, first.snapshot_id).num_rows == 842, (
+    assert list(lake.count_rows_by_day("flights")) == [other]
+    assert lake.read_window("flights", day, day, first.snapshot_id).num_rows == 842, (
         "who was trained on it stays reproducible"
     )
     with pytest.raises(ValidationError) as again:
         run(day, withdraw=True)
     assert "withdrawn" not in str(again.value), "there is nothing left to withdraw"
     stage("2013-01-01")
-    assert run(day).changed and lake.partitions("flights")[day] == 842
+    assert run(day).changed and lake.count_rows_by_day("flights")[day] == 842
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -131,16 +131,16 @@ def test_labels_that_are_withdrawn_take_their_outcomes_along(stage: Stage, kille
     for one in (day, other):
         run(one)
         told = pa.table({"date": [one], "label": [True], "model_name": ["m"]})
-        lake.write("flights_outcomes", one, told, ("date",), part={"model_name": "m"})
+        lake.write_partition("flights_outcomes", one, told, ("date",), part={"model_name": "m"})
     stage("2013-01-01", CRITICAL["an origin that is none"])
     with pytest.raises(ValidationError):
         run(day)
-    assert sorted(lake.partitions("flights_outcomes")) == [day, other]
+    assert sorted(lake.count_rows_by_day("flights_outcomes")) == [day, other]
     if killed:
-        lake.clear("flights", day)
+        lake.clear_partition("flights", day)
     with pytest.raises(ValidationError):
         run(day, withdraw=True)
-    assert list(lake.partitions("flights_outcomes")) == [other]
+    assert list(lake.count_rows_by_day("flights_outcomes")) == [other]
 
 
 def test_a_warning_is_published_and_listed(stage: Stage) -> None:
@@ -149,7 +149,7 @@ def test_a_warning_is_published_and_listed(stage: Stage) -> None:
     assert told.changed
     hot = next(one for one in told.warnings if one["column"] == "weather_temp")
     assert (hot["severity"], hot["examples"]) == ("warning", ["500.0"] * 3)
-    assert Lake.open().read("flights", day).num_rows == told.rows == 842 - 9
+    assert Lake.open().read_partition("flights", day).num_rows == told.rows == 842 - 9
 
 
 def test_examples_are_bounded_whatever_the_data_holds(stage: Stage) -> None:
@@ -192,7 +192,7 @@ def test_a_suite_that_is_none_publishes_nothing(
     with pytest.raises(DataError, match=r"mine\.json") as caught:
         run(day, "mine")
     assert caught.value.exit_code == 2
-    assert Lake.open().partitions("flights") == {}
+    assert Lake.open().count_rows_by_day("flights") == {}
 
 
 def test_an_expectation_of_a_column_that_is_missing_is_critical_by_default(
@@ -224,7 +224,7 @@ def test_backfill_goes_on_past_a_refused_day_and_names_it(
     spec = backfill.BackfillSpec(first="2013-01-01", last="2013-01-03")
     with pytest.raises(DataError, match="1 of 3 partitions were not published: 2013-01-02"):
         backfill.run(spec)
-    assert sorted(day.day for day in Lake.open().partitions("flights")) == [1, 3]
+    assert sorted(day.day for day in Lake.open().count_rows_by_day("flights")) == [1, 3]
     monkeypatch.setattr(module, "open_source", lambda folder=None: source)
     done = backfill.run(spec)
     assert (done.published, done.skipped) == (1, 2)

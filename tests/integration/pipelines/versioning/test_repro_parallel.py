@@ -57,7 +57,7 @@ def test_without_the_lock_two_would_compute_the_same(
     fresh_settings()
 
     def run(name: str) -> None:
-        with workspaces.prepared(name, {"snapshot": {"as_of": "2013-02-01"}}) as space:
+        with workspaces.open_workspace(name, {"snapshot": {"as_of": "2013-02-01"}}) as space:
             dvc_calls.repro(space, ["features"])
 
     threads = [threading.Thread(target=run, args=[name]) for name in ("one", "two")]
@@ -103,14 +103,14 @@ def test_killed_at_any_moment_it_leaves_nothing_broken_and_goes_on(
 
 
 def test_a_lock_file_cut_off_in_the_middle_is_taken_back(repro: Any, home: Path, tmp_path: Path) -> None:
-    from pipelines.versioning.workspaces import BEFORE
+    from pipelines.versioning.workspaces import LOCK_BACKUP
 
     assert repro("one", "2013-04-01").wait(timeout=300) == 0
     folder = home / "workspaces/one"
     whole = (folder / "dvc.lock").read_text()
     (folder / "dvc.lock").write_text(whole[: len(whole) // 2])
     assert repro("one", "2013-04-01").wait(timeout=300) == 2, "the negative control: DVC refuses such a file"
-    (folder / BEFORE).write_text(whole)
+    (folder / LOCK_BACKUP).write_text(whole)
     assert repro("one", "2013-04-01").wait(timeout=300) == 0
     assert (folder / "dvc.lock").read_text() == whole
     assert ran(tmp_path) == ["2013-04-01"]

@@ -90,7 +90,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: str)
         settings.cache_clear()
         lake = Lake.open()
         for day in (dt.date(2013, 1, n) for n in range(5, 20)):
-            lake.write("flights", day, source.read(day))
+            lake.write_partition("flights", day, source.read(day))
     settings.cache_clear()
     yield made
     settings.cache_clear()

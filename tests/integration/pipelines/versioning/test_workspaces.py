@@ -11,8 +11,8 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.versioning import workspaces
-from pipelines.versioning.checkouts import digest
-from pipelines.versioning.git import commit_named
+from pipelines.versioning.checkouts import digest_code
+from pipelines.versioning.git import resolve_commit
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def commit(project: Path, text: str) -> str:
     (project / "pipelines/work.py").write_text(text)
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
     subprocess.run([*git, "commit", "-qam", text], cwd=project, check=True)
-    return commit_named(project, "HEAD")
+    return resolve_commit(project, "HEAD")
 
 
 def worktrees(project: Path) -> int:
@@ -37,7 +37,7 @@ def worktrees(project: Path) -> int:
 
 def code(name: str = "one", at: str = "") -> tuple[str, str]:
     """The commit and the file of a workspace."""
-    with workspaces.prepared(name, {}, at) as space:
+    with workspaces.open_workspace(name, {}, at) as space:
         return space.code.git_commit, (space.folder / "pipelines/work.py").read_text()
 
 
@@ -61,12 +61,12 @@ def test_a_dirty_tree_is_copied_on_top_and_marked(project: Path) -> None:
     (project / "pipelines/work.py").write_text("dirty")
     (project / "pipelines/new.py").write_text("new")
     assert code() == (f"{head}-dirty", "dirty")
-    assert (workspaces._home() / "one/pipelines/new.py").exists()
-    assert digest(workspaces._home() / "one") == digest(project)
+    assert (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
+    assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
     (project / "pipelines/work.py").write_text("first")
     (project / "pipelines/new.py").unlink()
     assert code() == (head, "first")
-    assert not (workspaces._home() / "one/pipelines/new.py").exists()
+    assert not (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
 
 
 def test_without_git_it_is_a_copy(project: Path) -> None:
@@ -74,14 +74,14 @@ def test_without_git_it_is_a_copy(project: Path) -> None:
     (project / "pipelines/work.py").write_text("copied")
     (project / ".dvcignore").write_text("__pycache__\n")
     assert code() == ("unknown", "copied")
-    assert (workspaces._home() / "one/.dvcignore").exists()
-    assert digest(workspaces._home() / "one") == digest(project)
+    assert (workspaces._workspaces_folder() / "one/.dvcignore").exists()
+    assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
     with pytest.raises(SpecError, match="no git repository"):
         code(at="abc")
 
 
 def test_what_a_run_made_survives_and_what_it_changed_does_not(project: Path) -> None:
-    folder = workspaces._home() / "one"
+    folder = workspaces._workspaces_folder() / "one"
     head = commit(project, "first")
     code()
     (folder / "data").mkdir()
@@ -95,7 +95,7 @@ def test_what_a_run_made_survives_and_what_it_changed_does_not(project: Path) ->
 
 @pytest.mark.parametrize("damage", ["half made", "removed by hand", "its git gone", "a stale index.lock", "locked"])
 def test_a_damaged_workspace_is_made_again(project: Path, damage: str) -> None:
-    head, folder = commit(project, "first"), workspaces._home() / "one"
+    head, folder = commit(project, "first"), workspaces._workspaces_folder() / "one"
     code()
     entry = project / ".git/worktrees/one"
     if damage == "half made":
@@ -134,7 +134,7 @@ def test_sixteen_at_once_are_sixteen_worktrees(project: Path) -> None:
 
 
 def aged(name: str) -> Path:
-    folder = workspaces._home() / name
+    folder = workspaces._workspaces_folder() / name
     for path in (folder / "data", folder / "code.json", folder):
         if path.exists():
             os.utime(path, (0, 0))
@@ -145,17 +145,22 @@ def test_old_workspaces_go_and_those_in_use_or_young_stay(project: Path) -> None
     commit(project, "first")
     for name in ("old", "young", "made-in", "busy"):
         code(name)
-    (workspaces._home() / "made-in/data").mkdir()
+    (workspaces._workspaces_folder() / "made-in/data").mkdir()
     for name in ("old", "busy"):
         aged(name)
     aged("made-in")
-    os.utime(workspaces._home() / "made-in/data")
-    with workspaces.prepared("busy", {}):
+    os.utime(workspaces._workspaces_folder() / "made-in/data")
+    with workspaces.open_workspace("busy", {}):
         aged("busy")
         code("new")
-        assert {path.name for path in workspaces._home().glob("[!.]*")} == {"young", "made-in", "busy", "new"}
+        assert {path.name for path in workspaces._workspaces_folder().glob("[!.]*")} == {
+            "young",
+            "made-in",
+            "busy",
+            "new",
+        }
     assert worktrees(project) == 4
     aged("busy")
     code("new")
-    assert not (workspaces._home() / "busy").exists(), "the negative control: nobody holds it any more"
-    assert {path.name for path in workspaces._home().glob(".locks/*")} == {"young", "made-in", "new"}
+    assert not (workspaces._workspaces_folder() / "busy").exists(), "the negative control: nobody holds it any more"
+    assert {path.name for path in workspaces._workspaces_folder().glob(".locks/*")} == {"young", "made-in", "new"}

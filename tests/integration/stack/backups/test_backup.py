@@ -33,12 +33,12 @@ from pipelines.lake import Lake
 lake = Lake.open()
 for n in (1, 2):
     day = dt.date(2026, 1, n)
-    lake.write("boats", day, pa.table({"date": [day] * 3, "number": [n, n + 1, n + 2]}))
+    lake.write_partition("boats", day, pa.table({"date": [day] * 3, "number": [n, n + 1, n + 2]}))
 """
 READ = """
 import datetime as dt
 from pipelines.lake import Lake
-print(sorted(Lake.open().read("boats", dt.date(2026, 1, 2))["number"].to_pylist()))
+print(sorted(Lake.open().read_partition("boats", dt.date(2026, 1, 2))["number"].to_pylist()))
 """
 
 

@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[4]
 
 STARTER = """
 import subprocess, sys
-from pipelines.container.signals import Relay
-with Relay(float(sys.argv[2])) as relay, subprocess.Popen([sys.executable, "-uc", sys.argv[1]], text=True) as child:
+from pipelines.container.signals import SignalRelay
+command = [sys.executable, "-uc", sys.argv[1]]
+with SignalRelay(float(sys.argv[2])) as relay, subprocess.Popen(command, text=True) as child:
     relay.to(child)
     child.wait()
 print("past it", child.returncode)

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from pipelines.features.prefetch import ahead
+from pipelines.features.prefetch import prefetch
 
 
 def test_items_come_in_order_and_are_made_in_one_other_thread() -> None:
@@ -14,7 +14,7 @@ def test_items_come_in_order_and_are_made_in_one_other_thread() -> None:
         for number in range(50):
             yield number, threading.get_ident()
 
-    got = list(ahead(made(), 3))
+    got = list(prefetch(made(), 3))
     assert [number for number, _ in got] == list(range(50))
     assert {ident for _, ident in got} != {threading.get_ident()}
 
@@ -27,7 +27,7 @@ def test_no_more_are_made_than_so_many_ahead_and_none_after_the_end() -> None:
             made.append(number)
             yield number
 
-    items = ahead(endless(), 3)
+    items = prefetch(endless(), 3)
     assert [next(items), next(items)] == [0, 1]
     items.close()
     seen = len(made)
@@ -40,7 +40,7 @@ def test_an_error_comes_in_its_place() -> None:
         yield 1
         raise ValueError("the second")
 
-    items = ahead(broken(), 4)
+    items = prefetch(broken(), 4)
     assert next(items) == 1
     with pytest.raises(ValueError, match="the second"):
         next(items)

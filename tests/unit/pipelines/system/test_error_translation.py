@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
-from pipelines.system.error_translation import translated
+from pipelines.system.error_translation import translate_error
 
 
 def raised_from(cause: Exception) -> Exception:
@@ -33,12 +33,12 @@ def raised_from(cause: Exception) -> Exception:
     ],
 )
 def test_a_disk_that_refuses_can_be_tried_again(error: Exception) -> None:
-    assert isinstance(translated(error), StorageError)
+    assert isinstance(translate_error(error), StorageError)
 
 
 def test_what_is_ours_stays() -> None:
     ours = DataError("x", "y")
-    assert translated(ours) is ours
+    assert translate_error(ours) is ours
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_ours_stays() -> None:
     ],
 )
 def test_files_and_packages(error: Exception, kind: type[LeewayError]) -> None:
-    told = translated(error)
+    told = translate_error(error)
     assert type(told) is kind
     assert "/data/x" in str(told) or "xgboost" in str(told)
 
@@ -59,25 +59,25 @@ def test_clients_whose_server_is_down() -> None:
     import requests
     from botocore.exceptions import EndpointConnectionError
 
-    assert isinstance(translated(requests.exceptions.ConnectionError("refused")), ServiceError)
-    assert isinstance(translated(requests.exceptions.ReadTimeout("slow")), ServiceError)
-    assert isinstance(translated(EndpointConnectionError(endpoint_url="http://x")), ServiceError)
-    assert type(translated(requests.exceptions.InvalidURL("x"))) is LeewayError
+    assert isinstance(translate_error(requests.exceptions.ConnectionError("refused")), ServiceError)
+    assert isinstance(translate_error(requests.exceptions.ReadTimeout("slow")), ServiceError)
+    assert isinstance(translate_error(EndpointConnectionError(endpoint_url="http://x")), ServiceError)
+    assert type(translate_error(requests.exceptions.InvalidURL("x"))) is LeewayError
 
 
 @pytest.mark.parametrize(("day", "days"), [(dt.date.min, -1), (dt.date.max, 1)])
 def test_a_day_about_which_no_window_lies_is_a_wrong_request(day: dt.date, days: int) -> None:
     with pytest.raises(OverflowError) as told:
         day + dt.timedelta(days)
-    assert isinstance(translated(told.value), SpecError)
-    assert type(translated(OverflowError("math range error"))) is LeewayError
+    assert isinstance(translate_error(told.value), SpecError)
+    assert type(translate_error(OverflowError("math range error"))) is LeewayError
 
 
 def test_anything_else_is_a_bug_with_its_place() -> None:
     try:
         _ = {}["x"]
     except KeyError as error:
-        told = translated(error)
+        told = translate_error(error)
     assert (type(told), told.exit_code) == (LeewayError, 1)
     assert "KeyError in test_error_translation.py:" in str(told)
     assert "LEEWAY_DEBUG" in told.hint

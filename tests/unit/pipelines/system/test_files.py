@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.system.files import read_json, sha256, whole, whole_folder, write_json
+from pipelines.system.files import read_json, replace_file, replace_folder, sha256, write_json
 
 
 def test_a_whole_file_takes_its_place_or_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
-    with whole(path) as making:
+    with replace_file(path) as making:
         making.write_text("one")
         assert not path.exists()
     assert path.read_text() == "one"
-    with pytest.raises(ZeroDivisionError), whole(path) as making:
+    with pytest.raises(ZeroDivisionError), replace_file(path) as making:
         making.write_text(str(making.write_text("half of tw") // 0))
     assert path.read_text() == "one"
     assert [one.name for one in path.parent.iterdir()] == ["file"]
@@ -27,13 +27,13 @@ def test_a_whole_file_takes_its_place_or_leaves_the_old_one(tmp_path: Path) -> N
 
 def test_a_whole_folder_replaces_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "folder"
-    with whole_folder(path) as making:
+    with replace_folder(path) as making:
         (making / "a").write_text("1")
-    with whole_folder(path) as making:
+    with replace_folder(path) as making:
         (making / "b").write_text("2")
         assert [one.name for one in path.iterdir()] == ["a"]
     assert [one.name for one in path.iterdir()] == ["b"]
-    with pytest.raises(ZeroDivisionError), whole_folder(path) as making:
+    with pytest.raises(ZeroDivisionError), replace_folder(path) as making:
         (making / "d").write_text(str((making / "c").write_text("3") // 0))
     assert [one.name for one in path.iterdir()] == ["b"]
     assert [one.name for one in tmp_path.iterdir()] == ["folder"]
@@ -41,7 +41,7 @@ def test_a_whole_folder_replaces_what_was_there(tmp_path: Path) -> None:
 
 def test_a_whole_folder_takes_the_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "thing").write_text("a file")
-    with whole_folder(tmp_path / "thing") as making:
+    with replace_folder(tmp_path / "thing") as making:
         (making / "a").write_text("1")
     assert (tmp_path / "thing" / "a").read_text() == "1"
     assert [one.name for one in tmp_path.iterdir()] == ["thing"]
@@ -50,15 +50,15 @@ def test_a_whole_folder_takes_the_place_of_a_file(tmp_path: Path) -> None:
 WRITER = """
 import sys, itertools
 from pathlib import Path
-from pipelines.system.files import whole, whole_folder
+from pipelines.system.files import replace_file, replace_folder
 kind, path = sys.argv[1], Path(sys.argv[2])
 for n in itertools.count():
     if kind == "file":
-        with whole(path) as making:
+        with replace_file(path) as making:
             with making.open("w") as file:
                 for _ in range(400): file.write(f"{n}\\n")
     else:
-        with whole_folder(path) as making:
+        with replace_folder(path) as making:
             for part in range(40): (making / str(part)).write_text(f"{n}\\n")
     if n == 0: print("ready", flush=True)
 """
@@ -89,7 +89,7 @@ def test_kill_9_at_any_moment_leaves_a_whole_one(tmp_path: Path, kind: str, part
         found = contents(kind, path)
         assert len(found) == parts
         assert len(set(found)) == 1
-    with whole_folder(path) if kind == "folder" else whole(path) as making:
+    with replace_folder(path) if kind == "folder" else replace_file(path) as making:
         (making / "new" if kind == "folder" else making).write_text("new")
     assert contents(kind, path) == ["new"]
 
@@ -106,7 +106,7 @@ def test_a_folder_is_never_seen_half_deleted(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(shutil, "rmtree", rmtree)
     for n in range(2):
-        with whole_folder(path) as making:
+        with replace_folder(path) as making:
             (making / str(n)).write_text("x")
     assert path not in seen
     assert [one.name for one in path.iterdir()] == ["1"]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pipelines.errors import ConflictError
-from pipelines.system.locks import held
+from pipelines.system.locks import hold_lock
 
 ROOT = Path(__file__).parents[4]
 HOLD = """
 import pathlib, time
-from pipelines.system.locks import held
+from pipelines.system.locks import hold_lock
 
-with held(pathlib.Path("l"), "busy"):
+with hold_lock(pathlib.Path("l"), "busy"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -28,12 +28,12 @@ def test_one_holds_and_the_other_is_told_or_waits(tmp_path: Path) -> None:
     path, order = tmp_path / "deep/lock", list[str]()
 
     def second() -> None:
-        with held(path):
+        with hold_lock(path):
             order.append("second")
 
     waiting = threading.Thread(target=second)
-    with held(path, "busy in the kitchen"):
-        with pytest.raises(ConflictError, match="the kitchen"), held(path, "busy in the kitchen"):
+    with hold_lock(path, "busy in the kitchen"):
+        with pytest.raises(ConflictError, match="the kitchen"), hold_lock(path, "busy in the kitchen"):
             pass
         waiting.start()
         order.append("first")
@@ -46,7 +46,7 @@ def test_a_lock_that_its_holder_removed_is_made_again(tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(50):
-            with held(path):
+            with hold_lock(path):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -64,8 +64,8 @@ def test_a_lock_that_its_holder_removed_is_made_again(tmp_path: Path) -> None:
 def test_death_releases_it(tmp_path: Path, commands: Any, until: Callable[..., Any]) -> None:
     child = commands.start(sys.executable, "-c", HOLD)
     assert child.stdout.readline() == "held\n"
-    with pytest.raises(ConflictError), held(tmp_path / "l", "busy"):
+    with pytest.raises(ConflictError), hold_lock(tmp_path / "l", "busy"):
         pass
     os.killpg(child.pid, signal.SIGKILL)
-    with held(tmp_path / "l"):
+    with hold_lock(tmp_path / "l"):
         assert child.wait() == -signal.SIGKILL

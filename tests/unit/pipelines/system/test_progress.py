@@ -12,16 +12,16 @@ from pipelines.system import progress
 def test_lines_are_as_far_apart_as_they_should_be(
     every_s: float, lines: list[str], caplog: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(progress, "EVERY_S", every_s)
+    monkeypatch.setattr(progress, "INTERVAL_S", every_s)
     with caplog.at_level(logging.INFO, logger="leeway"):
-        assert list(progress.tracked("abc", 3, "days")) == ["a", "b", "c"]
+        assert list(progress.track_progress("abc", 3, "days")) == ["a", "b", "c"]
     assert caplog.messages == lines
 
 
 def test_a_terminal_has_a_bar_and_no_lines(capfd: Any, caplog: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with caplog.at_level(logging.INFO, logger="leeway"):
-        assert list(progress.tracked("abc", 3, "days")) == ["a", "b", "c"]
+        assert list(progress.track_progress("abc", 3, "days")) == ["a", "b", "c"]
     assert not caplog.messages
     assert "days" in capfd.readouterr().err

@@ -78,16 +78,16 @@ def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.mark.usefixtures("python")
 def test_an_archive_is_a_folder_for_as_long_as_the_block_runs(put: Callable[[bytes], str]) -> None:
-    with s3.opened(put(archive(file("model.ubj"), file("sub/x"))), "model") as folder:
+    with s3.open_folder(put(archive(file("model.ubj"), file("sub/x"))), "model") as folder:
         assert (folder / "model.ubj").read_bytes() == (folder / "sub/x").read_bytes() == b"hello"
     assert not folder.exists()
 
 
 def test_a_local_folder_is_itself(tmp_path: Path) -> None:
-    with s3.opened(str(tmp_path), "model") as folder:
+    with s3.open_folder(str(tmp_path), "model") as folder:
         assert folder == tmp_path
     assert tmp_path.exists()
-    with pytest.raises(DataError, match="not there"), s3.opened(str(tmp_path / "none"), "model"):
+    with pytest.raises(DataError, match="not there"), s3.open_folder(str(tmp_path / "none"), "model"):
         pass
 
 
@@ -106,7 +106,7 @@ HOSTILE = {
 def test_a_hostile_archive_is_refused(case: str, put: Callable[[bytes], str], tmp_path: Path) -> None:
     with (
         pytest.raises(DataError, match=r"model\.tar\.gz cannot be unpacked"),
-        s3.opened(put(archive(*HOSTILE[case])), "model"),
+        s3.open_folder(put(archive(*HOSTILE[case])), "model"),
     ):
         pass
 
@@ -116,7 +116,7 @@ def test_an_absolute_name_stays_inside_or_is_refused(put: Callable[[bytes], str]
     target = tmp_path / "escaped"
     place = put(archive(file(str(target))))
     try:
-        with s3.opened(place, "model") as folder:
+        with s3.open_folder(place, "model") as folder:
             assert list(folder.rglob("escaped"))
     except DataError:
         pass
@@ -129,10 +129,10 @@ def test_too_big_is_refused_before_it_fills_the_disk(
     monkeypatch.setattr(s3, "MAX_BYTES", 1_000)
     with (
         pytest.raises(DataError, match="more than 1000 bytes"),
-        s3.opened(put(archive(file("a", b"0" * 1_001))), "model"),
+        s3.open_folder(put(archive(file("a", b"0" * 1_001))), "model"),
     ):
         pass
-    with s3.opened(put(archive(file("a", b"0" * 1_000))), "model"):
+    with s3.open_folder(put(archive(file("a", b"0" * 1_000))), "model"):
         pass
 
 
@@ -153,19 +153,19 @@ BROKEN: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_archive_is_refused(case: str, put: Callable[[bytes], str]) -> None:
-    with pytest.raises(DataError, match="cannot be unpacked"), s3.opened(put(BROKEN[case]()), "model"):
+    with pytest.raises(DataError, match="cannot be unpacked"), s3.open_folder(put(BROKEN[case]()), "model"):
         pass
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/none.tar.gz", "s3://no-such-bucket/x.tar.gz"])
 def test_what_is_not_there_is_bad_data(place: str, put: Any) -> None:
-    with pytest.raises(DataError, match="is not there"), s3.opened(place, "model"):
+    with pytest.raises(DataError, match="is not there"), s3.open_folder(place, "model"):
         pass
 
 
 @pytest.mark.parametrize("place", ["s3://bucket", "s3:///x", "s3://"])
 def test_a_place_that_names_no_object_is_refused(place: str, put: Any) -> None:
-    with pytest.raises(DataError), s3.opened(place, "model"):
+    with pytest.raises(DataError), s3.open_folder(place, "model"):
         pass
 
 
@@ -173,5 +173,5 @@ def test_a_server_that_is_down_is_said_to_be(
     put: Any, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(ServiceError, match="AWS_ENDPOINT_URL"), s3.opened("s3://bucket/a/model.tar.gz", "model"):
+    with pytest.raises(ServiceError, match="AWS_ENDPOINT_URL"), s3.open_folder("s3://bucket/a/model.tar.gz", "model"):
         pass

@@ -78,7 +78,7 @@ def dags(folder: Path) -> tuple[set[str], set[tuple[str, str]]]:
 
 
 def edges(file: Path) -> set[tuple[str, str]]:
-    needs = stages.needs(stages.load(file))
+    needs = stages.find_dependencies(stages.load_stages(file))
     return {(before, name) for name, all_before in needs.items() for before in all_before}
 
 
@@ -90,7 +90,11 @@ def test_edges_are_those_of_dvc_dag(which: str, fanned: Path) -> None:
     nodes, wanted = dags(fanned.parent)
     assert len(wanted) >= 5
     assert edges(fanned) == wanted
-    assert {one for edge in wanted for one in edge} <= set(stages.load(fanned)) == nodes | set(stages.load(fanned))
+    assert (
+        {one for edge in wanted for one in edge}
+        <= set(stages.load_stages(fanned))
+        == nodes | set(stages.load_stages(fanned))
+    )
 
 
 def test_an_edge_that_is_not_there_is_seen(fanned: Path) -> None:
@@ -99,7 +103,7 @@ def test_an_edge_that_is_not_there_is_seen(fanned: Path) -> None:
 
 
 def test_names_commands_and_parameters(fanned: Path) -> None:
-    known = stages.load(fanned)
+    known = stages.load_stages(fanned)
     assert list(known)[:6] == ["fetch@us", "fetch@eu", "fetch_more@one", "fetch_more@two", "odd@0", "odd@1"]
     assert known["train@us-tree-true"].cmd == "train us tree 2"
     assert "train@eu-line-deep1" in known
@@ -108,13 +112,13 @@ def test_names_commands_and_parameters(fanned: Path) -> None:
 
 
 def test_closure_and_inputs() -> None:
-    known = stages.load(ROOT / "dvc.yaml")
-    chosen = stages.closure(known, ["train", "no such stage"])
+    known = stages.load_stages(ROOT / "dvc.yaml")
+    chosen = stages.select_with_dependencies(known, ["train", "no such stage"])
     assert [stage.name for stage in chosen] == ["snapshot", "preprocess", "train"]
-    given = stages.inputs(chosen)
+    given = stages.list_source_inputs(chosen)
     assert "pipelines/features/building.py" in given
     assert not [path for path in given if path.startswith("data/")]
-    assert "data/snapshot.json" in stages.inputs(chosen[1:]), "what a stage made that is done is a file"
+    assert "data/snapshot.json" in stages.list_source_inputs(chosen[1:]), "what a stage made that is done is a file"
 
 
 BAD = {
@@ -132,11 +136,11 @@ def test_what_is_no_dvc_yaml_is_one_line(case: str, tmp_path: Path) -> None:
     if BAD[case] is not None:
         (tmp_path / "dvc.yaml").write_text(str(BAD[case]))
     with pytest.raises(SpecError, match=r"dvc\.yaml"):
-        stages.load(tmp_path / "dvc.yaml")
+        stages.load_stages(tmp_path / "dvc.yaml")
 
 
 def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Path) -> None:
-    from pipelines.versioning.runcache import inputs_digest
+    from pipelines.versioning.runcache import digest_inputs
 
     text = "stages:\n  pin:\n    cmd: pin\n    params: [snapshot.as_of]\n    outs: [data/pin]\n"
     text += "  make:\n    cmd: make\n    deps: [data/pin, code.py]\n    params: [preprocess]\n    outs: [data/out]\n"
@@ -151,7 +155,7 @@ def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Pa
             path = tmp_path / name.replace("__", "/")
             path.parent.mkdir(exist_ok=True)
             path.write_text(content)
-        return inputs_digest(tmp_path, ["make"], refreshed)
+        return digest_inputs(tmp_path, ["make"], refreshed)
 
     same = told()
     assert told(data__out="made") == told(data__pin="one") == same, "what stages make does not count"

@@ -158,7 +158,9 @@ def test_nothing_is_written_to_the_database(source: Any, many: sa.Engine) -> Non
 
 def test_a_dropped_connection_leaves_the_lake_as_it_was(source: Any, many: sa.Engine) -> None:
     lake = Lake.open()
-    before = lake.write("sales_raw", DAY, pa.table({"id": pa.array([1], pa.int32()), "date": [DAY], "name": ["old"]}))
+    before = lake.write_partition(
+        "sales_raw", DAY, pa.table({"id": pa.array([1], pa.int32()), "date": [DAY], "name": ["old"]})
+    )
     reader = source().read(DAY)
     batches = iter(reader)
 
@@ -172,13 +174,13 @@ def test_a_dropped_connection_leaves_the_lake_as_it_was(source: Any, many: sa.En
         yield from batches
 
     with pytest.raises(ServiceError, match="dropped the connection") as caught:
-        lake.write("sales_raw", DAY, pa.RecordBatchReader.from_batches(reader.schema, broken()))
+        lake.write_partition("sales_raw", DAY, pa.RecordBatchReader.from_batches(reader.schema, broken()))
     assert caught.value.exit_code == 75
     assert "p@ss" not in str(caught.value) and "p%40ss" not in "".join(traceback.format_exception(caught.value))
-    assert lake.read("sales_raw", DAY)["name"].to_pylist() == ["old"]
-    again = lake.write("sales_raw", DAY, source().read(DAY))
+    assert lake.read_partition("sales_raw", DAY)["name"].to_pylist() == ["old"]
+    again = lake.write_partition("sales_raw", DAY, source().read(DAY))
     assert (again.changed, again.rows, again.snapshot_id != before.snapshot_id) == (True, 60_000, True)
-    assert not lake.write("sales_raw", DAY, source().read(DAY)).changed
+    assert not lake.write_partition("sales_raw", DAY, source().read(DAY)).changed
 
 
 def test_a_server_that_is_not_there_may_come_back(home: Path, free_port: Any) -> None:

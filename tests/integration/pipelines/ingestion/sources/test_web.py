@@ -46,15 +46,15 @@ def test_a_server_that_stops_in_the_middle_is_asked_again(home: Path, site: Any,
     lake, url = Lake.open(), f"{site.url}/{{date}}.csv?token=secret"
     source = FileSource(url, "csv", columns=COLUMNS)
     site.does(says("id\n7\n"))
-    lake.write("raw", DAY, source.read(DAY))
+    lake.write_partition("raw", DAY, source.read(DAY))
     whole = "id\n" + "1\n" * 3_000_000
     site.does(says(whole, half=True))
     with pytest.raises(ServiceError, match="stops in the middle, 5 times") as caught:
-        lake.write("raw", DAY, source.read(DAY))
+        lake.write_partition("raw", DAY, source.read(DAY))
     assert caught.value.exit_code == 75 and "secret" not in str(caught.value) and len(waits) == 4
-    assert lake.read("raw", DAY)["id"].to_pylist() == [7]
+    assert lake.read_partition("raw", DAY)["id"].to_pylist() == [7]
     site.does(says(whole, half=True), says(whole, half=True), says(whole))
-    assert lake.write("raw", DAY, source.read(DAY)).rows == 3_000_000
+    assert lake.write_partition("raw", DAY, source.read(DAY)).rows == 3_000_000
     assert len(site.asked) == 3 and list((home / "tmp").iterdir()) == []
 
 

@@ -85,7 +85,7 @@ def rollback(model: str, **fields: Any) -> rolling.RollbackResult:
 
 
 def state(model: str) -> State:
-    return Journal.at_hand().state(model)
+    return Journal.open().state(model)
 
 
 def alias(client: Any, model: str, name: str = "champion") -> str:
@@ -206,7 +206,7 @@ def test_what_a_person_rejected_is_not_promoted(model: str, client: Any, version
 
     first, second = version(), version()
     for kind, number in ((Kind.REJECTED, first), (Kind.APPROVED, second)):
-        Journal.at_hand().change(model, lambda _, kind=kind, number=number: Event.of(kind, model, number, why="I say"))
+        Journal.open().change(model, lambda _, kind=kind, number=number: Event.of(kind, model, number, why="I say"))
     with pytest.raises(PromotionError, match="rejected it: I say"):
         promote(model, first)
     assert promote(model, second).promoted, "the control"

@@ -62,7 +62,7 @@ def promote(model: str, number: str) -> promoting.PromoteResult:
 
 
 def state(model: str) -> State:
-    return Journal.at_hand().state(model)
+    return Journal.open().state(model)
 
 
 def alias(model: str) -> str:

@@ -180,7 +180,7 @@ NO_ROWS = DATA.slice(0, 0)
 
 def put(rows: pa.Table) -> Lake:
     lake = Lake.open()
-    lake.write("some", DAY, rows)
+    lake.write_partition("some", DAY, rows)
     return lake
 
 

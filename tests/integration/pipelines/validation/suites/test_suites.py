@@ -32,7 +32,7 @@ def judge(home: Path) -> Callable[..., suites.Verdict]:
 
     def judged(staged: pa.Table, kind: str, **kwargs: Any) -> suites.Verdict:
         lake = Lake.open()
-        lake.write("raw", DAY, staged)
+        lake.write_partition("raw", DAY, staged)
         suite = suites.parse("x", {"expectations": [{"type": kind, "kwargs": kwargs, "severity": "warning"}]}, "x")
         with suites.rows_of(lake, "raw", DAY, "published") as opened:
             (verdict,) = suites.judge(suite, opened).verdicts
@@ -54,9 +54,9 @@ def test_what_was_seen_of_a_row_check_is_a_number_of_rows(judge: Any) -> None:
 @pytest.mark.parametrize(("number", "success"), [(100, True), (50, True), (49, False), (201, False)])
 def test_volume_is_held_against_the_same_weekday(number: int, success: bool, judge: Any) -> None:
     for weeks in range(1, 5):
-        Lake.open().write("published", DAY - weeks * WEEK, rows(100, DAY - weeks * WEEK))
+        Lake.open().write_partition("published", DAY - weeks * WEEK, rows(100, DAY - weeks * WEEK))
         # Other weekdays do not count.
-        Lake.open().write(
+        Lake.open().write_partition(
             "published", DAY - weeks * WEEK + dt.timedelta(1), rows(3, DAY - weeks * WEEK + dt.timedelta(1))
         )
     verdict = judge(rows(number), VOLUME, weeks=4)
@@ -68,7 +68,7 @@ def test_volume_is_held_against_the_same_weekday(number: int, success: bool, jud
 def test_too_little_history_is_no_failure_and_said(judge: Any) -> None:
     assert judge(rows(5), VOLUME).observed.endswith("0 of the last 8 weeks are published: too few to judge by")
     for weeks in (1, 2, 9):
-        Lake.open().write("published", DAY - weeks * WEEK, rows(1000, DAY - weeks * WEEK))
+        Lake.open().write_partition("published", DAY - weeks * WEEK, rows(1000, DAY - weeks * WEEK))
     verdict = judge(rows(5), VOLUME)
     assert verdict.success and "2 of the last 8 weeks" in verdict.observed
     assert not judge(rows(5), VOLUME, weeks=9).success
@@ -99,7 +99,9 @@ def weather(days: int = 1) -> None:
     for number in range(days):
         day = DAY + dt.timedelta(number)
         hours = pa.array([at(10, day=day), at(11, day=day)], pa.timestamp("us", tz="UTC"))
-        Lake.open().write("weather", day, pa.table({"date": [day] * 2, "site": ["JFK", "EWR"], "hour": hours}))
+        Lake.open().write_partition(
+            "weather", day, pa.table({"date": [day] * 2, "site": ["JFK", "EWR"], "hour": hours})
+        )
 
 
 def flights() -> pa.Table:
@@ -129,7 +131,7 @@ def test_another_table_that_is_not_there_fails_and_says_so(judge: Any) -> None:
     verdict = judge(flights(), "expect_rows_to_have_match_in", **MATCH)
     assert (verdict.success, verdict.error, verdict.wrong) == (False, "the lake has no table weather.", "")
     day = DAY + 3 * WEEK
-    Lake.open().write("weather", day, pa.table({"date": [day], "site": ["JFK"], "hour": pa.array([at(1)])}))
+    Lake.open().write_partition("weather", day, pa.table({"date": [day], "site": ["JFK"], "hour": pa.array([at(1)])}))
     assert (
         "no partition from 2013-05-03 to 2013-05-03" in judge(flights(), "expect_rows_to_have_match_in", **MATCH).error
     )
@@ -155,7 +157,7 @@ BY_GX: dict[str, tuple[dict[str, Any], bool, list[int]]] = {
 def test_the_rest_is_great_expectations_own(case: str, home: Path) -> None:
     given, success, wrong = BY_GX[case]
     lake = Lake.open()
-    lake.write("raw", DAY, rows(5, small=pa.array(range(5), pa.float32())))
+    lake.write_partition("raw", DAY, rows(5, small=pa.array(range(5), pa.float32())))
     ours = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 5}}
     suite = suites.parse("x", {"expectations": [ours, given, ours]}, "x")
     with suites.rows_of(lake, "raw", DAY, "published") as opened:

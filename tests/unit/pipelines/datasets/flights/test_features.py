@@ -143,18 +143,18 @@ def test_values_by_hand(day_rows: Callable[[str], pa.Table]) -> None:
 
 
 def batches_of(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
-    return building.labelled(DATASET, ibis.memtable(rows)).to_pyarrow().to_batches(max_chunksize=size)
+    return building.build_labelled(DATASET, ibis.memtable(rows)).to_pyarrow().to_batches(max_chunksize=size)
 
 
 def test_a_split_holds_labelled_rows_only_and_is_the_same_bytes_in_any_batches(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 1_000)
-    wanted = building.schema(DATASET, rows.schema)
+    wanted = building.feature_schema(DATASET, rows.schema)
     known = sum(value is not None for value in rows["late"].to_pylist())
     assert 1_000 < known < rows.num_rows
     for size in (7, 1_000, 10_000):
-        assert building.write(batches_of(rows, size), wanted, tmp_path / str(size)) == known
+        assert building.write_features(batches_of(rows, size), wanted, tmp_path / str(size)) == known
     assert len({(tmp_path / str(size) / building.FILE).read_bytes() for size in (7, 1_000, 10_000)}) == 1
     told = pq.ParquetFile(tmp_path / "7" / building.FILE)
     assert told.metadata.row_group(0).num_rows == 1_000
@@ -167,29 +167,33 @@ def test_a_key_that_is_there_twice_or_null_is_refused(
     size: int, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 2)
-    wanted, few = building.schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
-    assert building.write(batches_of(few, size), wanted, tmp_path / "good") == 5
+    wanted, few = building.feature_schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
+    assert building.write_features(batches_of(few, size), wanted, tmp_path / "good") == 5
     twice = pa.concat_tables([few, few.slice(2, 1)])
     with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} is there twice"):
-        building.write(batches_of(twice, size), wanted, tmp_path / "bad")
+        building.write_features(batches_of(twice, size), wanted, tmp_path / "bad")
     field = few.schema.field("carrier")
     null = few.set_column(
         few.schema.get_field_index("carrier"), field, pa.array([None, *few["carrier"][1:]], field.type)
     )
     with pytest.raises(DataError, match="the key column carrier is null in 1 rows"):
-        building.write(batches_of(null, size), wanted, tmp_path / "bad")
+        building.write_features(batches_of(null, size), wanted, tmp_path / "bad")
 
 
 @pytest.mark.parametrize("column", sorted(KNOWN_BEFORE - set(DATASET.key)))
 def test_a_feature_changes_only_with_the_columns_that_it_is_said_to_rest_on(column: str, rows: pa.Table) -> None:
-    made, now, then = building.rests_on(DATASET, rows.schema), built_of(rows), built_of(permuted(rows, column))
+    made, now, then = (
+        building.find_source_columns(DATASET, rows.schema),
+        built_of(rows),
+        built_of(permuted(rows, column)),
+    )
     changed = {name for name in DATASET.features if not now[name].equals(then[name])}
     assert changed <= {name for name, columns in made.items() if column in columns}
     assert bool(changed) == any(column in columns for columns in made.values())
 
 
 def test_a_feature_rests_on_what_its_neighbours_are_chosen_by(rows: pa.Table) -> None:
-    made = building.rests_on(DATASET, rows.schema)
+    made = building.find_source_columns(DATASET, rows.schema)
     assert made["departures_hour"] == {"date", "origin", "sched_dep_time"}
     assert made["plane_age"] == {"date", "plane_year"}
     assert made["carrier"] == {"carrier"}

@@ -55,12 +55,12 @@ BAD: dict[str, Callable[[ibis.Table], ibis.Table]] = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_made_of_its_own_day_is_seen(name: str, rows: ibis.Table) -> None:
-    assert parts.by_day(GOOD[name](rows))
+    assert parts.is_computed_by_day(GOOD[name](rows))
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_looks_beyond_its_day_is_seen(name: str, rows: ibis.Table) -> None:
-    assert not parts.by_day(BAD[name](rows))
+    assert not parts.is_computed_by_day(BAD[name](rows))
 
 
 def file(first: int, last: int, rows: int, path: str) -> parts.File:
@@ -71,9 +71,13 @@ def test_files_that_share_a_day_are_one_part_and_small_ones_too(monkeypatch: pyt
     monkeypatch.setattr(parts, "PART_ROWS", 10)
     some = [file(1, 4, 99, "a"), file(2, 2, 1, "b"), file(4, 5, 1, "c"), file(6, 6, 9, "d"), file(7, 7, 9, "e")]
     some.append(file(8, 8, 1, "f"))
-    assert parts.parts(some, Days(dt.date(2013, 1, 1), dt.date(2013, 1, 9))) == [["a", "b", "c"], ["d", "e"], ["f"]]
-    assert parts.parts(some, Days(dt.date(2013, 1, 5), dt.date(2013, 1, 6))) == [["c", "d"]]
-    assert parts.parts(some, Days(dt.date(2013, 2, 1), dt.date(2013, 2, 2))) == []
+    assert parts.split_by_days(some, Days(dt.date(2013, 1, 1), dt.date(2013, 1, 9))) == [
+        ["a", "b", "c"],
+        ["d", "e"],
+        ["f"],
+    ]
+    assert parts.split_by_days(some, Days(dt.date(2013, 1, 5), dt.date(2013, 1, 6))) == [["c", "d"]]
+    assert parts.split_by_days(some, Days(dt.date(2013, 2, 1), dt.date(2013, 2, 2))) == []
 
 
 def test_a_file_without_statistics_may_be_of_any_day(tmp_path: Path) -> None:
@@ -82,7 +86,8 @@ def test_a_file_without_statistics_may_be_of_any_day(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "b", write_statistics=False)
     pq.write_table(rows.drop_columns("date"), tmp_path / "c")
     told = {
-        Path(one.path).name: (one.first, one.last, one.rows) for one in parts.files([f"{tmp_path}/{n}" for n in "abc"])
+        Path(one.path).name: (one.first, one.last, one.rows)
+        for one in parts.read_days_of_files([f"{tmp_path}/{n}" for n in "abc"])
     }
     anything = (dt.date.min, dt.date.max, 2)
     assert told == {"a": (dt.date(2013, 1, 2), dt.date(2013, 1, 4), 2), "b": anything, "c": anything}
@@ -97,13 +102,13 @@ def paths(tmp_path: Path, day_rows: Callable[[str], pa.Table]) -> list[str]:
 
 
 def built(paths: list[str], expression: Callable[[ibis.Table], ibis.Table]) -> pa.Table:
-    with duck.opened(paths, pq.read_schema(paths[0])) as run:
+    with duck.open_engine(paths, pq.read_schema(paths[0])) as run:
         return pa.Table.from_batches(run(expression, ALL)).combine_chunks()
 
 
 def test_parts_give_what_the_whole_gives(home: Path, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def labelled(rows: ibis.Table) -> ibis.Table:
-        return building.labelled(DATASET, rows)
+        return building.build_labelled(DATASET, rows)
 
     whole, asked, real = built(paths, labelled), [], duck.replace_view
     monkeypatch.setattr(parts, "PART_ROWS", 1)
@@ -120,5 +125,5 @@ def test_what_looks_at_other_days_goes_whole(home: Path, paths: list[str], monke
 
     whole = built(paths, counted)
     assert set(whole["everything"].to_pylist()) == {whole.num_rows}
-    monkeypatch.setattr(duck, "by_day", lambda made: True)
+    monkeypatch.setattr(duck, "is_computed_by_day", lambda made: True)
     assert set(built(paths, counted)["everything"].to_pylist()) != {whole.num_rows}, "the control sees a wrong answer"

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.features.engines import spark
-from pipelines.features.engines.spark import demand_java
+from pipelines.features.engines.spark import check_java
 
 
 def java(folder: Path, body: str) -> None:
@@ -20,7 +20,7 @@ def java(folder: Path, body: str) -> None:
 def test_java_of_17_or_newer_is_taken(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    demand_java()
+    check_java()
 
 
 @pytest.mark.parametrize(
@@ -30,20 +30,20 @@ def test_an_older_or_broken_one_is_refused(body: str, tmp_path: Path, monkeypatc
     java(tmp_path, body)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SpecError, match="needs Java 17 or newer") as caught:
-        demand_java()
+        check_java()
     assert "openjdk-17" in caught.value.hint
 
 
 def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SpecError, match=f"JAVA_HOME is {tmp_path}, and has no bin/java"):
-        demand_java()
+        check_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SpecError, match="java is not on the PATH"):
-        demand_java()
+        check_java()
 
 
 def test_a_type_that_spark_does_not_have_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Spark has no type for .*Time.*duckdb"):
-        spark._view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)  # type: ignore[arg-type]
+        spark._create_view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)  # type: ignore[arg-type]
