@@ -13,7 +13,7 @@ from statistics import fmean
 
 import matplotlib as mpl
 
-from pipelines.backtest.study import Course, Study
+from pipelines.backtest.study import Strategy, Study
 from pipelines.costs.charges import usd
 from pipelines.system.files import replace_file
 
@@ -25,8 +25,8 @@ STYLES = (
     {"color": "#8c8c8c", "marker": "s", "linewidth": 1.8, "linestyle": "--"},
     {"color": "#e08a1e", "marker": "D", "linewidth": 1.4, "linestyle": "-.", "markersize": 5},
 )
-"""Of the courses, in their order. Where two go together, the thinner line lies on the thicker one."""
-COURSES = ("", "trainings", "refused", "cost USD", "mean AUC", "worst month")
+"""Line styles of the strategies, in their order. Where two lines coincide, the thinner one is drawn on top."""
+HEADS = ("", "trainings", "refused", "cost USD", "mean AUC", "worst month")
 CSS = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem } img { max-width: 100% }
@@ -46,18 +46,18 @@ def write(folder: Path, study: Study) -> Path:
 
 
 def lines(study: Study) -> list[str]:
-    """The courses for a terminal, a line each."""
+    """List one line for each strategy, for a terminal."""
     span = f"{_month(study, 0)} to {_month(study, -1)}"
-    head = f"{study.model}, {span}: {len(study.months)} month(s), {sum(one.rows for one in study.months):,} rows."
-    return [head, *(f"{one.name:16} {_summary(one, study)}" for one in study.courses)]
+    head = f"{study.model}, {span}: {len(study.months)} month(s), {sum(month.rows for month in study.months):,} rows."
+    return [head, *(f"{strategy.name:16} {_summary(strategy, study)}" for strategy in study.strategies)]
 
 
 def draw(path: Path, study: Study) -> None:
-    """`path` is a PNG of each course's AUC by month."""
+    """`path` is a PNG of each strategy's AUC by month."""
     names = [_month(study, n) for n in range(len(study.months))]
     figure, axis = plt.subplots(figsize=(max(7.5, 0.75 * len(names) + 2.5), 4.4), layout="constrained")
-    for course, style in zip(study.courses, STYLES, strict=True):
-        axis.plot(names, course.auc(study.months), label=f"{course.name}: {_trainings(course)}", **style)
+    for strategy, style in zip(study.strategies, STYLES, strict=True):
+        axis.plot(names, strategy.monthly_auc(study.months), label=f"{strategy.name}: {_trainings(strategy)}", **style)
     axis.set_title(f"{study.model}: AUC of each month, by the model that would have served", fontsize=11, loc="left")
     axis.set_ylabel("AUC")
     axis.margins(y=0.15)
@@ -75,7 +75,7 @@ def draw(path: Path, study: Study) -> None:
 
 def _html(study: Study, picture: bytes) -> str:
     title, names = escape(f"Backtest of {study.model}"), [_month(study, n) for n in range(len(study.months))]
-    rows = sum(one.rows for one in study.months)
+    rows = sum(month.rows for month in study.months)
     sections = [
         f"<h1>{title}</h1>",
         f"<p>{names[0]} to {names[-1]}: {rows:,} labelled rows of table {escape(study.table)} at snapshot "
@@ -85,11 +85,11 @@ def _html(study: Study, picture: bytes) -> str:
         "<h2>What each would have brought and cost</h2>",
         _table(
             ("", "trainings", "refused", "cost USD", "mean AUC", "worst month"),
-            [_course(one, study) for one in study.courses],
+            [_strategy_row(strategy, study) for strategy in study.strategies],
         ),
-        "".join(f"<p><b>{escape(one.name)}</b>: {escape(one.rule)}.</p>" for one in study.courses),
+        "".join(f"<p><b>{escape(strategy.name)}</b>: {escape(strategy.rule)}.</p>" for strategy in study.strategies),
         "<h2>Month by month</h2>",
-        _table(("month", "rows", *(one.name for one in study.courses)), _by_month(study)),
+        _table(("month", "rows", *(strategy.name for strategy in study.strategies)), _by_month(study)),
         "<h2>Every model on every month after it</h2>",
         _table(("as of", "version", "gate", "holdout", *names), _by_model(study)),
         "<p>The mean counts each month once. Cost is the ledger's, of every training job of the models' runs; a dash "
@@ -102,28 +102,28 @@ def _html(study: Study, picture: bytes) -> str:
 
 def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the cells of its rows are HTML already."""
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
 
 
-def _course(course: Course, study: Study) -> list[str]:
-    auc = course.auc(study.months)
+def _strategy_row(strategy: Strategy, study: Study) -> list[str]:
+    auc = strategy.monthly_auc(study.months)
     worst = min(range(len(auc)), key=auc.__getitem__)
-    cost = "-" if course.cost_usd is None else f"{course.cost_usd:.4f}"
+    cost = "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}"
     low = f"{auc[worst]:.4f} <small>{_month(study, worst)}</small>"
-    refused = sum(not one.passed for one in course.trained)
-    return [escape(course.name), str(len(course.trained)), str(refused), cost, f"{fmean(auc):.4f}", low]
+    refused = sum(not model.passed for model in strategy.trained)
+    return [escape(strategy.name), str(len(strategy.trained)), str(refused), cost, f"{fmean(auc):.4f}", low]
 
 
 def _by_month(study: Study) -> Iterable[list[str]]:
     """The best of a month in bold; beside each its model's moment."""
-    aucs = [one.auc(study.months) for one in study.courses]
+    aucs = [strategy.monthly_auc(study.months) for strategy in study.strategies]
     for number, month in enumerate(study.months):
         best, cells = max(auc[number] for auc in aucs), []
-        for course, auc in zip(study.courses, aucs, strict=True):
+        for strategy, auc in zip(study.strategies, aucs, strict=True):
             told = f"<b>{auc[number]:.4f}</b>" if auc[number] == best else f"{auc[number]:.4f}"
-            cells.append(f"{told} <small>as of {course.served[number].as_of}</small>")
+            cells.append(f"{told} <small>as of {strategy.served[number].as_of}</small>")
         yield [_month(study, number), f"{month.rows:,}", *cells]
 
 
@@ -134,13 +134,13 @@ def _by_model(study: Study) -> Iterable[list[str]]:
         yield [str(model.as_of), escape(model.version), gate, f"{model.holdout_auc:.4f}", *cells]
 
 
-def _summary(course: Course, study: Study) -> str:
-    cost = "cost unknown" if course.cost_usd is None else usd(course.cost_usd)
-    return f"mean AUC {fmean(course.auc(study.months)):.4f}, {_trainings(course)}, {cost}"
+def _summary(strategy: Strategy, study: Study) -> str:
+    cost = "cost unknown" if strategy.cost_usd is None else usd(strategy.cost_usd)
+    return f"mean AUC {fmean(strategy.monthly_auc(study.months)):.4f}, {_trainings(strategy)}, {cost}"
 
 
-def _trainings(course: Course) -> str:
-    count = len(course.trained)
+def _trainings(strategy: Strategy) -> str:
+    count = len(strategy.trained)
     return f"{count} training{'s' if count > 1 else ''}"
 
 

@@ -1,7 +1,7 @@
-"""What would have happened: the models that a backfill of the training left, each scored on the months after it.
+"""Compare three ways of retraining, with the models that a backfill of the training left behind.
 
-As-of here too: a month is scored only by models that were trained as of its first day or before, and what decides in a
-month is what was known when it began.
+Each model is scored on the months after it. Nothing sees the future: a month is scored only by models that were trained
+as of its first day or before, and a decision in a month uses only labels that were known when the month began.
 """
 
 from __future__ import annotations
@@ -30,50 +30,50 @@ _HOLDOUT = "holdout_auc"
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A model of the backtest."""
+class TrainedModel:
+    """A model version of the backfill."""
 
     version: str
     as_of: dt.date
     passed: bool
-    """Whether the gate let it pass; one that did not serves nobody."""
+    """Whether it passed the gate. A model that did not pass is never the serving one."""
     holdout_auc: float
     cost_usd: float | None
-    """By the ledger; None where that does not know its run."""
+    """Cost of its run in the ledger; None where the ledger has no such run."""
 
 
 @dataclass(frozen=True)
 class Month:
-    """A month of published rows, scored by every model of before it."""
+    """A month of published rows, scored by every model from before it."""
 
     days: Days
     rows: int
     """Labelled rows."""
     auc: Mapping[str, float]
-    """Version to its AUC over the month, of models that the gate refused too."""
-    known: Mapping[str, float]
-    """The same over the days whose labels were known when the next month began."""
+    """Version to its AUC over the month; models that did not pass the gate are included."""
+    known_auc: Mapping[str, float]
+    """Version to its AUC over the days whose labels were known when the next month began."""
 
 
 @dataclass(frozen=True)
-class Course:
-    """How a way of retraining would have gone."""
+class Strategy:
+    """A way of retraining, and what it would have led to."""
 
     name: str
     rule: str
-    served: Sequence[Trained]
-    """The model that served, month by month."""
-    trained: Sequence[Trained]
-    """Every model that had to be trained, those that the gate refused too."""
+    served: Sequence[TrainedModel]
+    """For each month, the model that would have served."""
+    trained: Sequence[TrainedModel]
+    """Every model that would have been trained; models that did not pass the gate are included."""
 
-    def auc(self, months: Sequence[Month]) -> list[float]:
-        """AUC of each month."""
+    def monthly_auc(self, months: Sequence[Month]) -> list[float]:
+        """List the AUC of the serving model for each month."""
         return [month.auc[model.version] for month, model in zip(months, self.served, strict=True)]
 
     @property
     def cost_usd(self) -> float | None:
-        """Of all its trainings; None where the ledger lacks one."""
-        costs = [one.cost_usd for one in self.trained]
+        """Cost of all its trainings; None where the ledger lacks one of them."""
+        costs = [model.cost_usd for model in self.trained]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
@@ -84,142 +84,151 @@ class Study:
     model: str
     table: str
     snapshot_id: int
-    """The lake's snapshot that the months were read at."""
-    models: Sequence[Trained]
+    """Snapshot of the lake at which the months were read."""
+    models: Sequence[TrainedModel]
     months: Sequence[Month]
-    courses: Sequence[Course]
+    strategies: Sequence[Strategy]
 
 
-def trained(registry: Registry, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Trained]:
-    """The models of registered model `name`, by their moment; of two of one moment the newer version.
+def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, Any]]) -> list[TrainedModel]:
+    """List the trained models of `name`, oldest as_of first; for each as_of, only the newest version.
 
     Args:
-        registry: where they are.
-        name: the registered model.
-        rows: of the ledger.
+        registry: registry of the model.
+        name: registered model.
+        charges: rows of the cost ledger.
     """
     costs: dict[str, float] = {}
-    for row in rows:
+    for row in charges:
         run = f"{row['dag_id']}/{row['run_id']}"
         costs[run] = costs.get(run, 0.0) + row["cost_usd"]
-    found = {}
+    models = {}
     for version in registry.versions(name):
         auc = registry.metrics(version).get(_HOLDOUT)
         if "leeway.as_of" in version.tags and auc is not None:
             passed = version.tags.get("leeway.verdict") == "passed"
             cost = costs.get(version.tags.get("leeway.dag_run", ""))
-            found[as_of(version)] = Trained(str(version.version), as_of(version), passed, auc, cost)
-    return [found[moment] for moment in sorted(found)]
+            models[as_of(version)] = TrainedModel(str(version.version), as_of(version), passed, auc, cost)
+    return [models[moment] for moment in sorted(models)]
 
 
-def study(
-    name: str, chosen: Dataset, first: dt.date | None, last: dt.date | None, label_delay_days: int, drop: float
+def run_study(
+    name: str, dataset: Dataset, first: dt.date | None, last: dt.date | None, label_delay_days: int, drop: float
 ) -> Study:
-    """The backtest of the months from `first` to `last`.
+    """Score the models of a backfill on the months from `first` to `last`, and compare the three strategies.
 
     Args:
         name: registered model.
-        chosen: its dataset.
-        first: day that the first month begins on, or follows; that of the first model where it is None.
-        last: last day; the last published where it is None.
-        label_delay_days: as `snapshot` has it.
-        drop: AUC below its holdout's, after which "on drift" trains again.
+        dataset: dataset of the model.
+        first: the first month begins on this day or later; None: the as_of of the first model.
+        last: last day; None: the last published day.
+        label_delay_days: days until a label is known, as in the step `snapshot`.
+        drop: the strategy "on drift" trains again when the AUC is lower than the holdout's by more than this.
 
     Raises:
-        DataError: no model passed its gate, or nothing is published after it.
+        DataError: no model passed the gate, or no day is published after it. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake = Registry.open(), Lake.open()
-    models = trained(registry, name, Ledger.open().rows())
-    usable = [one for one in models if one.passed]
+    models = list_models(registry, name, Ledger.open().rows())
+    usable = [model for model in models if model.passed]
     if not usable:
         raise DataError(
             f"the registry has no version of {name} that passed the gate.",
             "Backfill flights_train first; docs/how-to/backfills.md tells how.",
         )
-    spans = list(_spans(lake.count_rows_by_day(chosen.published), max(first or usable[0].as_of, usable[0].as_of), last))
+    spans = list(
+        _month_spans(lake.count_rows_by_day(dataset.published), max(first or usable[0].as_of, usable[0].as_of), last)
+    )
     if not spans:
         raise DataError(
-            f"{chosen.published} has no day in a month that begins at {usable[0].as_of} or later, for {name} to score.",
+            f"{dataset.published} has no day in a month that begins on {usable[0].as_of} or later, "
+            f"for {name} to score.",
             "Publish the days after the first model, or choose other days.",
         )
-    pinned = lake.pin_window(chosen.published, spans[0].first, spans[-1].last)
-    scorers = {one.version: registry.scorer(registry.version(name, one.version)) for one in models}
+    snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
+    scorers = {model.version: registry.scorer(registry.version(name, model.version)) for model in models}
     months = []
     for days in spans:
-        frame = labelled_rows(chosen, lake.read_window(chosen.published, days.first, days.last, pinned))
-        able = {one.version: scorers[one.version] for one in models if one.as_of <= days.first}
-        if month := _scored(chosen, frame, days, able, label_delay_days):
+        frame = read_labelled_rows(dataset, lake.read_window(dataset.published, days.first, days.last, snapshot_id))
+        earlier = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
+        if month := _score_month(dataset, frame, days, earlier, label_delay_days):
             months.append(month)
     if not months:
-        raise DataError(f"no month of {chosen.published} has labels of both kinds.", "Nothing can be measured.")
-    return Study(name, chosen.published, pinned, models, months, courses(models, months, drop))
+        raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
+    strategies = compare_strategies(models, months, drop)
+    return Study(name, dataset.published, snapshot_id, models, months, strategies)
 
 
-def courses(models: Sequence[Trained], months: Sequence[Month], drop: float) -> list[Course]:
-    """The three ways to go about retraining, all from the same first model."""
-    begin = _newest(models, months[0].days.first)
-    ended = months[-1].days.first
-    monthly = [_newest(models, month.days.first) for month in months]
-    every = [one for one in models if begin.as_of <= one.as_of <= ended]
-    served, needed = _on_drift(models, months, begin, drop)
+def compare_strategies(models: Sequence[TrainedModel], months: Sequence[Month], drop: float) -> list[Strategy]:
+    """List the three strategies of retraining. All begin with the same model."""
+    begin = _newest_passed(models, months[0].days.first)
+    end = months[-1].days.first
+    monthly = [_newest_passed(models, month.days.first) for month in months]
+    all_models = [model for model in models if begin.as_of <= model.as_of <= end]
+    served, trained = _retrain_on_drift(models, months, begin, drop)
     rule = (
         f"trained again when the model's own AUC of the month before was more than {drop:g} below that of its holdout, "
         "by the labels known at the month's end"
     )
     return [
-        Course("retrain monthly", "trained again before every month", monthly, every),
-        Course("never retrain", "the first model serves throughout", [begin] * len(months), [begin]),
-        Course("on drift", rule, served, needed),
+        Strategy("retrain monthly", "trained again before every month", monthly, all_models),
+        Strategy("never retrain", "the first model serves throughout", [begin] * len(months), [begin]),
+        Strategy("on drift", rule, served, trained),
     ]
 
 
-def _on_drift(
-    models: Sequence[Trained], months: Sequence[Month], begin: Trained, drop: float
-) -> tuple[list[Trained], list[Trained]]:
-    """Who served month by month, and what was trained."""
-    serving, served, needed = begin, [begin], [begin]
+def _retrain_on_drift(
+    models: Sequence[TrainedModel], months: Sequence[Month], begin: TrainedModel, drop: float
+) -> tuple[list[TrainedModel], list[TrainedModel]]:
+    """Return the model that serves in each month, and all models that are trained."""
+    serving, served, trained = begin, [begin], [begin]
     for before, month in pairwise(months):
-        fresh = [one for one in models if needed[-1].as_of < one.as_of <= month.days.first]
-        if fresh and before.known.get(serving.version, 1.0) < serving.holdout_auc - drop:
-            needed.append(fresh[-1])
-            serving = fresh[-1] if fresh[-1].passed else serving
+        newer = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
+        if newer and before.known_auc.get(serving.version, 1.0) < serving.holdout_auc - drop:
+            trained.append(newer[-1])
+            serving = newer[-1] if newer[-1].passed else serving
         served.append(serving)
-    return served, needed
+    return served, trained
 
 
-def _newest(models: Sequence[Trained], moment: dt.date) -> Trained:
-    return [one for one in models if one.passed and one.as_of <= moment][-1]
+def _newest_passed(models: Sequence[TrainedModel], moment: dt.date) -> TrainedModel:
+    return [model for model in models if model.passed and model.as_of <= moment][-1]
 
 
-def _spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
-    """The months that begin at `first` or later, each to its last published day."""
+def _month_spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
+    """Yield the months that begin on `first` or later, each up to its last published day."""
     days = [day for day in published if day.replace(day=1) >= first and (last is None or day <= last)]
     for begin in sorted({day.replace(day=1) for day in days}):
         yield Days(begin, max(day for day in days if day.replace(day=1) == begin))
 
 
-def labelled_rows(chosen: Dataset, rows: Any) -> pd.DataFrame:
-    """The features of published rows whose label is known, with that label, as `preprocess` builds them."""
-    frame: pd.DataFrame = build_labelled(chosen, ibis.memtable(rows)).to_pandas()
+def read_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
+    """Build the features and the label of all published rows whose label is known, as `preprocess` does.
+
+    Args:
+        dataset: the dataset.
+        rows: published rows, an Arrow table.
+    """
+    frame: pd.DataFrame = build_labelled(dataset, ibis.memtable(rows)).to_pandas()
     return frame
 
 
-def _scored(
-    chosen: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
+def _score_month(
+    dataset: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
 ) -> Month | None:
-    """The month; None where one kind of label is all it has."""
-    label = frame[chosen.label].to_numpy(dtype=bool)
-    following = (days.first + 31 * DAY).replace(day=1)
-    known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(following - (label_delay_days + 1) * DAY)).to_numpy()
+    """Score the month with every model; None where all its labels are the same."""
+    label = frame[dataset.label].to_numpy(dtype=bool)
+    next_month = (days.first + 31 * DAY).replace(day=1)
+    known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
     if label.all() or not label.any():
         log.warning("%s: all %d labels are the same, so nothing is measured", days, len(label))
         return None
-    auc, early = {}, {}
-    for version, score in scorers.items():
-        told = score(frame)
-        auc[version] = float(roc_auc_score(label, told))
+    auc, known_auc = {}, {}
+    for version, scorer in scorers.items():
+        score = scorer(frame)
+        auc[version] = float(roc_auc_score(label, score))
         if 0 < label[known].sum() < known.sum():
-            early[version] = float(roc_auc_score(label[known], told[known]))
+            known_auc[version] = float(roc_auc_score(label[known], score[known]))
     log.info("%s: %d rows, scored by %d models", days, len(label), len(auc))
-    return Month(days, len(label), auc, early)
+    return Month(days, len(label), auc, known_auc)

@@ -42,7 +42,7 @@ def report(
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
     delay = int(params.section(settings().project, "snapshot").get("label_delay_days", default))
-    told = study.study(model, dataset_of(dataset or model), begin, end, delay, drop)
+    told = study.run_study(model, dataset_of(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write(folder, told)
     for line in backtest_page.lines(told):

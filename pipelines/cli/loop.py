@@ -92,12 +92,12 @@ def report(
         raise SpecError(f"--from {first} is after --to {last}.")
     from pipelines.dataset import dataset as dataset_of
     from pipelines.loop import report as loop
-    from pipelines.loop.study import study
+    from pipelines.loop.study import run_study
 
-    told = study(model, dataset_of(dataset), begin, end)
+    study = run_study(model, dataset_of(dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
-    page = loop.make(folder, told)
-    for line in (*loop.lines(told), str(page)):
+    page = loop.write_report(folder, study)
+    for line in (*loop.format_lines(study), str(page)):
         _tell(line)
 
 

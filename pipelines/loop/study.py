@@ -1,6 +1,6 @@
-"""What the loop did, and what it was worth: week by week, beside never retraining and retraining by the month.
+"""Measure what the loop was worth, week by week, against never retraining and against retraining each month.
 
-As-of throughout: a day is scored by what was trained as of it or before.
+Nothing sees the future: a day is scored only by a version that was trained as of that day or before.
 """
 
 from __future__ import annotations
@@ -14,74 +14,78 @@ import pandas as pd
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from pipelines.backtest.study import Scorer, labelled_rows
+from pipelines.backtest.study import Scorer, read_labelled_rows
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake
 from pipelines.loop.events import History, Kind
 from pipelines.loop.journal import Journal
-from pipelines.registry.lifecycle import Kind as Lived
+from pipelines.registry.lifecycle import Kind as LifecycleKind
 from pipelines.registry.lifecycle.journal import Journal as Lifecycle
 from pipelines.registry.versions import Registry, as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 NEVER, MONTHLY, DRIFT = "never retrain", "retrain monthly", "on drift"
-WAYS: Sequence[tuple[str, str, Sequence[str]]] = (
+STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     (NEVER, "the first champion serves throughout", ()),
     (
         MONTHLY,
-        "trained again as of the first of each month; what its gate refuses serves nobody",
+        "trained again as of the first of each month; a version that does not pass the gate never serves",
         ("backfill", "schedule"),
     ),
-    (DRIFT, "what the sensor of drift started and the guards let through; only what was promoted serves", ("drift",)),
+    (
+        DRIFT,
+        "trained when the drift sensor starts it and no guard holds it back; only promoted versions serve",
+        ("drift",),
+    ),
 )
-"""Name, rule, and what started the trainings."""
+"""Name, rule, and the triggers that start its trainings."""
 WEEK_DAYS = 7
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Served:
-    """A version that served from a day on."""
+    """A version, and the first day on which it served."""
 
     version: str
     since: dt.date
 
 
 @dataclass(frozen=True)
-class Course:
-    """A way of retraining."""
+class Strategy:
+    """A way of retraining, and what it led to."""
 
     name: str
     rule: str
     served: Sequence[Served]
-    """Oldest first; the first one served on the first day."""
+    """Oldest first; the first of them served on the first day."""
     runs: Sequence[str]
-    """Runs that trained, those whose model served nobody too."""
+    """Runs that trained; runs whose version never served are included."""
     cost_usd: float | None
-    """Of these runs, by the ledger; None where it lacks one."""
+    """Cost of these runs in the ledger; None where the ledger lacks one of them."""
 
-    def at(self, day: dt.date) -> str:
-        """The version that served on the day."""
-        return [one.version for one in self.served if one.since <= day][-1]
+    def version_on(self, day: dt.date) -> str:
+        """Return the version that served on the day."""
+        return [served.version for served in self.served if served.since <= day][-1]
 
 
 @dataclass(frozen=True)
 class Week:
-    """Seven days or what is left of them."""
+    """Seven days; fewer at the end of the study."""
 
     days: Days
     rows: int
     """Labelled rows."""
     auc: Mapping[str, float]
-    """By course."""
+    """Name of the strategy to its AUC."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened, for the time line."""
+    """An event for the timeline."""
 
     day: dt.date
     what: str
@@ -96,15 +100,15 @@ class Study:
     model: str
     table: str
     snapshot_id: int
-    """The lake's snapshot that the rows were read at."""
+    """Snapshot of the lake at which the rows were read."""
     weeks: Sequence[Week]
-    courses: Sequence[Course]
+    strategies: Sequence[Strategy]
     moments: Sequence[Moment]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better one course was than another: its mean over the weeks, with the interval of 95 %."""
+    """Mean difference of weekly AUC between two strategies, with its 95 % interval."""
 
     mean: float
     low: float
@@ -112,18 +116,18 @@ class Gain:
 
     @property
     def words(self) -> str:
-        """Whether it paid, in words."""
+        """The direction of the difference: better, worse, or no clear difference."""
         if self.low > 0:
             return "better"
-        return "worse" if self.high < 0 else "not told apart"
+        return "worse" if self.high < 0 else "no clear difference"
 
 
-def gain(weeks: Sequence[Week], one: str, other: str) -> Gain | None:
-    """AUC of a course less another's, paired by week (Student's t); None of fewer than two weeks.
+def compare_strategies(weeks: Sequence[Week], name: str, other: str) -> Gain | None:
+    """Compare the weekly AUC of two strategies by a paired t-test (Student 1908); None for fewer than two weeks.
 
-    Weeks are taken as independent, which weather is not quite: the interval is a little too narrow.
+    The test takes weeks as independent. The weather makes them slightly dependent, so the interval is a little narrow.
     """
-    differences = np.asarray([week.auc[one] - week.auc[other] for week in weeks])
+    differences = np.asarray([week.auc[name] - week.auc[other] for week in weeks])
     if len(differences) < 2:
         return None
     half = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))
@@ -131,118 +135,120 @@ def gain(weeks: Sequence[Week], one: str, other: str) -> Gain | None:
     return Gain(mean, mean - half, mean + half)
 
 
-def study(name: str, chosen: Dataset, first: dt.date, last: dt.date | None) -> Study:
-    """What happened from `first` to `last`.
+def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None) -> Study:
+    """Score each day from `first` to `last` by the version that each strategy would have served.
 
     Args:
         name: registered model.
-        chosen: its dataset.
-        first: day on which the first champion served.
-        last: last day; the last published where it is None.
+        dataset: dataset of the model.
+        first: first day; a champion served on it.
+        last: last day; None: the last published day.
 
     Raises:
-        DataError: there is no champion as of the first day, or nothing is published from it on.
+        DataError: there was no champion on the first day, or no day is published from it on. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().state(name)
     days = sorted(
-        day for day in lake.count_rows_by_day(chosen.published) if day >= first and (last is None or day <= last)
+        day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
     )
     if not days:
-        raise DataError(f"{chosen.published} has no day from {first} on.", "Publish some, or choose other days.")
-    told = courses(registry, name, history, first, days[-1])
-    pinned = lake.pin_window(chosen.published, days[0], days[-1])
-    scorers = {one: registry.scorer(registry.version(name, one)) for one in {s.version for c in told for s in c.served}}
+        raise DataError(f"{dataset.published} has no day from {first} on.", "Publish some, or choose other days.")
+    strategies = list_strategies(registry, name, history, first, days[-1])
+    snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
+    numbers = {served.version for strategy in strategies for served in strategy.served}
+    scorers = {number: registry.scorer(registry.version(name, number)) for number in numbers}
     weeks = []
-    for span in _weeks(days):
-        frame = labelled_rows(chosen, lake.read_window(chosen.published, span.first, span.last, pinned))
-        if week := measured(span, frame, chosen.label, told, scorers):
+    for span in _week_spans(days):
+        frame = read_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
+        if week := score_week(span, frame, dataset.label, strategies, scorers):
             weeks.append(week)
     if not weeks:
-        raise DataError(f"no week of {chosen.published} has labels of both kinds.", "Nothing can be measured.")
-    return Study(name, chosen.published, pinned, weeks, told, list(_moments(registry, name, history, first, days[-1])))
+        raise DataError(f"no week of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
+    moments = _list_moments(registry, name, history, first, days[-1])
+    return Study(name, dataset.published, snapshot_id, weeks, strategies, moments)
 
 
-def courses(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Course]:
-    """The three ways, all from the champion that served on the first day.
+def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
+    """List the three strategies. All begin with the champion of the first day.
 
     Raises:
-        DataError: there was none.
+        DataError: there was no champion on the first day. A retry cannot help.
     """
-    versions = {str(one.version): one for one in registry.versions(name)}
-    told = Lifecycle.open().state(name).events
-    promoted = {one.version for one in told if one.kind is Lived.PROMOTED and one.version in versions}
-    crowned = sorted((as_of(versions[one]), int(one)) for one in promoted if as_of(versions[one]) <= first)
-    if not crowned:
+    versions = {str(version.version): version for version in registry.versions(name)}
+    events = Lifecycle.open().state(name).events
+    promoted = {event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions}
+    earlier = sorted((as_of(versions[number]), int(number)) for number in promoted if as_of(versions[number]) <= first)
+    if not earlier:
         raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
-    begin = str(crowned[-1][1])
-    own, costs = versions[begin].tags.get("leeway.dag_run", ""), _costs()
+    begin = str(earlier[-1][1])
+    first_run, costs = versions[begin].tags.get("leeway.dag_run", ""), _cost_by_run()
 
-    def course(title: str, rule: str, triggers: Iterable[str]) -> Course:
-        runs = [one for one in history.trainings.values() if one.trigger in triggers and first < one.as_of <= last]
-        runs.sort(key=lambda one: (one.as_of, one.at))
-        able = [Served(one.version, one.as_of) for one in runs if one.outcome == "passed" and one.version in versions]
-        served = [one for one in able if title != DRIFT or one.version in promoted]
-        names = [own, *(one.run for one in runs)]
-        known = [costs[one] for one in names if one in costs]
-        return Course(
-            title, rule, [Served(begin, first), *served], names, sum(known) if len(known) == len(names) else None
-        )
+    def build(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
+        trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
+        trainings.sort(key=lambda run: (run.as_of, run.at))
+        passed = [run for run in trainings if run.outcome == "passed" and run.version in versions]
+        served = [Served(run.version, run.as_of) for run in passed if title != DRIFT or run.version in promoted]
+        runs = [first_run, *(run.run for run in trainings)]
+        known = [costs[run] for run in runs if run in costs]
+        cost = sum(known) if len(known) == len(runs) else None
+        return Strategy(title, rule, [Served(begin, first), *served], runs, cost)
 
-    return [course(*one) for one in WAYS]
+    return [build(*strategy) for strategy in STRATEGIES]
 
 
-def measured(
-    days: Days, frame: pd.DataFrame, label: str, told: Sequence[Course], scorers: Mapping[str, Scorer]
+def score_week(
+    days: Days, frame: pd.DataFrame, label: str, strategies: Sequence[Strategy], scorers: Mapping[str, Scorer]
 ) -> Week | None:
-    """The week, each day scored by the version that served on it; None where one kind of label is all it has."""
-    known = frame[label].to_numpy(dtype=bool)
-    if known.all() or not known.any():
-        log.warning("%s: all %d labels are the same, so nothing is measured", days, len(known))
+    """Score each day by the version that served on it; None where all labels of the week are the same."""
+    labels = frame[label].to_numpy(dtype=bool)
+    if labels.all() or not labels.any():
+        log.warning("%s: all %d labels are the same, so nothing is measured", days, len(labels))
         return None
-    serving = {one.name: [one.at(day) for day in pd.to_datetime(frame[PARTITION]).dt.date] for one in told}
-    scores = {one: np.asarray(scorers[one](frame)) for one in {version for who in serving.values() for version in who}}
+    row_days = pd.to_datetime(frame[PARTITION]).dt.date
+    versions = {strategy.name: [strategy.version_on(day) for day in row_days] for strategy in strategies}
+    numbers = {number for rows in versions.values() for number in rows}
+    scores = {number: np.asarray(scorers[number](frame)) for number in numbers}
     auc = {
-        name: float(roc_auc_score(known, [scores[version][row] for row, version in enumerate(who)]))
-        for name, who in serving.items()
+        name: float(roc_auc_score(labels, [scores[number][row] for row, number in enumerate(rows)]))
+        for name, rows in versions.items()
     }
-    log.info("%s: %d rows, scored by %d versions", days, len(known), len(scores))
-    return Week(days, len(known), auc)
+    log.info("%s: %d rows, scored by %d versions", days, len(labels), len(scores))
+    return Week(days, len(labels), auc)
 
 
-def _weeks(days: Sequence[dt.date]) -> Iterator[Days]:
+def _week_spans(days: Sequence[dt.date]) -> Iterator[Days]:
     first = days[0]
     while first <= days[-1]:
         yield Days(first, min(first + (WEEK_DAYS - 1) * DAY, days[-1]))
         first += WEEK_DAYS * DAY
 
 
-def _costs() -> dict[str, float]:
-    """USD by run of a DAG."""
-    found: dict[str, float] = {}
+def _cost_by_run() -> dict[str, float]:
+    """Sum the cost of each DAG run, USD."""
+    costs: dict[str, float] = {}
     for row in Ledger.open().rows():
         run = f"{row['dag_id']}/{row['run_id']}"
-        found[run] = found.get(run, 0.0) + row["cost_usd"]
-    return found
+        costs[run] = costs.get(run, 0.0) + row["cost_usd"]
+    return costs
 
 
-def _moments(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> Iterator[Moment]:
-    """What drift started and what was held back, and every change of the champion, by the day that it was of."""
-    told, day = [], first
-    for one in history.events:
-        day = one.as_of or day  # a reset has no moment of its own
-        if one.trigger == "drift" or one.kind is Kind.RESET:
-            told.append(Moment(day, one.outcome or str(one.kind), _words(one.reason, one.guard, one.why)))
-    moments = {str(one.version): as_of(one) for one in registry.versions(name)}
-    told += [
+def _list_moments(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Moment]:
+    """List what drift started, what was held back, and every change of the champion, by their as_of."""
+    moments, day = [], first
+    for event in history.events:
+        day = event.as_of or day  # a reset has no as_of
+        if event.trigger == "drift" or event.kind is Kind.RESET:
+            words = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
+            moments.append(Moment(day, event.outcome or str(event.kind), words))
+    trained = {str(version.version): as_of(version) for version in registry.versions(name)}
+    moments += [
         Moment(
-            moments[one.version], str(one.kind), f"version {one.from_version or 'none'} to {one.to_version or 'none'}"
+            trained[event.version],
+            str(event.kind),
+            f"version {event.from_version or 'none'} to {event.to_version or 'none'}",
         )
-        for one in Lifecycle.open().state(name).events
-        if one.moves and one.version in moments
+        for event in Lifecycle.open().state(name).events
+        if event.moves and event.version in trained
     ]
-    yield from sorted((one for one in told if first <= one.day <= last), key=lambda one: one.day)
-
-
-def _words(reason: str, guard: str, why: str) -> str:
-    return f"{guard}: {why}" if guard else reason or why
+    return sorted((moment for moment in moments if first <= moment.day <= last), key=lambda moment: moment.day)

@@ -20,7 +20,7 @@ from pipelines.errors import DataError
 from pipelines.features.building import build
 from pipelines.lake import Lake
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER
-from pipelines.loop.study import study as loop_study
+from pipelines.loop.study import run_study as loop_study
 from pipelines.steps import gate, guard, promote, settle
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
@@ -53,7 +53,7 @@ def test_the_report_is_right_and_sees_no_model_of_the_future(model: str, command
 
     first, second, third = (version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     refused = version(model, "2013-02-15", passes=False)
-    told = study.study(model, dataset("flights"), None, None, 1, 0.02)
+    told = study.run_study(model, dataset("flights"), None, None, 1, 0.02)
     assert [(one.version, one.passed) for one in told.models] == [
         (first, True), (refused, False), (second, True), (third, True),
     ]  # fmt: skip
@@ -62,14 +62,14 @@ def test_the_report_is_right_and_sees_no_model_of_the_future(model: str, command
         ("2013-02-01..2013-02-28", {first}),
         ("2013-03-01..2013-03-31", {first, refused, second}),
     ]
-    monthly, never, _ = told.courses
+    monthly, never, _ = told.strategies
     assert [one.version for one in monthly.served] == [first, second]
     assert [one.version for one in never.served] == [first, first]
     assert told.months[0].auc[first] == pytest.approx(by_hand(model, first, "2013-02-01", "2013-02-28"), abs=1e-9)
 
     done = commands.step("backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env)
     assert done.code == 0, done.err
-    assert f"mean AUC {np.mean(monthly.auc(told.months)):.4f}, 3 trainings, cost unknown" in done.out
+    assert f"mean AUC {np.mean(monthly.monthly_auc(told.months)):.4f}, 3 trainings, cost unknown" in done.out
     page = (commands.cwd / "report" / "backtest.html").read_text()
     assert f"{told.months[1].auc[second]:.4f}" in page
     assert (commands.cwd / "report" / "backtest.png").read_bytes().startswith(b"\x89PNG")
@@ -111,13 +111,13 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
     _, drifted = training(model, "2013-02-20", "drift")
     _, refused = training(model, "2013-03-10", "drift", passes=False)
     told = loop_study(model, dataset("flights"), begin, end)
-    assert {one.name: [(now.version, str(now.since)) for now in one.served] for one in told.courses} == {
+    assert {one.name: [(now.version, str(now.since)) for now in one.served] for one in told.strategies} == {
         NEVER: [(first, "2013-02-01")],
         MONTHLY: [(first, "2013-02-01"), (monthly, "2013-03-01")],
         DRIFT: [(first, "2013-02-01"), (drifted, "2013-02-20")],
     }
-    assert [len(one.runs) for one in told.courses] == [1, 2, 3], f"{refused} was paid for, and served nobody"
-    assert [one.cost_usd for one in told.courses] == [None] * 3, "no training of these was charged"
+    assert [len(one.runs) for one in told.strategies] == [1, 2, 3], f"{refused} was paid for, and served nobody"
+    assert [one.cost_usd for one in told.strategies] == [None] * 3, "no training of these was charged"
     assert [str(one.days) for one in (told.weeks[0], told.weeks[-1])] == [
         "2013-02-01..2013-02-07", "2013-03-29..2013-03-31",
     ]  # fmt: skip
@@ -135,10 +135,10 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
 def test_days_without_a_month_to_score_are_refused(model: str) -> None:
     version(f"{model}-late", "2013-03-02")
     with pytest.raises(DataError, match=r"no day in a month that begins at 2013-03-02 or later"):
-        study.study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
+        study.run_study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
     version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
-        study.study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
+        study.run_study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
 
 
 def test_days_that_are_none_are_said(model: str, commands: Any) -> None:

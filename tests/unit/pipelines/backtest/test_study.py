@@ -12,13 +12,13 @@ import pytest
 
 from pipelines.backtest import page as backtest_page
 from pipelines.backtest import study as backtest
-from pipelines.backtest.study import Month, Study, Trained, courses
+from pipelines.backtest.study import Month, Study, TrainedModel, compare_strategies
 from pipelines.datasets.flights import DATASET
 from pipelines.window import DAY, Days
 
 
-def model(month: int, holdout: float = 0.70, passed: bool = True, cost: float | None = 0.5) -> Trained:
-    return Trained(str(month), dt.date(2013, month, 1), passed, holdout, cost)
+def model(month: int, holdout: float = 0.70, passed: bool = True, cost: float | None = 0.5) -> TrainedModel:
+    return TrainedModel(str(month), dt.date(2013, month, 1), passed, holdout, cost)
 
 
 def month(number: int, **auc: float) -> Month:
@@ -37,12 +37,12 @@ MONTHS = [
 ]
 
 
-def served(models: list[Trained], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
-    return {one.name: [model.version for model in one.served] for one in courses(models, months, drop)}
+def served(models: list[TrainedModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
+    return {one.name: [model.version for model in one.served] for one in compare_strategies(models, months, drop)}
 
 
-def needed(models: list[Trained], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
-    return {one.name: [model.version for model in one.trained] for one in courses(models, months, drop)}
+def needed(models: list[TrainedModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
+    return {one.name: [model.version for model in one.trained] for one in compare_strategies(models, months, drop)}
 
 
 def test_the_three_ways() -> None:
@@ -62,7 +62,7 @@ def test_drift_is_by_the_drop(drop: float, expected: list[str]) -> None:
 
 def test_drift_is_told_by_what_was_known_at_the_months_end() -> None:
     """Not by labels of the last days, which came later."""
-    late = [Month(one.days, one.rows, one.auc, {**one.known, "2": 0.69}) for one in MONTHS]
+    late = [Month(one.days, one.rows, one.auc, {**one.known_auc, "2": 0.69}) for one in MONTHS]
     assert needed(MODELS, late)["on drift"] == ["2"]
     unknown = [Month(one.days, one.rows, one.auc, {}) for one in MONTHS]
     assert needed(MODELS, unknown)["on drift"] == ["2"], "where nothing was known nothing is decided"
@@ -70,7 +70,9 @@ def test_drift_is_told_by_what_was_known_at_the_months_end() -> None:
 
 def test_a_refused_model_costs_and_serves_nobody() -> None:
     models = [MODELS[0], MODELS[1], model(4, passed=False), MODELS[3]]
-    months = [Month(one.days, one.rows, {k: v for k, v in one.auc.items() if k != "4"}, one.known) for one in MONTHS]
+    months = [
+        Month(one.days, one.rows, {k: v for k, v in one.auc.items() if k != "4"}, one.known_auc) for one in MONTHS
+    ]
     assert served(models, months)["retrain monthly"] == ["2", "3", "3", "5"]
     assert needed(models, months)["retrain monthly"] == ["2", "3", "4", "5"]
     # Still adrift in April, so in May it is tried again.
@@ -84,9 +86,9 @@ def test_all_begin_with_the_newest_model_of_the_first_month() -> None:
 
 
 def test_cost_is_of_all_trainings_or_unknown() -> None:
-    monthly, never, drift = courses(MODELS, MONTHS, 0.02)
+    monthly, never, drift = compare_strategies(MODELS, MONTHS, 0.02)
     assert (monthly.cost_usd, never.cost_usd, drift.cost_usd) == (2.0, 0.5, 1.0)
-    monthly, never, _ = courses([*MODELS[:3], model(5, cost=None)], MONTHS, 0.02)
+    monthly, never, _ = compare_strategies([*MODELS[:3], model(5, cost=None)], MONTHS, 0.02)
     assert (monthly.cost_usd, never.cost_usd) == (None, 0.5)
 
 
@@ -104,17 +106,17 @@ def test_the_ledgers_rows_of_a_run_are_added_up() -> None:
     ]
     registry: Any = SimpleNamespace(versions=lambda name: found, metrics=lambda version: {"holdout_auc": 0.7})
     rows = [{"dag_id": "d", "run_id": run, "cost_usd": cost} for run, cost in (("r1", 9.0), ("r2", 1.0), ("r2", 2.0))]
-    assert backtest.trained(registry, "m", rows) == [
-        Trained("2", dt.date(2013, 2, 1), False, 0.7, 3.0),
-        Trained("3", dt.date(2013, 3, 1), True, 0.7, None),
+    assert backtest.list_models(registry, "m", rows) == [
+        TrainedModel("2", dt.date(2013, 2, 1), False, 0.7, 3.0),
+        TrainedModel("3", dt.date(2013, 3, 1), True, 0.7, None),
     ]
 
 
 def test_months_are_those_that_begin_in_time_up_to_their_last_published_day() -> None:
     published = {dt.date(2013, 1, 20) + n * DAY: 1 for n in range(50)}
-    spans = list(backtest._spans(published, dt.date(2013, 2, 1), None))
+    spans = list(backtest._month_spans(published, dt.date(2013, 2, 1), None))
     assert [str(one) for one in spans] == ["2013-02-01..2013-02-28", "2013-03-01..2013-03-10"]
-    assert list(backtest._spans(published, dt.date(2013, 2, 2), dt.date(2013, 2, 28))) == []
+    assert list(backtest._month_spans(published, dt.date(2013, 2, 2), dt.date(2013, 2, 28))) == []
 
 
 def frame(*labels: bool) -> pd.DataFrame:
@@ -126,21 +128,21 @@ def test_labels_that_come_after_the_months_end_are_not_known_at_it() -> None:
     """As of March 1st the label of February 28th, a day later, is not known; that of the 27th became so on the 28th."""
     days, rows = Days(dt.date(2013, 2, 1), dt.date(2013, 2, 28)), frame(*([False] * 26), True, False)
     score = {"1": lambda rows: np.arange(len(rows)) * 1.0}
-    assert (told := backtest._scored(DATASET, rows, days, score, 1)) is not None
+    assert (told := backtest._score_month(DATASET, rows, days, score, 1)) is not None
     assert told.auc == {"1": pytest.approx(26 / 27)}
-    assert told.known == {"1": 1.0}
-    assert (later := backtest._scored(DATASET, rows, days, score, 2)) is not None
-    assert later.known == {}, "without the 27th all known labels are the same"
+    assert told.known_auc == {"1": 1.0}
+    assert (later := backtest._score_month(DATASET, rows, days, score, 2)) is not None
+    assert later.known_auc == {}, "without the 27th all known labels are the same"
 
 
 def test_a_month_of_one_label_is_left_out() -> None:
     days = Days(dt.date(2013, 2, 1), dt.date(2013, 2, 3))
-    assert backtest._scored(DATASET, frame(True, True, True), days, {}, 1) is None
+    assert backtest._score_month(DATASET, frame(True, True, True), days, {}, 1) is None
 
 
 @pytest.fixture
 def study() -> Study:
-    return Study("<m>", "flights", 42, MODELS, MONTHS, courses(MODELS, MONTHS, 0.02))
+    return Study("<m>", "flights", 42, MODELS, MONTHS, compare_strategies(MODELS, MONTHS, 0.02))
 
 
 def test_the_page_has_every_number_and_needs_nothing_else(study: Study, tmp_path: Path) -> None:
