@@ -79,21 +79,21 @@ def _describe(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator
     schema = model.model_json_schema(mode="validation")
     types = schema.get("$defs", {})
     yield f"## {title}\n\n{prose(schema.get('description', ''))}\n"
-    yield _fields(schema, is_input=is_input) or "No fields.\n"
+    yield _fields(schema, types, is_input=is_input) or "No fields.\n"
     for name, part in types.items():
         if part.get("properties"):
             yield f"### {title}: {name}\n\n{prose(part.get('description', ''))}\n"
-            yield _fields(part, is_input=is_input)
+            yield _fields(part, types, is_input=is_input)
 
 
-def _fields(schema: dict[str, Any], *, is_input: bool) -> str:
+def _fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: bool) -> str:
     required = set(schema.get("required", ()))
     rows = [
         [
             code(name),
             _type(part),
             *([_default(name, part, required)] if is_input else []),
-            prose(part.get("description", "")),
+            prose(part.get("description") or types.get(_type(part), {}).get("description", "")),
         ]
         for name, part in schema.get("properties", {}).items()
     ]
