@@ -1,4 +1,4 @@
-"""A partition's scores by SageMaker Batch Transform: what is sent, and what comes back."""
+"""Scoring of a partition by SageMaker Batch Transform: the files of the request, and the scores in its response."""
 
 from __future__ import annotations
 
@@ -24,33 +24,36 @@ from pipelines.registry.mlflow_errors import outages
 from pipelines.registry.versions import Registry
 
 PART_ROWS = 250_000
-"""Most rows of a file that is sent: the machines of a job share the files."""
-ANSWER = ".out"
-"""What Batch Transform appends to the name of a file, for what was said of it."""
+"""Most rows in one file of a request: the machines of a job share the files."""
+RESPONSE_SUFFIX = ".out"
+"""Batch Transform appends it to the name of an input file, for the file with the scores."""
 
 
-def features_of(version: ModelVersion) -> list[str]:
-    """The features of a version, in the order of its signature."""
+def list_features(version: ModelVersion) -> list[str]:
+    """List the features of a version, in the order of its signature."""
     with outages():
         info = mlflow.models.get_model_info(f"models:/{version.name}/{version.version}")
     return [str(column.name) for column in info.signature.inputs.inputs]
 
 
-def pack(registry: Registry, version: ModelVersion, archive: Path) -> None:
-    """The archive is the version's model.tar.gz, as a SageMaker container takes it. Equal packages give equal bytes."""
-    with tempfile.TemporaryDirectory(prefix="leeway-") as spare:
-        _pack(registry.package(version, Path(spare)), archive)
+def pack_model(registry: Registry, version: ModelVersion, archive: Path) -> None:
+    """Write the version's model.tar.gz, in the form that a SageMaker container takes.
+
+    Equal packages give byte-identical archives.
+    """
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        _write_archive(registry.package(version, Path(folder)), archive)
 
 
-def _pack(folder: Path, archive: Path) -> None:
+def _write_archive(folder: Path, archive: Path) -> None:
     (folder / "code").mkdir(exist_ok=True)
     shutil.copyfile(inference.__file__, folder / "code" / "inference.py")
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     with (
         archive.open("wb") as raw,
-        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w") as tar,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as tar,
     ):
         for path in files:
             member = tarfile.TarInfo(str(path.relative_to(folder)))
@@ -59,15 +62,18 @@ def _pack(folder: Path, archive: Path) -> None:
                 tar.addfile(member, file)
 
 
-def write(frames: Iterable[pd.DataFrame], wanted: Sequence[str], folder: Path) -> str:
-    """The rows are in files of the folder, in their order; returns what they are called: ROWS-DIGEST.
+def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folder: Path) -> str:
+    """Write the features of all rows as JSON lines to files in the folder, in their order.
+
+    Returns:
+        The name of the request, ROWS-DIGEST: the number of rows, and the SHA-256 of their lines.
 
     Raises:
         KeyError: the frames lack a feature.
     """
     rows, digest = 0, hashlib.sha256()
     folder.mkdir(parents=True, exist_ok=True)
-    lines = (line for frame in frames for line in _lines(frame, wanted))
+    lines = (line for frame in frames for line in _json_lines(frame, features))
     for first in lines:
         with (folder / f"part-{rows // PART_ROWS:05d}.jsonl").open("wb") as file:
             for line in itertools.chain([first], itertools.islice(lines, PART_ROWS - 1)):
@@ -77,59 +83,67 @@ def write(frames: Iterable[pd.DataFrame], wanted: Sequence[str], folder: Path) -
     return f"{rows}-{digest.hexdigest()}"
 
 
-class Answers:
-    """What a job said of the rows that `write` wrote, in the place of a model: ask it of the same rows in their order.
+class Response:
+    """The scores that a job returned for a request. Called like a model, with the same rows in the same order.
 
     Args:
-        folder: the job's output.
-        asked: what `write` returned.
-        wanted: features that were sent.
+        folder: output of the job.
+        request: name of the request, as `write_request` returned it.
+        features: features that the request has.
 
     Raises:
-        DataError: there are more or fewer answers than rows. A retry cannot help.
+        DataError: the job returned more or fewer scores than the request has rows. A retry cannot help.
     """
 
-    def __init__(self, folder: Path, asked: str, wanted: Sequence[str]) -> None:
-        self._asked, self._wanted, self._digest = asked, wanted, hashlib.sha256()
-        self._rows, self._lines = 0, _answers(folder)
-        rows, told = int(asked.partition("-")[0]), sum(1 for _ in _answers(folder))
-        if told != rows:
-            raise DataError(f"the job was asked of {rows} rows, and said {told} scores.", "Nothing was written.")
+    def __init__(self, folder: Path, request: str, features: Sequence[str]) -> None:
+        self._request, self._features, self._digest = request, features, hashlib.sha256()
+        self._rows, self._lines = 0, _read_lines(folder)
+        rows, scores = int(request.partition("-")[0]), sum(1 for _ in _read_lines(folder))
+        if scores != rows:
+            raise DataError(f"the job got {rows} rows and returned {scores} scores.", "Nothing was written.")
 
     def __call__(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """The scores of the rows; NaN where there are no more."""
-        self._rows += len(rows)
-        for line in _lines(rows, self._wanted):
-            self._digest.update(line)
-        told = [_score(line) for line in itertools.islice(self._lines, len(rows))]
-        if len(told) < len(rows):
-            self.demand()
-        return np.array(told)
-
-    def demand(self) -> None:
-        """All the rows that the job was asked of, and no others, got their scores.
+        """Return the scores of the next rows.
 
         Raises:
-            ConflictError: they were written anew while the job ran. A retry asks anew.
+            ConflictError: there are no more scores, since the rows are not those of the request. A retry can help.
         """
-        if f"{self._rows}-{self._digest.hexdigest()}" != self._asked:
-            raise ConflictError("the rows were published anew while the job ran.", "Its scores are of the older ones.")
+        self._rows += len(rows)
+        for line in _json_lines(rows, self._features):
+            self._digest.update(line)
+        scores = [_parse_score(line) for line in itertools.islice(self._lines, len(rows))]
+        if len(scores) < len(rows):
+            self.check_rows()
+        return np.array(scores)
+
+    def check_rows(self) -> None:
+        """Check that the rows so far are all rows of the request, and no others.
+
+        Raises:
+            ConflictError: the partition was published again while the job ran. A retry sends a new request.
+        """
+        if f"{self._rows}-{self._digest.hexdigest()}" != self._request:
+            raise ConflictError(
+                "the partition was published again while the job ran.", "Its scores belong to the older rows."
+            )
 
 
-def _answers(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob(f"*{ANSWER}")):
+def _read_lines(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob(f"*{RESPONSE_SUFFIX}")):
         with path.open(encoding="utf-8") as file:
             yield from file
 
 
-def _score(line: str) -> float:
+def _parse_score(line: str) -> float:
     try:
         return float(json.loads(line))
     except (ValueError, TypeError):
-        raise DataError(f"the job's answer is no number: {line[:80]!r}.", "Nothing was written.") from None
+        raise DataError(
+            f"a score in the job's output is not a number: {line[:80]!r}.", "Nothing was written."
+        ) from None
 
 
-def _lines(rows: pd.DataFrame, wanted: Sequence[str]) -> Iterator[bytes]:
-    columns = [rows[name].astype(object).where(rows[name].notna(), None) for name in wanted]
+def _json_lines(rows: pd.DataFrame, features: Sequence[str]) -> Iterator[bytes]:
+    columns = [rows[name].astype(object).where(rows[name].notna(), None) for name in features]
     for row in zip(*columns, strict=True):
         yield json.dumps(row, separators=(",", ":")).encode() + b"\n"

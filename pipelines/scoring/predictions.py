@@ -1,6 +1,6 @@
-"""What the tables of predictions and outcomes share: their columns, and how a write of a partition is kept current.
+"""What the tables of predictions and outcomes share: their columns, and how a partition stays up to date.
 
-Both have a row for each key and version of a model, and are written a day, model (and version) at a time.
+Both tables have one row for each key and model version. A write replaces the rows of one day and model (and version).
 """
 
 from __future__ import annotations
@@ -18,27 +18,30 @@ SCORE, MODEL, VERSION, SCORED_AT, LABEL = "score", "model_name", "model_version"
 T = TypeVar("T")
 
 
-def demand_published(lake: Lake, chosen: Dataset, day: dt.date) -> None:
-    """The day has rows to score.
+def require_published(lake: Lake, dataset: Dataset, day: dt.date) -> None:
+    """Check that the day has rows to score.
 
     Raises:
-        SpecError: nothing is predicted of the dataset. A retry cannot help.
+        SpecError: the dataset has no label, so there is nothing to predict. A retry cannot help.
         DataError: the day is not published. A retry helps once it is.
     """
-    if not chosen.label:
-        raise SpecError(f"the dataset {chosen.name} has no label: there is nothing to predict.")
-    if not lake.count_rows_of_days(chosen.published, [day]):
-        raise DataError(f"{chosen.published} has no partition {day}.", "Publish it first: `ingest`, then `validate`.")
+    if not dataset.label:
+        raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
+    if not lake.count_rows_of_days(dataset.published, [day]):
+        raise DataError(f"{dataset.published} has no partition {day}.", "Publish it first: `ingest`, then `validate`.")
 
 
-def current(lake: Lake, tables: Sequence[str], day: dt.date, work: Callable[[], T]) -> T:
-    """What `work()` gave, done again as long as the day was written anew in one of the tables meanwhile.
+def repeat_until_current(lake: Lake, tables: Sequence[str], day: dt.date, work: Callable[[], T]) -> T:
+    """Run `work` again for as long as another process rewrites the day in one of the tables while it runs.
 
-    So of two at once the one that ends last has seen what is there: none leaves what it made of older rows.
+    When two processes work on one day, the last to end has read the newest rows. Neither leaves results of older rows.
+
+    Returns:
+        What the last call of `work` returned.
     """
     while True:
-        seen = [lake.pin_window(one, day, day) for one in tables]
-        made = work()
-        if [lake.pin_window(one, day, day) for one in tables] == seen:
-            return made
-        log.info("%s %s was written meanwhile: once more", " or ".join(tables), day)
+        before = [lake.pin_window(table, day, day) for table in tables]
+        result = work()
+        if [lake.pin_window(table, day, day) for table in tables] == before:
+            return result
+        log.info("%s %s was rewritten in the meantime: running again", " or ".join(tables), day)

@@ -1,4 +1,4 @@
-"""Scores of a published day: which version gives them, of which features, and where they are kept."""
+"""Scores of a published day: which version scores it, on which features, and where the scores are stored."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ from pipelines.system.duckdb_session import spill_folder
 from pipelines.window import DAY, Days
 
 Score = Callable[[pd.DataFrame], Any]
+"""From a frame of features (shape: rows, features) to one score for each row (shape: rows)."""
 
 
-def serving(registry: Registry, name: str, which: str, day: dt.date) -> ModelVersion | None:
-    """The version that scores the day; None where there is none.
+def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> ModelVersion | None:
+    """Choose the version of model `name` that scores the day.
 
-    That is `which`; else the champion; else, where the champion is of after the day and so may have seen its labels,
-    the one that was champion then.
+    Returns:
+        Version `number` where one is given; else the champion. A champion trained as of a later day may have seen the
+        labels of this one: then the version that was champion on the day. None where there is no such version.
 
     Raises:
-        DataError: there is no such version, or the champion does not tell its as_of.
+        DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
     """
-    if which:
-        return registry.version(name, which)
+    if number:
+        return registry.version(name, number)
     champion = registry.champion(name)
     if champion is None or as_of(champion) <= day:
         return champion
@@ -48,95 +50,109 @@ def serving(registry: Registry, name: str, which: str, day: dt.date) -> ModelVer
 
 
 @contextmanager
-def scored(lake: Lake, chosen: Dataset, day: dt.date, score: Score) -> Iterator[Path]:
-    """A Parquet file of key, features, label and score of each row of the day, for as long as the block lasts.
+def score_day(lake: Lake, dataset: Dataset, day: dt.date, score: Score) -> Iterator[Path]:
+    """Write a Parquet file with key, features, label and score of each row of the day; remove it after the block.
 
-    The features are those that `preprocess` builds of the day, by the same expression. Memory does not grow with it.
+    The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
+
+    Yields:
+        The path of the file.
 
     Raises:
-        DataError: the features cannot be built of the rows, the model wants others, or a score is no number.
+        DataError: the features cannot be built from the rows, the model needs other features, or a score is not a
+            finite number. A retry cannot help.
     """
-    with rows_of(lake, chosen, day) as (bare, built), spill_folder() as folder:
-        told = (_with_score(chosen, batch, score) for batch in built)
-        building.write_features(told, bare.append(pa.field(SCORE, pa.float64())), folder)
+    with read_rows(lake, dataset, day) as (schema, batches), spill_folder() as folder:
+        scored = (_append_score(dataset, batch, score) for batch in batches)
+        building.write_features(scored, schema.append(pa.field(SCORE, pa.float64())), folder)
         yield folder / building.FILE
 
 
 @contextmanager
-def shown(lake: Lake, chosen: Dataset, day: dt.date) -> Iterator[Iterator[pd.DataFrame]]:
-    """The features of each row of the day, in the order of `scored`: all that a model sees."""
-    with rows_of(lake, chosen, day) as (_, built):
-        yield (_features(chosen, batch) for batch in built)
+def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterator[pd.DataFrame]]:
+    """Read only the features of the day, in batches, in the row order of `score_day`."""
+    with read_rows(lake, dataset, day) as (_, batches):
+        yield (_select_features(dataset, batch) for batch in batches)
 
 
 @contextmanager
-def rows_of(lake: Lake, chosen: Dataset, day: dt.date) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """Key, features and label of each row of the day, sorted by key, and their schema."""
+def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Read key, features and label of each row of the day, sorted by key, in batches.
+
+    Yields:
+        The schema, and the batches.
+    """
     with (
-        lake.open_files(chosen.published, day, day) as (paths, columns),
+        lake.open_files(dataset.published, day, day) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        bare = building.feature_schema(chosen, columns)
-        yield bare, (batch.cast(bare) for batch in engine(partial(_built, chosen), Days(day, day)))
+        schema = building.feature_schema(dataset, columns)
+        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), Days(day, day)))
 
 
 @contextmanager
-def features_known(chosen: Dataset) -> Iterator[None]:
-    """Within the block, a feature that is not there comes out as a DataError."""
+def report_missing_features(dataset: Dataset) -> Iterator[None]:
+    """Raise a DataError, in place of a KeyError, where the model needs a feature that the rows do not have."""
     try:
         yield
     except KeyError as error:
-        what = f"the model was trained with features that {chosen.name} does not have: {error.args[0]}."
+        what = f"the model was trained with features that {dataset.name} does not have: {error.args[0]}."
         raise DataError(what, "Score with the code that trained it, or train again.") from None
 
 
-def kept(lake: Lake, chosen: Dataset, day: dt.date, file: Path, version: ModelVersion) -> tuple[Commit, Path]:
-    """The scores of the file are the day's predictions of the version, and the file is kept. Idempotent.
+def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version: ModelVersion) -> tuple[Commit, Path]:
+    """Replace the predictions of the version for the day by the scores in the file. Idempotent.
+
+    The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.
 
     Returns:
-        What the commit did, and where the file is now.
+        What the commit did, and the new path of the file.
     """
-    of = {MODEL: str(version.name), VERSION: str(version.version)}
-    told = {**of, SCORED_AT: dt.datetime.now(dt.UTC)}
-    with pq.ParquetFile(file) as opened:
-        names = [*chosen.key, SCORE]
-        schema = _schema(opened.schema_arrow, names)
-        batches = (_told(batch.select(names), schema, told) for batch in opened.iter_batches(columns=names))
+    model = {MODEL: str(version.name), VERSION: str(version.version)}
+    constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
+    with pq.ParquetFile(file) as parquet:
+        names = [*dataset.key, SCORE]
+        schema = _prediction_schema(parquet.schema_arrow, names)
+        batches = (
+            _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
+        )
         rows = pa.RecordBatchReader.from_batches(schema, batches)
-        commit = lake.write_partition(chosen.predictions, day, rows, chosen.key, part=of, aside=[SCORED_AT])
-    place = settings().home / "scored" / chosen.name / of[MODEL] / of[VERSION] / f"{day}.parquet"
+        commit = lake.write_partition(dataset.predictions, day, rows, dataset.key, part=model, aside=[SCORED_AT])
+    place = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{day}.parquet"
     place.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, place)
     return commit, place
 
 
-def _built(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
+def _build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     try:
-        return building.build_all(chosen, rows)
-    except (AttributeError, ibis.common.exceptions.IbisError) as error:  # what ibis says of a column that is not there
-        raise DataError(f"the features of {chosen.name} cannot be built of its rows: {error}.") from None
+        return building.build_all(dataset, rows)
+    except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
+        raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
 
 
-def _features(chosen: Dataset, rows: pa.RecordBatch) -> pd.DataFrame:
-    shown: pd.DataFrame = rows.select(list(chosen.features)).to_pandas()
-    return shown
+def _select_features(dataset: Dataset, rows: pa.RecordBatch) -> pd.DataFrame:
+    features: pd.DataFrame = rows.select(list(dataset.features)).to_pandas()
+    return features
 
 
-def _with_score(chosen: Dataset, rows: pa.RecordBatch, score: Score) -> pa.RecordBatch:
-    """The rows and what the model says of their features, of which it sees nothing else."""
-    with features_known(chosen):
-        told = np.asarray(score(_features(chosen, rows)), dtype=float)
-    if wrong := int(np.count_nonzero(~np.isfinite(told))):
-        raise DataError(f"the model's score is not a number for {wrong} of {len(told)} rows.", "Nothing was written.")
-    return rows.append_column(SCORE, pa.array(told))
+def _append_score(dataset: Dataset, rows: pa.RecordBatch, score: Score) -> pa.RecordBatch:
+    """Append the score of each row. The model sees only the features."""
+    with report_missing_features(dataset):
+        scores = np.asarray(score(_select_features(dataset, rows)), dtype=float)
+    if wrong := int(np.count_nonzero(~np.isfinite(scores))):
+        raise DataError(f"the model's score is not a number for {wrong} of {len(scores)} rows.", "Nothing was written.")
+    return rows.append_column(SCORE, pa.array(scores))
 
 
-def _schema(scored: pa.Schema, names: list[str]) -> pa.Schema:
-    stamps = [(MODEL, pa.string()), (VERSION, pa.string()), (SCORED_AT, pa.timestamp("us", tz="UTC"))]
-    return pa.schema([*(scored.field(name) for name in names), *(pa.field(*one) for one in stamps)])
+def _prediction_schema(scored: pa.Schema, names: list[str]) -> pa.Schema:
+    constants = [(MODEL, pa.string()), (VERSION, pa.string()), (SCORED_AT, pa.timestamp("us", tz="UTC"))]
+    return pa.schema([*(scored.field(name) for name in names), *(pa.field(*constant) for constant in constants)])
 
 
-def _told(batch: pa.RecordBatch, schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
-    """The batch and the same for each of its rows."""
-    stamps = [pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows) for name, value in told.items()]
-    return pa.RecordBatch.from_arrays([*batch.columns, *stamps], schema=schema)
+def _append_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[str, Any]) -> pa.RecordBatch:
+    """Append columns that have the same value in each row."""
+    columns = [
+        pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows) for name, value in constants.items()
+    ]
+    return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)

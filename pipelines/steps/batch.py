@@ -1,4 +1,4 @@
-"""Puts a published partition and the version that scores it into a folder, for SageMaker Batch Transform.
+"""Write a published partition and the model that scores it to a folder, for SageMaker Batch Transform.
 
 Idempotent: equal rows and versions give equal files.
 """
@@ -14,7 +14,7 @@ from pipelines.system.log import log
 
 
 class BatchSpec(Spec):
-    """One published partition that is to be scored elsewhere."""
+    """One published partition that a Batch Transform job scores."""
 
     dataset: str = "flights"
     """Dataset whose published table holds the partition."""
@@ -23,45 +23,45 @@ class BatchSpec(Spec):
     partition: dt.date
     """Day to score (YYYY-MM-DD)."""
     version: str = ""
-    """Version to score with; as of the step `score` where it is empty."""
+    """Version to score with; empty: the one that the step `score` would choose."""
     folder: Path
     """Folder to write: model/model.tar.gz, and rows/."""
 
 
 class BatchResult(Result):
-    """What a Batch Transform job is to be asked; nothing where `asked` is empty, and the step `score` says why."""
+    """The request for a Batch Transform job. Where `request` is empty, no version scores; the step `score` says why."""
 
     version: str = ""
     """Version that scores."""
-    asked: str = ""
-    """Name of the rows that were written, for the step `score`."""
+    request: str = ""
+    """Name of the request that was written, for the step `score`."""
 
 
 def run(spec: BatchSpec) -> BatchResult:
-    """`spec.folder` has what a job needs to score the partition, where there is a version that may.
+    """Write the model and the rows of a Batch Transform job to `spec.folder`, where a version may score the partition.
 
     Raises:
-        DataError: the partition is not published, the version is not there, or wants features that the rows do not
-            have. A retry cannot help.
+        DataError: the partition is not published, the version does not exist, or it needs features that the rows do
+            not have. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
     from pipelines.scoring import batch, scores
-    from pipelines.scoring.predictions import demand_published
+    from pipelines.scoring.predictions import require_published
     from pipelines.system.files import replace_folder
 
-    chosen, lake = dataset(spec.dataset), Lake.open()
-    demand_published(lake, chosen, spec.partition)
+    data, lake = dataset(spec.dataset), Lake.open()
+    require_published(lake, data, spec.partition)
     registry = Registry.open()
-    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         return BatchResult()
-    with replace_folder(spec.folder) as making, scores.shown(lake, chosen, spec.partition) as frames:
+    with replace_folder(spec.folder) as making, scores.read_features(lake, data, spec.partition) as frames:
         (making / "model").mkdir()
-        batch.pack(registry, version, making / "model" / "model.tar.gz")
-        with scores.features_known(chosen):
-            asked = batch.write(frames, batch.features_of(version), making / "rows")
-    rows = asked.partition("-")[0]
-    log.info("%s %s: %s rows for %s version %s", chosen.name, spec.partition, rows, version.name, version.version)
-    return BatchResult(version=str(version.version), asked=asked)
+        batch.pack_model(registry, version, making / "model" / "model.tar.gz")
+        with scores.report_missing_features(data):
+            request = batch.write_request(frames, batch.list_features(version), making / "rows")
+    rows = request.partition("-")[0]
+    log.info("%s %s: %s rows for %s version %s", data.name, spec.partition, rows, version.name, version.version)
+    return BatchResult(version=str(version.version), request=request)

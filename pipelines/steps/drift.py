@@ -102,7 +102,7 @@ def run(spec: DriftSpec) -> DriftResult:
     from pipelines.scoring import scores
 
     registry = Registry.open()
-    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         why = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
         result = _undecided(spec, "", why, [])

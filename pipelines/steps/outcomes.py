@@ -1,7 +1,7 @@
-"""Joins the labels of a published partition to its predictions.
+"""Join the labels of a published partition with its predictions.
 
-Of every version of the model that scored the day; rows whose label is not known yet are left out, and counted. Late or
-corrected labels come with another publication of the partition, and replace what was there. Idempotent.
+The predictions of every version that scored the day are joined. Rows without a label are counted and left out. When the
+partition is published again, with late or corrected labels, its outcomes are replaced. Idempotent.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.lake import Lake
 
-_COUNTED = """
+_COUNT_SQL = """
 SELECT count(*), count(known.{label}) FROM scored LEFT JOIN known USING ({key}) WHERE scored.model_name = ?
 """
-_JOINED = """
+_JOIN_SQL = """
 SELECT {key}, known.{label} AS label, scored.score, scored.model_name, scored.model_version
 FROM scored JOIN known USING ({key}) WHERE scored.model_name = ? AND known.{label} IS NOT NULL
 ORDER BY model_version, {key}
@@ -32,9 +32,9 @@ class OutcomesSpec(Spec):
     dataset: str = "flights"
     """Dataset whose published table holds the labels."""
     model_name: str
-    """Registered model whose predictions they are joined to."""
+    """Registered model whose predictions are joined."""
     partition: dt.date
-    """Day of both (YYYY-MM-DD)."""
+    """Day of the labels and the predictions (YYYY-MM-DD)."""
 
 
 class OutcomesResult(Result):
@@ -43,62 +43,62 @@ class OutcomesResult(Result):
     table: str
     """Table of the outcomes."""
     partition: dt.date
-    """Day of both."""
+    """Day of the labels and the predictions."""
     model_name: str
     """Registered model."""
     outcomes: int = 0
-    """Predictions whose label is known, of all versions that scored the day."""
+    """Predictions with a label, of all versions that scored the day."""
     unlabelled: int = 0
-    """Predictions whose label is not: not yet, or never."""
+    """Predictions without a label: it is not known yet, or it never becomes known."""
     changed: bool = False
-    """False where the same outcomes were there already."""
+    """False where the same outcomes were stored before."""
     reason: str = ""
-    """Why there are none, in a line."""
+    """Why there are no outcomes, in one line."""
 
 
 def run(spec: OutcomesSpec) -> OutcomesResult:
-    """The partition's outcomes are the labels that are published now, with the predictions that are there now.
+    """Replace the partition's outcomes by its current predictions, joined with its published labels.
 
     Raises:
         DataError: the partition is not published. A retry helps once it is.
-        ConflictError: the catalog stayed busy. A retry can help.
+        ConflictError: the catalog stayed locked. A retry can help.
     """
     from pipelines.lake import Lake
-    from pipelines.scoring.predictions import current, demand_published
+    from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    chosen, lake = dataset(spec.dataset), Lake.open()
-    demand_published(lake, chosen, spec.partition)
-    tables = [chosen.published, chosen.predictions]
-    if lake.count_rows_of_days(chosen.predictions, [spec.partition]):
-        result = current(lake, tables, spec.partition, lambda: _joined(lake, chosen, spec))
+    data, lake = dataset(spec.dataset), Lake.open()
+    require_published(lake, data, spec.partition)
+    tables = [data.published, data.predictions]
+    if lake.count_rows_of_days(data.predictions, [spec.partition]):
+        result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, data, spec))
     else:
-        result = _none(chosen, spec, 0)
-    told = result.reason or f"{result.outcomes} predictions with their label, {result.unlabelled} without"
-    log.info("%s %s: %s", chosen.name, spec.partition, told)
+        result = _no_outcomes(data, spec, 0)
+    summary = result.reason or f"{result.outcomes} predictions with a label, {result.unlabelled} without"
+    log.info("%s %s: %s", data.name, spec.partition, summary)
     return result
 
 
-def _joined(lake: Lake, chosen: Dataset, spec: OutcomesSpec) -> OutcomesResult:
+def _join_labels(lake: Lake, data: Dataset, spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import connect
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
-    names = {"key": ", ".join(map(quote_identifier, chosen.key)), "label": quote_identifier(chosen.label)}
+    names = {"key": ", ".join(map(quote_identifier, data.key)), "label": quote_identifier(data.label)}
     with (
         connect() as connection,
-        lake.create_view(connection, "scored", chosen.predictions, day, day),
-        lake.create_view(connection, "known", chosen.published, day, day),
+        lake.create_view(connection, "scored", data.predictions, day, day),
+        lake.create_view(connection, "known", data.published, day, day),
     ):
-        ((scored, known),) = connection.sql(_COUNTED.format(**names), params=[spec.model_name]).fetchall()
+        ((scored, known),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
         if not known:
-            cleared = lake.clear_partition(chosen.outcomes, day, part)
-            return _none(chosen, spec, scored).model_copy(update={"changed": cleared})
-        # Closed before the views are dropped, which DuckDB 2.0 does not do under an open result.
-        with connection.sql(_JOINED.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
-            commit = lake.write_partition(chosen.outcomes, day, rows, (*chosen.key, VERSION), part=part)
+            was_cleared = lake.clear_partition(data.outcomes, day, part)
+            return _no_outcomes(data, spec, scored).model_copy(update={"changed": was_cleared})
+        # DuckDB 2.0 cannot drop the views while a result is open.
+        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
+            commit = lake.write_partition(data.outcomes, day, rows, (*data.key, VERSION), part=part)
     return OutcomesResult(
-        table=chosen.outcomes,
+        table=data.outcomes,
         partition=day,
         model_name=spec.model_name,
         outcomes=known,
@@ -107,7 +107,7 @@ def _joined(lake: Lake, chosen: Dataset, spec: OutcomesSpec) -> OutcomesResult:
     )
 
 
-def _none(chosen: Dataset, spec: OutcomesSpec, scored: int) -> OutcomesResult:
+def _no_outcomes(data: Dataset, spec: OutcomesSpec, scored: int) -> OutcomesResult:
     day, name = spec.partition, spec.model_name
     reason = f"none of the {scored} predictions has a label yet." if scored else f"{name} has no predictions of {day}."
-    return OutcomesResult(table=chosen.outcomes, partition=day, model_name=name, unlabelled=scored, reason=reason)
+    return OutcomesResult(table=data.outcomes, partition=day, model_name=name, unlabelled=scored, reason=reason)

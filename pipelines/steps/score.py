@@ -1,7 +1,8 @@
-"""Scores one published partition with the champion, and keeps the predictions.
+"""Score one published partition with the champion, and store the predictions.
 
-A prediction for each row's key and version of the model: what one version said is not lost when another is champion.
-Idempotent: the same rows and version commit nothing. No champion yet is a result, not an error.
+A prediction has the key of a row and the model version, so predictions of an earlier champion are not lost.
+Idempotent: the same rows and version commit nothing. Where there is no champion yet, the result says so; that is no
+error.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class ScoreSpec(Spec):
     partition: dt.date
     """Day to score (YYYY-MM-DD)."""
     version: str = ""
-    """Version to score with; the champion where it is empty (of a day before its as_of: the champion of then)."""
+    """Version to score with; empty: the champion (for a day before its as_of: the champion at that time)."""
     max_rows: int = Field(default=0, ge=0)
-    """Rows above which the partition is left to Batch Transform (step `batch`); 0: none is."""
-    answers: str = ""
-    """Folder of what a Batch Transform job said of the rows that `batch` wrote; empty: the model is asked here."""
-    asked: str = ""
-    """Name of these rows, as `batch` told it."""
+    """A partition with more rows is left to Batch Transform (step `batch`); 0: no limit."""
+    response: str = ""
+    """Folder with the output of the Batch Transform job for `request`; empty: score in this process."""
+    request: str = ""
+    """Name of the request, as the step `batch` returned it."""
 
 
 class ScoreResult(Result):
@@ -45,57 +46,61 @@ class ScoreResult(Result):
     model_name: str
     """Registered model."""
     version: str = ""
-    """Version that scored; empty where none did."""
+    """Version that scored; empty where there was none."""
     scored: int = 0
-    """Rows that have a prediction of the version: all of the partition, or none."""
+    """Rows with a prediction of the version: all rows of the partition, or 0."""
     changed: bool = False
-    """False where the same predictions were there already; their scored_at stays."""
+    """False where the same predictions were stored before; their scored_at stays as it was."""
     rows: Path | None = None
-    """Parquet file of what was scored: key, features, label (null where it is not known yet), score."""
+    """Parquet file of the scored rows: key, features, label (null where it is not known yet), score."""
     large: bool = False
-    """True where nothing was scored since the partition has more than `max_rows`."""
+    """True where nothing was scored because the partition has more than `max_rows` rows."""
     reason: str = ""
-    """Why nothing can be scored, in a line."""
+    """Why nothing was scored, in one line."""
 
 
 def run(spec: ScoreSpec) -> ScoreResult:
-    """The partition's predictions are those of the champion, of the rows that are published now.
+    """Replace the partition's predictions by those of the champion, for the rows that are published now.
 
     Raises:
-        DataError: the partition is not published, the version is not there or cannot be loaded, or wants features that
-            the rows do not have. What was predicted before stays. A retry cannot help.
+        DataError: the partition is not published, the version does not exist or cannot be loaded, or it needs features
+            that the rows do not have. Earlier predictions stay as they are. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
-        ConflictError: the catalog stayed busy, or the answers are of other rows than are published. A retry can help.
+        ConflictError: the catalog stayed locked, or the response belongs to other rows than those that are published.
+            A retry can help.
     """
     from pipelines.lake import Commit, Lake
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
-    from pipelines.scoring.batch import Answers, features_of
-    from pipelines.scoring.predictions import current, demand_published
+    from pipelines.scoring.batch import Response, list_features
+    from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    chosen, lake = dataset(spec.dataset), Lake.open()
-    demand_published(lake, chosen, spec.partition)
-    result = ScoreResult(table=chosen.predictions, partition=spec.partition, model_name=spec.model_name)
-    if spec.max_rows and lake.count_rows_of_days(chosen.published, [spec.partition])[spec.partition] > spec.max_rows:
-        log.info("%s %s: more than %d rows: not scored in process", chosen.name, spec.partition, spec.max_rows)
+    data, lake = dataset(spec.dataset), Lake.open()
+    require_published(lake, data, spec.partition)
+    result = ScoreResult(table=data.predictions, partition=spec.partition, model_name=spec.model_name)
+    if spec.max_rows and lake.count_rows_of_days(data.published, [spec.partition])[spec.partition] > spec.max_rows:
+        log.info("%s %s: more than %d rows: not scored in this process", data.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()
-    version = scores.serving(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
-        log.info("%s %s: not scored: %s", chosen.name, spec.partition, reason)
+        log.info("%s %s: not scored: %s", data.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
-    model = None if spec.answers else registry.scorer(version)
+    model = None if spec.response else registry.scorer(version)
 
-    def work() -> tuple[Commit, Path]:
-        asked = model or Answers(Path(spec.answers), spec.asked, features_of(version))
-        with scores.scored(lake, chosen, spec.partition, asked) as file:
-            if isinstance(asked, Answers):
-                asked.demand()
-            return scores.kept(lake, chosen, spec.partition, file, version)
+    def score_and_store() -> tuple[Commit, Path]:
+        scorer = model or Response(Path(spec.response), spec.request, list_features(version))
+        with scores.score_day(lake, data, spec.partition, scorer) as file:
+            if isinstance(scorer, Response):
+                scorer.check_rows()
+            return scores.store_scores(lake, data, spec.partition, file, version)
 
-    commit, rows = current(lake, [chosen.published], spec.partition, work)
-    told = f"{commit.rows} rows scored by {version.name} version {version.version}"
-    log.info("%s %s: %s, %s", chosen.name, spec.partition, told, "written" if commit.changed else "the same as before")
-    made = {"version": str(version.version), "scored": commit.rows, "changed": commit.changed, "rows": rows}
-    return result.model_copy(update=made)
+    commit, rows = repeat_until_current(lake, [data.published], spec.partition, score_and_store)
+    change = "written" if commit.changed else "the same as before"
+    log.info(
+        "%s %s: %d rows scored by %s version %s, %s",
+        *(data.name, spec.partition, commit.rows, version.name, version.version, change),
+    )
+    update = {"version": str(version.version), "scored": commit.rows, "changed": commit.changed, "rows": rows}
+    return result.model_copy(update=update)

@@ -96,7 +96,7 @@ def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, sta
             "dataset": "boats",
             "model_name": "boats",
         },
-        **{"partition": "2026-01-01", "version": "7", "asked": text, "said": [text.upper()]},
+        **{"partition": "2026-01-01", "version": "7", "request": text, "said": [text.upper()]},
         "transform_job": name,
         "transform_job_arn": described(at_dock, name)["TransformJobArn"],
         **{"status": "Completed", "attempts": 1, "transform_s": told["transform_s"], "cost_usd": told["cost_usd"]},

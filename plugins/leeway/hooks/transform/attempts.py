@@ -86,8 +86,8 @@ class TransformAttempts(SimpleAttempts):
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             self._bring(_output_of(job), Path(folder))
-            said = {name: self._inputs[name] for name in ("version", "asked")}
-            return self._score({**said, "answers": folder})
+            said = {name: self._inputs[name] for name in ("version", "request")}
+            return self._score({**said, "response": folder})
 
     def _bring(self, uri: str, folder: Path) -> None:
         bucket = uri.removeprefix("s3://").partition("/")[0]

@@ -109,9 +109,9 @@ class TransformTask(JobTask):
         with tempfile.TemporaryDirectory(prefix="leeway-") as made:
             folder = Path(made) / "sent"
             told = self.step.run("batch", {**self._partition, "folder": str(folder)})
-            if not told["asked"]:
+            if not told["request"]:
                 return {}
-            known = {"version": told["version"], "asked": told["asked"], "image": self._image()}
+            known = {"version": told["version"], "request": told["request"], "image": self._image()}
             self._check({**known, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
             s3 = ChannelHook(self.place.hook(S3Hook), self._bucket, self.fields.prefix)
             s3.check([])

@@ -28,7 +28,7 @@ def transform_fn(model, body, content_type, accept):
 def batch(spec):
     rows = Path("rows").read_text()
     if Path("no-champion").exists():
-        return {"version": "", "asked": ""}
+        return {"version": "", "request": ""}
     folder = Path(spec["folder"])
     for name in ("model", "rows"):
         (folder / name).mkdir(parents=True)
@@ -37,7 +37,7 @@ def batch(spec):
         member = tarfile.TarInfo("code/inference.py")
         member.size = len(INFERENCE)
         tar.addfile(member, io.BytesIO(INFERENCE.encode()))
-    return {"version": "7", "asked": rows}
+    return {"version": "7", "request": rows}
 
 
 def score(spec):
@@ -45,8 +45,8 @@ def score(spec):
         return {"table": "predictions", "reason": "", "large": True}
     if Path("no-champion").exists():
         return {"table": "predictions", "reason": "there is no champion", "large": False}
-    said = [path.read_text() for path in sorted(Path(spec["answers"]).glob("*.out"))] if spec.get("answers") else []
-    told = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "asked")}
+    said = [path.read_text() for path in sorted(Path(spec["response"]).glob("*.out"))] if spec.get("response") else []
+    told = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "request")}
     return {"table": "predictions", "reason": "", "large": False, "said": said, **told}
 
 

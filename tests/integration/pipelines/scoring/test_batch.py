@@ -67,9 +67,9 @@ def test_the_packaged_model_says_what_is_said_in_process(
     monkeypatch.setattr(sent, "PART_ROWS", 300)
     rows = publish().num_rows
     told = prepared(tmp_path / "sent")
-    assert told.version == champion and told.asked.startswith(f"{rows}-")
+    assert told.version == champion and told.request.startswith(f"{rows}-")
     assert len(list((tmp_path / "sent" / "rows").iterdir())) == -(-rows // 300) > 2
-    first = scored(version=told.version, asked=told.asked, answers=answered(tmp_path / "sent"))
+    first = scored(version=told.version, request=told.request, response=answered(tmp_path / "sent"))
     assert first.changed and first.scored == rows
     file, kept = sha256(Path(str(first.rows))), predictions()
     again = scored()
@@ -113,18 +113,18 @@ def test_rows_that_were_published_anew_meanwhile_are_not_given_the_scores(
     changes: list[Callable[[pa.Table], pa.Table]] = [lambda had: had.slice(0, 500), shuffled]
     for change in changes:
         publish(change=change)
-        with pytest.raises(ConflictError, match="published anew while the job ran"):
-            scored(version=told.version, asked=told.asked, answers=answers)
+        with pytest.raises(ConflictError, match="published again while the job ran"):
+            scored(version=told.version, request=told.request, response=answers)
     publish(change=lambda _: rows)
-    assert scored(version=told.version, asked=told.asked, answers=answers).scored == rows.num_rows
+    assert scored(version=told.version, request=told.request, response=answers).scored == rows.num_rows
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: lines[:-1], r"was asked of (\d+) rows, and said \d+ scores"),
-        (lambda lines: [*lines, "0.5"], r"was asked of (\d+) rows, and said \d+ scores"),
-        (lambda lines: ["nonsense", *lines[1:]], "the job's answer is no number: 'nonsense"),
+        (lambda lines: lines[:-1], r"got (\d+) rows and returned \d+ scores"),
+        (lambda lines: [*lines, "0.5"], r"got (\d+) rows and returned \d+ scores"),
+        (lambda lines: ["nonsense", *lines[1:]], "a score in the job's output is not a number: 'nonsense"),
         (lambda lines: ["NaN", *lines[1:]], "not a number for 1 of"),
     ],
 )
@@ -137,7 +137,7 @@ def test_answers_that_are_no_scores_of_the_rows_are_refused(
     lines = change(["0.25"] * rows)
     (tmp_path / "out" / "part-00000.jsonl.out").write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match=said):
-        scored(version=told.version, asked=told.asked, answers=str(tmp_path / "out"))
+        scored(version=told.version, request=told.request, response=str(tmp_path / "out"))
     assert not Lake.open().count_rows_of_days("flights_predictions", [DAY])
 
 

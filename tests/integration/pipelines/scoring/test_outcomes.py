@@ -128,16 +128,18 @@ def test_a_dataset_without_a_label(home: Any) -> None:
         run(dataset="weather")
 
 
-def test_labels_that_arrive_while_they_are_joined_are_joined(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_that_arrive_while_they_are_join_labels_are_join_labels(
+    publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = publish(change=labels(lambda n, label: True if n < 10 else None))
     predict(rows)
-    at_first = outcomes._joined
+    at_first = outcomes._join_labels
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(outcomes, "_joined", at_first)
+        monkeypatch.setattr(outcomes, "_join_labels", at_first)
         made = at_first(*given)
         publish(change=labels(lambda n, label: True if n < 20 else None))
         return made
 
-    monkeypatch.setattr(outcomes, "_joined", overtaken)
+    monkeypatch.setattr(outcomes, "_join_labels", overtaken)
     assert run().outcomes == len(joined()) == 20

@@ -235,14 +235,14 @@ def test_rows_that_are_published_while_they_are_scored_are_scored_again(
     from pipelines.scoring import scores
 
     rows = publish()
-    slow = scores.kept
+    slow = scores.store_scores
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(scores, "kept", slow)
+        monkeypatch.setattr(scores, "store_scores", slow)
         publish(change=lambda had: had.slice(0, 500))
         return slow(*given)
 
-    monkeypatch.setattr(scores, "kept", overtaken)
+    monkeypatch.setattr(scores, "store_scores", overtaken)
     assert rows.num_rows > run().scored == len(predictions()) == 500
 
 

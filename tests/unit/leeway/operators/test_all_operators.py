@@ -72,7 +72,7 @@ FROM_ELSEWHERE = {
     "guard": {"policy", "run"},
     "promote": {"moved_by_hand"},
     "settle": {"run"},
-    "score": {"max_rows", "answers", "asked"},
+    "score": {"max_rows", "response", "request"},
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy"},
 }
