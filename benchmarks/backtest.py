@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.yard import EVERYTHING, PROJECT, Yard, up
 from stack.airflow.backfill import Backfill
-from stack.airflow.client import AirflowApi, ConflictError
+from stack.airflow.client import AirflowClient, ConflictError
 from stack.airflow.dag_parsing import wait_until_parsed
 from stack.errors import StackError
-from stack.services.commands import USER, password
+from stack.services.commands import USER, read_password
 
 MONTHS = int(os.environ.get("LEEWAY_BENCH_MONTHS", "10"))
 DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promote")
@@ -54,7 +54,7 @@ def run() -> dict[str, Any]:
         RuntimeError: a run failed, or the registry holds something else than a backtest may leave.
     """
     with tempfile.TemporaryDirectory() as folder, up(Path(folder), EVERYTHING) as yard:
-        api = AirflowApi(yard.stack.airflow_url, USER, password(yard.layout))
+        api = AirflowClient(yard.stack.airflow_url, USER, read_password(yard.layout))
         wait_until_parsed(api, [DAG], yard.stack.started_at, lambda: None)
         yard.python("-m", "pipelines", "backfill", "--first", str(FIRST), "--last", str(LAST))
         walked, left, lines = _walked(yard, api)
@@ -104,7 +104,7 @@ def _demand(wrong: Mapping[str, Any]) -> None:
         raise RuntimeError(f"the backfill of {DAG} left {wrong}")
 
 
-def _walked(yard: Yard, api: AirflowApi) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
+def _walked(yard: Yard, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
     """The backtest: its seconds, what it left in the registry, and the lines of its report."""
     seconds = _backfilled(yard, api, f"{MONTHS} trainings") | _tasks(api)
     left = _registry(yard)
@@ -112,7 +112,7 @@ def _walked(yard: Yard, api: AirflowApi) -> tuple[dict[str, list[float]], dict[s
     return seconds, left, _reported(yard)
 
 
-def _replayed(yard: Yard, api: AirflowApi, left: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+def _replayed(yard: Yard, api: AirflowClient, left: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """The same runs again, each promoting: their seconds, and what the registry holds then."""
     seconds = _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", AGAIN)
     after = _registry(yard)
@@ -121,7 +121,7 @@ def _replayed(yard: Yard, api: AirflowApi, left: Mapping[str, Any]) -> tuple[dic
 
 
 def _backfilled(
-    yard: Yard, api: AirflowApi, row: str, again: Mapping[str, Any] | None = None
+    yard: Yard, api: AirflowClient, row: str, again: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
     """Seconds of the whole, and of each run. Where some runs were there already, `again` says what becomes of them."""
     while again and not _asked(api, again):
@@ -138,20 +138,20 @@ def _backfilled(
         Backfill(api, DAG, MOMENTS, 1, yard.stack.started_at).complete(show)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
-    runs = [_between(one["start_date"], one["end_date"]) for one in api.runs(DAG)]
+    runs = [_between(one["start_date"], one["end_date"]) for one in api.list_runs(DAG)]
     return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
 
 
-def _asked(api: AirflowApi, again: Mapping[str, Any]) -> bool:
+def _asked(api: AirflowClient, again: Mapping[str, Any]) -> bool:
     """Whether Airflow took the backfill on; not while another of the DAG is at work.
 
     A call that Airflow obeyed and then failed to answer is repeated, and refused for the backfill that it made itself.
     """
     span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:
-        api._v2("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
+        api.request("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
     except ConflictError:
-        there = api._v2("GET", "/backfills", params={"dag_id": DAG})["backfills"]
+        there = api.request("GET", "/backfills", params={"dag_id": DAG})["backfills"]
         return any(one["completed_at"] is None and one["dag_run_conf"] == again["dag_run_conf"] for one in there)
     return True
 
@@ -186,9 +186,9 @@ def _facts(left: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tasks(api: AirflowApi) -> dict[str, list[float]]:
+def _tasks(api: AirflowClient) -> dict[str, list[float]]:
     """Seconds of each task."""
-    tasks = [one for one in api.tasks(DAG, "~") if one["state"] == "success"]
+    tasks = [one for one in api.list_tasks(DAG, "~") if one["state"] == "success"]
     return {f"the task {step}": [one["duration"] for one in tasks if one["task_id"] == step] for step in STEPS}
 
 

@@ -27,13 +27,13 @@ from typing import Any
 
 import boto3
 
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import wait_until_parsed
 from stack.layout import Layout
 from stack.services import start_stop
-from stack.services.commands import USER, password
-from stack.services.health import raise_if_dead
-from stack.services.ports import ANY
+from stack.services.commands import USER, read_password
+from stack.services.ports import ANY_PORTS
+from stack.services.readiness import raise_if_dead
 
 PROJECT = Path(__file__).parents[1]
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
@@ -142,20 +142,20 @@ def _stack(project: Path) -> Iterator[dict[str, Any]]:
     """The stack, up, and clients of it."""
     layout = Layout(project=project, home=project / ".leeway")
     os.environ["DRYDOCK_CORES"] = "4"  # the script has one thread: two jobs on two cores
-    stack, _ = start_stop.up(layout, ANY, lambda *_: None)
+    stack, _ = start_stop.start_stack(layout, ANY_PORTS, lambda *_: None)
     keys = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
     clients = {name: boto3.client(name, endpoint_url=stack.drydock_url, **keys) for name in ("sagemaker", "logs", "s3")}
     try:
-        api = AirflowApi(stack.airflow_url, USER, password(layout))
+        api = AirflowClient(stack.airflow_url, USER, read_password(layout))
         wait_until_parsed(api, ["bench"], stack.started_at, lambda: raise_if_dead(layout, stack))
         yield {"api": api, "url": stack.drydock_url, **clients}
     finally:
-        start_stop.down(layout)
+        start_stop.stop_stack(layout)
 
 
 def _begin(stack: dict[str, Any]) -> str:
     body = {"logical_date": None, "dag_run_id": f"bench-{time.time_ns()}"}
-    return str(stack["api"]._v2("POST", "/dags/bench/dagRuns", json=body)["dag_run_id"])
+    return str(stack["api"].request("POST", "/dags/bench/dagRuns", json=body)["dag_run_id"])
 
 
 def _one_by_one(stack: dict[str, Any], count: int) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _one_by_one(stack: dict[str, Any], count: int) -> Iterator[str]:
 
 
 def _state(stack: dict[str, Any], run: str) -> str:
-    return str(stack["api"]._v2("GET", f"/dags/bench/dagRuns/{run}")["state"])
+    return str(stack["api"].request("GET", f"/dags/bench/dagRuns/{run}")["state"])
 
 
 def _storm(stack: dict[str, Any]) -> list[dict[str, Any]]:
@@ -209,9 +209,9 @@ def _order(url: str, job: str, chance: random.Random) -> None:
 
 def _finished(stack: dict[str, Any], run: str) -> dict[str, Any]:
     """What a run's record says, and what its job's description and log say."""
-    told = stack["api"]._v2("GET", f"/dags/bench/dagRuns/{run}")
+    told = stack["api"].request("GET", f"/dags/bench/dagRuns/{run}")
     entry = f"/dags/bench/dagRuns/{run}/taskInstances/train/xcomEntries/return_value"
-    result = stack["api"]._v2("GET", entry)["value"]
+    result = stack["api"].request("GET", entry)["value"]
     result = json.loads(result) if isinstance(result, str) else result
     job = stack["sagemaker"].describe_training_job(TrainingJobName=result["training_job"])
     bucket, _, key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://").partition("/")

@@ -18,9 +18,10 @@ import psutil
 
 from stack.layout import Layout
 from stack.services import environment, processes
-from stack.services.commands import health_checks, services, write_secrets
-from stack.services.health import make_bucket
-from stack.services.ports import ANY, choose
+from stack.services.commands import list_services, write_secrets
+from stack.services.health import build_health_checks
+from stack.services.ports import ANY_PORTS, choose_ports
+from stack.services.readiness import create_bucket
 from stack.services.record import Stack
 
 PROJECT = Path(__file__).parents[1]
@@ -38,22 +39,22 @@ class Yard:
         self.project = folder / "project"
         subprocess.run(["git", "clone", "-q", str(PROJECT), str(self.project)], check=True)
         self.layout = Layout(project=self.project, home=self.project / ".leeway")
-        self.layout.prepare()
+        self.layout.create_folders()
         now = dt.datetime.now(dt.UTC)
-        self.stack = Stack(id=uuid.uuid4().hex, project=self.project, started_at=now, ports=choose(ANY))
-        self.services = {one.name: one for one in services(self.layout, self.stack)}
-        self.env = environment.build(self.layout, self.stack, os.environ)
+        self.stack = Stack(id=uuid.uuid4().hex, project=self.project, started_at=now, ports=choose_ports(ANY_PORTS))
+        self.services = {one.name: one for one in list_services(self.layout, self.stack)}
+        self.env = environment.build_environment(self.layout, self.stack, os.environ)
         self.children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
         """The service runs; one that ends by itself has ended."""
         service = self.services[name]
-        with self.layout.log(name).open("ab") as log:
+        with self.layout.log_file(name).open("ab") as log:
             self.children[name] = subprocess.Popen(
                 service.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.project
             )
         if service.once and self.children[name].wait():
-            raise RuntimeError(f"{name} failed: {self.layout.log(name).read_text()[-2000:]}")
+            raise RuntimeError(f"{name} failed: {self.layout.log_file(name).read_text()[-2000:]}")
 
     def python(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """A command of Python in the project, in the services' environment."""
@@ -73,14 +74,14 @@ def up(folder: Path, needed: Sequence[str] = NEEDED) -> Iterator[Yard]:
     try:
         for name in needed:
             yard.start(name)
-        waiting = [check for name, check in health_checks(yard.stack).items() if name in needed]
+        waiting = [check for name, check in build_health_checks(yard.stack).items() if name in needed]
         while not all(check() for check in waiting):
             time.sleep(0.2)
         if "drydock" in needed:
-            make_bucket(yard.stack)
+            create_bucket(yard.stack)
         yield yard
     finally:
-        processes.stop(yard.layout.home)
+        processes.stop_processes(yard.layout.home)
         for child in yard.children.values():
             child.wait()
 
@@ -118,7 +119,7 @@ class Killer:
 
     def _kill_task(self) -> bool:
         """A step, or the task that runs it, or the supervisor above. False where nothing ran."""
-        steps = [one for one in processes.find(self.yard.layout.home) if _is_step(one)]
+        steps = [one for one in processes.find_processes(self.yard.layout.home) if _is_step(one)]
         if not steps:
             return False
         kind = self.chance.choice(["step", "task", "supervisor"])

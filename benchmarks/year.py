@@ -18,9 +18,9 @@ from typing import Any
 
 from benchmarks.yard import Killer, Yard, up
 from stack.airflow.backfill import Backfill
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import wait_until_parsed
-from stack.services.commands import USER, password
+from stack.services.commands import USER, read_password
 
 DAYS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
 DAG, STEPS, AT_ONCE = "flights_ingest", ("ingest", "validate"), 8
@@ -62,7 +62,7 @@ def stormily() -> dict[str, Any]:
 
 def _measured(kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, up(Path(folder)) as yard:
-        api = AirflowApi(yard.stack.airflow_url, USER, password(yard.layout))
+        api = AirflowClient(yard.stack.airflow_url, USER, read_password(yard.layout))
         wait_until_parsed(api, [DAG], yard.stack.started_at, lambda: None)
         killer = Killer(yard, TASKS_EVERY, SCHEDULERS_EVERY) if kills else None
         began = time.monotonic()
@@ -75,7 +75,7 @@ def _measured(kills: bool) -> dict[str, Any]:
         return {"seconds": {row: [seconds], **more}, "facts": {row: facts}}
 
 
-def backfill(api: AirflowApi, yard: Yard, days: int, killer: Killer | None) -> None:
+def backfill(api: AirflowClient, yard: Yard, days: int, killer: Killer | None) -> None:
     """Each of the first days of the year has a successful run."""
     said = time.monotonic()
 
@@ -91,13 +91,13 @@ def backfill(api: AirflowApi, yard: Yard, days: int, killer: Killer | None) -> N
     Backfill(api, DAG, wanted, AT_ONCE, yard.stack.started_at).complete(show)
 
 
-def checked(api: AirflowApi, yard: Yard, days: int) -> dict[str, Any]:
+def checked(api: AirflowClient, yard: Yard, days: int) -> dict[str, Any]:
     """What is to be said of a finished backfill.
 
     Raises:
         RuntimeError: a day is lost, there twice, published more than once or of other rows than its source's.
     """
-    told, tasks = json.loads(yard.python("-c", LAKE).stdout), api.tasks(DAG, "~")
+    told, tasks = json.loads(yard.python("-c", LAKE).stdout), api.list_tasks(DAG, "~")
     wrong = faults(told, of_the_source(days)) | {"tasks failed": sum(one["state"] != "success" for one in tasks)}
     if any(wrong.values()):
         raise RuntimeError(f"the backfill of {days} days left {wrong}")
@@ -145,9 +145,9 @@ def _twice(commits: list[str | None]) -> int:
     return sum(count > 1 for count in Counter(commits).values())
 
 
-def _tasks(api: AirflowApi) -> dict[str, list[float]]:
+def _tasks(api: AirflowClient) -> dict[str, list[float]]:
     """Seconds of each task in Airflow: in the queue, and at work."""
-    tasks = [one for one in api.tasks(DAG, "~") if one["start_date"] and one["queued_when"]]
+    tasks = [one for one in api.list_tasks(DAG, "~") if one["start_date"] and one["queued_when"]]
     rows = {
         f"the task {step}, 8 runs at once": [t["duration"] for t in tasks if t["task_id"] == step] for step in STEPS
     }

@@ -1,4 +1,4 @@
-"""The embedded stack: drydock, MLflow and Airflow on this machine, started and stopped as one thing.
+"""The embedded stack: drydock, MLflow and Airflow on this machine, started and stopped together.
 
-Knows its services only by their commands and URLs: nothing of them is imported here.
+The stack knows its services by their commands and URLs only, and imports none of them.
 """

@@ -1,4 +1,4 @@
-"""`python -m stack`."""
+"""Run `python -m stack`."""
 
 from stack.cli import app
 

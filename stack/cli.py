@@ -1,4 +1,4 @@
-"""The commands: `python -m stack up | down | status | demo | replay | backup | restore`."""
+"""Start and stop the embedded stack, run the demo and the replay, back up and restore."""
 
 from __future__ import annotations
 
@@ -13,133 +13,144 @@ from typing import Annotated, Any
 import typer
 
 from stack import display
-from stack.backups import backup as backups
-from stack.backups import restore as restoring
+from stack.backups.backup import back_up
+from stack.backups.restore import restore as restore_archive
 from stack.errors import StackError, UnavailableError
 from stack.jobs.demo import Demo
 from stack.jobs.replay import Replay
-from stack.jobs.request import YEAR_ENDS, Request
+from stack.jobs.request import LAST_DAY, Request
 from stack.layout import Layout
-from stack.services import start_stop
-from stack.services.commands import health_checks
-from stack.services.ports import PREFERRED
+from stack.services.health import build_health_checks
+from stack.services.ports import PREFERRED_PORTS
+from stack.services.start_stop import find_running_stack, start_stack, stop_stack
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 _FIRST, _LAST = datetime(2013, 1, 1), datetime(2013, 3, 31)
-_MOMENTS = "First of a month to train as of; may be repeated."
-_YEAR_ENDS = datetime.combine(YEAR_ENDS, datetime.min.time())
-_AS_OF = [datetime(2013, 3, 1), datetime(2013, 4, 1)]
+_YEAR_END = datetime.combine(LAST_DAY, datetime.min.time())
+_FIRST_AS_OF = datetime(2013, 3, 1)
+_AS_OF = [_FIRST_AS_OF, datetime(2013, 4, 1)]
+_AS_OF_HELP = "First of a month to train as of; may be repeated."
+_FIRST_MODEL_HELP = "First of the month of the first model."
+_KEEP_HELP = "Leave the stack up afterwards."
 INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of a shell."""
 
 
-def _day(name: str, text: str, default: str) -> Any:
+def _day_option(name: str, text: str, default: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], help=text, show_default=default, metavar="YYYY-MM-DD")
 
 
 @app.command()
 def up() -> None:
-    """Starts drydock, MLflow, data docs and Airflow, and prints where they are. What runs already is left as it is."""
-    with _reported():
+    """Start drydock, MLflow, the data docs and Airflow, and print their URLs. A stack that runs stays as it is."""
+    with _report_errors():
         layout = Layout.from_environment()
-        with display.starting() as watch:
-            stack, started = start_stop.up(layout, PREFERRED, watch)
-        layout.keep.touch()
-        out = display.console()
-        out.print(display.urls(layout, stack))
-        out.print("Started. `make down` stops it." if started else "It was running already. `make down` stops it.")
+        with display.show_start_progress() as report_progress:
+            stack, is_new = start_stack(layout, PREFERRED_PORTS, report_progress)
+        layout.stay_up_file.touch()
+        console = display.open_console()
+        console.print(display.build_url_table(layout, stack))
+        console.print("Started. `make down` stops it." if is_new else "It was running already. `make down` stops it.")
 
 
 @app.command()
 def down() -> None:
-    """Stops what `up` or `demo` started, after a crash too."""
-    with _reported():
-        count = start_stop.down(Layout.from_environment())
-        display.console().print(f"Stopped {count} processes." if count else "Nothing was running.")
+    """Stop what `up`, `demo` or `replay` started, also after a crash."""
+    with _report_errors():
+        count = stop_stack(Layout.from_environment())
+        display.open_console().print(f"Stopped {count} processes." if count else "Nothing was running.")
 
 
 @app.command()
 def status() -> None:
-    """Says what runs and whether it answers. Exit 0 when all do, 75 when not."""
-    with _reported():
+    """Print what runs and whether it answers. The exit code is 0 when all services answer, else 75."""
+    with _report_errors():
         layout = Layout.from_environment()
-        stack = start_stop.running(layout)
-        out = display.console()
+        stack = find_running_stack(layout)
+        console = display.open_console()
         if stack is None:
-            out.print("The stack is not running; `make up` starts it.")
+            console.print("The stack is not running; `make up` starts it.")
             raise typer.Exit(UnavailableError.exit_code)
-        silent = [name for name, check in health_checks(stack).items() if not check()]
-        out.print(display.urls(layout, stack))
+        silent = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
+        console.print(display.build_url_table(layout, stack))
         logs = layout.home / "logs"
-        out.print(f"Not answering: {', '.join(silent)}; see {logs}." if silent else "All answer.")
+        console.print(f"Not answering: {', '.join(silent)}; see {logs}." if silent else "All services answer.")
         raise typer.Exit(UnavailableError.exit_code if silent else 0)
 
 
 @app.command()
 def demo(
-    start: Annotated[datetime, _day("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _day("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
-    as_of: Annotated[list[datetime], _day("--as-of", _MOMENTS, "2013-03-01, 2013-04-01")] = _AS_OF,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up afterwards.")] = False,
+    start: Annotated[datetime, _day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
+    as_of: Annotated[list[datetime], _day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _AS_OF,
+    keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
-    """Runs the whole loop on real flights: ingest, validate, train, evaluate, gate, promote. Idempotent."""
-    with _reported():
+    """Run the whole loop on real flights: ingest, validate, train, evaluate, gate, promote.
+
+    The demo starts the stack and stops it at the end. A repeated demo runs only what is missing or failed.
+    """
+    with _report_errors():
         moments = [moment.date() for moment in as_of]
-        request = Request.checked(start.date(), end.date(), moments, keep)
+        request = Request.validate(start.date(), end.date(), moments, keep)
         Demo(Layout.from_environment(), request).run()
 
 
 @app.command()
 def replay(
-    start: Annotated[datetime, _day("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _day("--to", "Last day to play.", "2013-12-31")] = _YEAR_ENDS,
-    as_of: Annotated[datetime, _day("--as-of", "First of the month of the first model.", "2013-03-01")] = _AS_OF[0],
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up afterwards.")] = False,
+    start: Annotated[datetime, _day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _day_option("--to", "Last day to play.", "2013-12-31")] = _YEAR_END,
+    as_of: Annotated[datetime, _day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _FIRST_AS_OF,
+    keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
-    """Plays the year a day at a time: scores, drift, retraining; tells what the loop was worth. Takes over an hour.
+    """Play the year a day at a time (scores, drift, retraining) and report what the loop was worth. Takes over an hour.
 
-    It can be interrupted at any time: it goes on where it was.
+    The replay can be interrupted at any time. The next one resumes where it ended.
     """
-    with _reported():
-        request = Request.checked(start.date(), end.date(), [as_of.date()], keep)
+    with _report_errors():
+        request = Request.validate(start.date(), end.date(), [as_of.date()], keep)
         Replay(Layout.from_environment(), request).run()
 
 
 @app.command()
 def backup(
-    archive: Annotated[Path | None, typer.Argument(help="File to make; by default leeway-MOMENT.tar.")] = None,
+    archive: Annotated[Path | None, typer.Argument(help="File to write; by default leeway-TIME.tar.")] = None,
 ) -> None:
-    """Puts all state into one file, which has keys and connections in it. The stack has to be down."""
-    with _reported():
-        named = archive or Path(f"leeway-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.tar")
-        made = backups.backup(Layout.from_environment(), named)
-        size = f"{made.size_bytes / 1e6:,.0f} MB"
-        display.console().print(f"{made.archive}: {made.files:,} files, {size}. It has Airflow's keys: keep it safe.")
+    """Write all state to one file, which holds keys and connections. The stack must be stopped."""
+    with _report_errors():
+        target = archive or Path(f"leeway-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.tar")
+        result = back_up(Layout.from_environment(), target)
+        size = f"{result.size_bytes / 1e6:,.0f} MB"
+        display.open_console().print(
+            f"{result.archive}: {result.files:,} files, {size}. It has Airflow's keys: keep it safe."
+        )
 
 
 @app.command()
 def restore(
-    archive: Annotated[Path, typer.Argument(help="File from `backup`.")],
+    archive: Annotated[Path, typer.Argument(help="File that `backup` wrote.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the state that is there.")] = False,
 ) -> None:
-    """Puts the state of a backup in the place of none, or with --force of what is there. Verified before it begins."""
-    with _reported():
+    """Restore the state of a backup. The file is verified before any change. The stack must be stopped."""
+    with _report_errors():
         layout = Layout.from_environment()
-        made = restoring.restore(layout, archive, force)
-        display.console().print(f"{layout.home} is as of {made.made_at:%Y-%m-%d %H:%M:%S} UTC. `make up` starts it.")
+        manifest = restore_archive(layout, archive, force)
+        display.open_console().print(
+            f"{layout.home} has the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC. `make up` starts the stack."
+        )
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
-    """Turns errors into one line and an exit code; LEEWAY_DEBUG=1 shows where they came from."""
-    # `down` asks a starting `up` to give way with SIGTERM: as with Ctrl-C it then clears up behind itself.
+def _report_errors() -> Iterator[None]:
+    """Print an error as one line and exit with its code. With LEEWAY_DEBUG=1 the traceback is shown instead."""
+    # `down` sends SIGTERM to an `up` that is starting the stack. SIGTERM acts as Ctrl-C: `up` stops what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     except StackError as error:
         if os.environ.get("LEEWAY_DEBUG") == "1":
             raise
-        display.complain(error)
+        display.print_error(error)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        display.console(stderr=True).print("interrupted")
+        display.open_console(stderr=True).print("interrupted")
         raise typer.Exit(INTERRUPTED) from None

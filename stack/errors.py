@@ -1,20 +1,21 @@
-"""Every error that a person of the stack sees, in one tree.
+"""All errors of the stack that a user sees, in one tree.
 
 StackError              exit code
 ├── RequestError        2    the request is wrong: a retry cannot help
-├── UnavailableError    75   something outside failed or is busy: try again
-└── TaskFailedError     as the failed task's step said; 1 where it did not
+├── UnavailableError    75   something outside failed or is busy: a retry can help
+└── TaskFailedError     the exit code of the failed task's step; 1 where its log names none
 """
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """The root. Its text is one line that says what is wrong and what to do; `details` follow it.
+    """The root of the tree. The message is one line that says what is wrong and what to do.
 
     Attributes:
-        details: the end of a log, for people; may be many lines.
-        exit_code: what the command ends with.
+        message: that line.
+        details: lines that explain it, such as the end of a log; may be empty.
+        exit_code: the exit code of the command.
     """
 
     exit_code = 1
@@ -25,24 +26,24 @@ class StackError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        """The one line."""
+        """Return the message without the details."""
         return self.message
 
 
 class RequestError(StackError):
-    """The request is wrong: a retry cannot help."""
+    """The request is wrong. A retry cannot help."""
 
     exit_code = 2
 
 
 class UnavailableError(StackError):
-    """Something outside failed, or is busy: the same request may work later."""
+    """Something outside failed or is busy. A retry can help."""
 
     exit_code = 75
 
 
 class TaskFailedError(StackError):
-    """A task of Airflow failed."""
+    """A task of Airflow failed. A retry can help where `exit_code` is 75."""
 
     def __init__(self, message: str, details: str = "", exit_code: int = 1) -> None:
         super().__init__(message, details)

@@ -1,4 +1,4 @@
-"""Where the stack keeps its state, and which project it runs."""
+"""The folders of a stack: where it keeps its state, and which project it runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Self
 from stack.errors import RequestError, UnavailableError
 
 CODE = Path(__file__).resolve().parent.parent
-"""Folder that holds this package, and drydock beside it."""
+"""The folder that holds this package, and drydock beside it."""
 MIN_FREE_BYTES = 1 << 30
-"""Least free disk to start with: below this SQLite and the logs soon fail half-way."""
+"""Least free disk space to start with. With less, SQLite and the logs soon fail half-way."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of one stack. Two stacks with different homes never meet.
+    """The folders of one stack. Two stacks with different homes share nothing.
 
     Attributes:
-        home: absolute folder of all state.
-        project: absolute folder of dags/, plugins/, params.yaml and dvc.yaml.
+        home: absolute path of the folder of all state.
+        project: absolute path of the folder with dags/, plugins/, params.yaml and dvc.yaml.
     """
 
     home: Path
@@ -29,24 +29,20 @@ class Layout:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The layout that LEEWAY_PROJECT and LEEWAY_HOME name; by default this checkout and its .leeway."""
+        """Return the layout that LEEWAY_PROJECT and LEEWAY_HOME name; by default this checkout and its .leeway."""
         project = Path(os.environ.get("LEEWAY_PROJECT") or CODE).expanduser().resolve()
         home = Path(os.environ.get("LEEWAY_HOME") or project / ".leeway").expanduser().resolve()
         return cls(home=home, project=project)
 
     @property
-    def state(self) -> Path:
-        """The record of what runs."""
+    def record_file(self) -> Path:
+        """The record of the running processes."""
         return self.home / "stack.json"
 
     @property
-    def keep(self) -> Path:
-        """Present while a person asked (`up`) for the stack to stay up."""
+    def stay_up_file(self) -> Path:
+        """A file that exists while the user wants the stack to stay up: since `up`, or `demo --keep`."""
         return self.home / "stack.keep"
-
-    def report(self, job: str) -> Path:
-        """What the last `demo` or `replay` did, and how long each phase took."""
-        return self.home / f"{job}.json"
 
     @property
     def airflow(self) -> Path:
@@ -55,46 +51,50 @@ class Layout:
 
     @property
     def mlflow(self) -> Path:
-        """Database and artifacts of MLflow."""
+        """The folder of MLflow's database and artifacts."""
         return self.home / "mlflow"
 
     @property
     def drydock(self) -> Path:
-        """Job folders of drydock."""
+        """The folder of drydock's jobs."""
         return self.home / "drydock"
 
     @property
     def docs(self) -> Path:
-        """The data docs, as `pipelines` writes them."""
+        """The folder of the data docs that `pipelines` writes."""
         return self.home / "docs"
 
-    def lock(self, name: str) -> Path:
-        """The lock file of that name."""
+    def report_file(self, job: str) -> Path:
+        """Return the file in which `demo` or `replay` reports its last run, with the seconds of each phase."""
+        return self.home / f"{job}.json"
+
+    def lock_file(self, name: str) -> Path:
+        """Return the lock file of that name."""
         return self.home / f"{name}.lock"
 
-    def log(self, service: str) -> Path:
-        """The log of a service."""
+    def log_file(self, service: str) -> Path:
+        """Return the log file of a service."""
         return self.home / "logs" / f"{service}.log"
 
-    def prepare(self) -> None:
-        """Makes the folders.
+    def create_folders(self) -> None:
+        """Create the folders. Idempotent.
 
         Raises:
-            RequestError: the project has no dags folder.
-            UnavailableError: the disk has too little free space, or refuses.
+            RequestError: the project has no dags folder. A retry cannot help.
+            UnavailableError: the disk has too little free space, or cannot be written. A retry can help.
         """
         if not (self.project / "dags").is_dir():
             raise RequestError(f"{self.project} has no folder dags/; set LEEWAY_PROJECT to the checkout.")
         try:
             for folder in (self.home / "logs", self.airflow, self.mlflow, self.drydock, self.docs):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.airflow.chmod(0o700)  # keys, password and a database with connections
+            self.airflow.chmod(0o700)  # it holds keys, a password, and a database with connections
             disk = os.statvfs(self.home)
         except OSError as error:
             raise UnavailableError(f"Cannot write to {self.home}: {error.strerror}.") from None
-        free = disk.f_bavail * disk.f_frsize
-        if free < MIN_FREE_BYTES:
+        free_bytes = disk.f_bavail * disk.f_frsize
+        if free_bytes < MIN_FREE_BYTES:
             raise UnavailableError(
-                f"Only {free >> 20} MiB are free at {self.home}, and the stack needs {MIN_FREE_BYTES >> 20}: "
+                f"Only {free_bytes >> 20} MiB are free at {self.home}, and the stack needs {MIN_FREE_BYTES >> 20}: "
                 "free some space, or set LEEWAY_HOME to a folder on another disk."
             )

@@ -1,4 +1,4 @@
-"""Waiting until Airflow has read the DAGs."""
+"""Wait until Airflow has parsed the DAG files."""
 
 from __future__ import annotations
 
@@ -7,46 +7,48 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 
-PARSE_S = 120.0
+TIMEOUT_S = 120.0
 """Longest wait; 5 s is usual."""
 _POLL_S = 0.5
 
 
-def wait_until_parsed(api: AirflowApi, dag_ids: Sequence[str], born: datetime, check: Callable[[], None]) -> None:
-    """Returns when the DAGs were read after `born`, without an error, and are not paused.
+def wait_until_parsed(
+    client: AirflowClient, dag_ids: Sequence[str], started_at: datetime, check: Callable[[], None]
+) -> None:
+    """Wait until Airflow has parsed the DAGs, then unpause those that are paused. Idempotent.
 
     Args:
-        api: the session with Airflow.
+        client: the session with Airflow.
         dag_ids: the DAGs to wait for.
-        born: when this stack started; what an earlier one read does not count.
-        check: called while waiting; raises when there is no point in waiting.
+        started_at: when this stack started. What an earlier stack parsed does not count.
+        check: called while waiting; raises when waiting is pointless.
 
     Raises:
-        RequestError: a file of the dags folder cannot be imported, or none has such a DAG.
-        UnavailableError: Airflow does not answer.
+        RequestError: a file of the dags folder cannot be imported, or no file has one of the DAGs. A retry cannot help.
+        UnavailableError: Airflow does not answer. A retry can help.
     """
-    ends = time.monotonic() + PARSE_S
+    deadline = time.monotonic() + TIMEOUT_S
     waiting = list(dag_ids)
     while waiting:
         check()
-        if errors := api.import_errors(born):
-            raise _import_error(errors[0])
-        if time.monotonic() > ends:
-            raise RequestError(f"No file in the dags folder has the DAG {waiting[0]} (waited {PARSE_S:.0f} s).")
-        waiting = [dag_id for dag_id in waiting if not _parsed(api.dag(dag_id), born)]
+        if errors := client.list_import_errors(started_at):
+            raise _build_import_error(errors[0])
+        if time.monotonic() > deadline:
+            raise RequestError(f"No file in the dags folder has the DAG {waiting[0]} (waited {TIMEOUT_S:.0f} s).")
+        waiting = [dag_id for dag_id in waiting if not _is_parsed(client.get_dag(dag_id), started_at)]
         time.sleep(_POLL_S if waiting else 0)
     for dag_id in dag_ids:
-        if (api.dag(dag_id) or {}).get("is_paused"):
-            api.unpause(dag_id)
+        if (client.get_dag(dag_id) or {}).get("is_paused"):
+            client.unpause_dag(dag_id)
 
 
-def _parsed(dag: dict[str, Any] | None, born: datetime) -> bool:
-    return bool(dag and dag["last_parsed_time"]) and datetime.fromisoformat(dag["last_parsed_time"]) >= born  # type: ignore[index]
+def _is_parsed(dag: dict[str, Any] | None, started_at: datetime) -> bool:
+    return bool(dag and dag["last_parsed_time"]) and datetime.fromisoformat(dag["last_parsed_time"]) >= started_at  # type: ignore[index]
 
 
-def _import_error(error: dict[str, Any]) -> RequestError:
+def _build_import_error(error: dict[str, Any]) -> RequestError:
     trace = str(error["stack_trace"]).strip()
     return RequestError(f"{error['filename']} cannot be imported: {trace.splitlines()[-1]}", trace)

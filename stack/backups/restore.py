@@ -1,8 +1,8 @@
-"""Restoring a home from an archive of `stack.backups.backup`: all of it, or nothing.
+"""Restore a home from a backup archive, completely or not at all.
 
-The archive is read to its end and held against its manifest before anything is touched. It is then unpacked beside the
-home, and put in its place by two renames. Killed before them, the home is as it was; between them, it is put back by
-the next restore; after them, it is restored.
+The archive is verified before any change. It is then unpacked beside the home, and two renames put it in the home's
+place. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
+restore puts the old home back. If it is killed after them, the home is restored.
 """
 
 from __future__ import annotations
@@ -12,182 +12,118 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from pydantic import ValidationError
-
-from stack.backups.backup import MANIFEST, Counted, Entry, Manifest, quiet, read_manifest, state
+from stack.backups.archive import MANIFEST, FileEntry, HashingReader, Manifest, list_state, require_stopped_stack
+from stack.backups.verification import CHUNK_BYTES, read_members, verify_archive
 from stack.errors import RequestError, UnavailableError
 from stack.layout import Layout
 
-_CHUNK = 1 << 20
-
 
 def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
-    """The home's state is the archive's, and no other.
+    """Replace the state of the home with the state in the archive, and return the archive's manifest.
 
     Args:
-        layout: of the home; its parent folder has room for all of it once more.
-        archive: from `backup`.
-        force: replace the state that is there.
+        layout: the folders of the stack. The disk of the home needs room for the archive's content.
+        archive: a file that `back_up` wrote.
+        force: whether to replace state that is there.
 
     Raises:
-        RequestError: the archive is none, is damaged or was changed, is of another home or in this one, or there is
-            state already. Nothing was touched.
-        UnavailableError: the stack runs, or the disk refuses; the home is as it was.
+        RequestError: the file is no archive, is damaged or was changed, belongs to another home or lies in this one, or
+            the home has state already. The home is unchanged. A retry cannot help.
+        UnavailableError: the stack runs, or the disk cannot be written. The home is unchanged. A retry can help.
     """
     home = layout.home
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
-        _recover(home)
+        _recover_home(home)
         if archive.resolve().is_relative_to(home):
-            raise RequestError(f"{archive} is in the home that is replaced, and would go with it: move it elsewhere.")
-        manifest = verified(archive)
-        _demand_place(home, manifest, force)
-        with quiet(layout, "stack restore"), _room(_beside(home, "restoring")) as place:
-            _unpack(archive, manifest, place)
-            _swap(home)
+            raise RequestError(f"{archive} is in the home, which the restore replaces: move it out of the home first.")
+        manifest = verify_archive(archive)
+        _check_home(home, manifest, force)
+        with (
+            require_stopped_stack(layout, "stack restore"),
+            _temporary_folder(_get_sibling(home, "restoring")) as folder,
+        ):
+            _unpack(archive, manifest, folder)
+            _replace_home(home)
     except OSError as error:
         raise UnavailableError(f"Cannot restore {archive} to {home}: {error.strerror or error}.") from None
     return manifest
 
 
 @contextmanager
-def _room(place: Path) -> Iterator[Path]:
-    """A place where nothing is, before and after: half a home that was left there could keep a disk full."""
-    shutil.rmtree(place, ignore_errors=True)
+def _temporary_folder(folder: Path) -> Iterator[Path]:
+    """Remove the folder before and after the block: half a home that was left there could keep a disk full."""
+    shutil.rmtree(folder, ignore_errors=True)
     try:
-        yield place
+        yield folder
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def verified(archive: Path) -> Manifest:
-    """What is in the archive, every byte of which was held against it.
-
-    Raises:
-        RequestError: it is no whole archive of `backup`, or something in it is not as it was.
-    """
-    found: dict[str, Entry] = {}
-    folders: list[str] = []
-    manifest: Manifest | None = None
-    try:
-        for info, content in _members(archive):
-            if manifest is not None:
-                raise _Damaged(f"{info.name} comes after the manifest")
-            if info.name == MANIFEST and content:
-                manifest = read_manifest(content.read())
-            elif content is None:
-                folders.append(info.name)
-            elif info.name in found:
-                raise _Damaged(f"{info.name} is there twice")
-            else:
-                found[info.name] = _digest(info, content)
-        _compare(manifest, found, folders)
-    except (tarfile.TarError, EOFError, ValueError, ValidationError, _Damaged) as error:
-        why = str(error).splitlines()[0][:200]
-        raise RequestError(f"{archive} is no whole archive of `make backup`, or was changed: {why}.") from None
-    except OSError as error:
-        raise RequestError(f"Cannot read {archive}: {error.strerror or error}.") from None
-    assert manifest is not None
-    return manifest
-
-
-class _Damaged(Exception):
-    """The archive is not as `backup` made it."""
-
-
-def _members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, Counted | None]]:
-    """Each member, with its content where it is a file. Nothing else than files and folders below is let through."""
-    with tarfile.open(archive, "r:") as tar:
-        for info in tar:
-            path = PurePosixPath(info.name)
-            if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != info.name:
-                raise _Damaged(f"{info.name!r} leads out of the home")
-            if not (info.isreg() or info.isdir()):
-                raise _Damaged(f"{info.name} is neither a file nor a folder")
-            content = tar.extractfile(info) if info.isreg() else None
-            yield info, Counted(content) if content else None
-
-
-def _digest(info: tarfile.TarInfo, content: Counted) -> Entry:
-    while content.read(_CHUNK):
-        pass
-    return Entry(size_bytes=info.size, sha256=content.sha256.hexdigest())
-
-
-def _compare(manifest: Manifest | None, found: dict[str, Entry], folders: list[str]) -> None:
-    if manifest is None:
-        raise _Damaged("it has no manifest at its end")
-    for name in sorted(manifest.files.keys() | found.keys()):
-        if manifest.files.get(name) != found.get(name):
-            raise _Damaged(f"{name} is not what was backed up")
-    if sorted(folders) != sorted(manifest.folders):
-        raise _Damaged("its folders are not what was backed up")
-
-
-def _demand_place(home: Path, manifest: Manifest, force: bool) -> None:
+def _check_home(home: Path, manifest: Manifest, force: bool) -> None:
     if manifest.home != home:
         raise RequestError(
-            f"The archive is of {manifest.home}, and tables of the lake name their files by that path: "
+            f"The archive belongs to {manifest.home}, and tables of the lake name their files by that path: "
             f"restore it there (LEEWAY_HOME={manifest.home})."
         )
-    if state(home) and not force:
+    if list_state(home) and not force:
         raise RequestError(f"{home} has state already; --force replaces it all (make restore FORCE=1).")
 
 
-def _unpack(archive: Path, manifest: Manifest, place: Path) -> None:
-    place.mkdir(mode=0o700)
-    for info, content in _members(archive):
-        target = place / info.name
+def _unpack(archive: Path, manifest: Manifest, folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    for info, content in read_members(archive):
+        target = folder / info.name
         if content is None:
             target.mkdir(parents=True, exist_ok=True)
         elif info.name != MANIFEST:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
-                shutil.copyfileobj(content, file, _CHUNK)
-            _demand_same(manifest.files[info.name], info, content)
+                shutil.copyfileobj(content, file, CHUNK_BYTES)
+            _check_unchanged(manifest.files[info.name], info, content)
         else:
             continue
         os.chmod(target, info.mode & 0o777)
-    os.sync()  # before the swap: what is then there has to survive the machine's end too
+    os.sync()  # the files have to be on the disk before the renames, in case the machine loses power
 
 
-def _demand_same(entry: Entry, info: tarfile.TarInfo, content: Counted) -> None:
+def _check_unchanged(entry: FileEntry, info: tarfile.TarInfo, content: HashingReader) -> None:
     if content.sha256.hexdigest() != entry.sha256:
-        raise UnavailableError(f"{info.name} changed in the archive while it was read; nothing was touched.")
+        raise UnavailableError(f"{info.name} changed in the archive during the restore; the home is unchanged.")
 
 
-def _swap(home: Path) -> None:
-    """What was unpacked is the home. What is no state, such as the tool that made .venv, stays."""
-    new, old = _beside(home, "restoring"), _beside(home, "replaced")
+def _replace_home(home: Path) -> None:
+    """Put the unpacked folder in the place of the home. The folder `uv`, which `make` needs, is kept."""
+    new, old = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
     shutil.rmtree(old, ignore_errors=True)
     mode = home.stat().st_mode & 0o777
-    tool = home / "uv"
-    if tool.exists():
-        tool.rename(new / "uv")
+    uv = home / "uv"
+    if uv.exists():
+        uv.rename(new / "uv")
     os.chmod(new, mode)
     try:
         home.rename(old)
-    except OSError:  # a home that is a mount cannot be moved
+    except OSError:  # a home that is a mount point cannot be renamed
         if (new / "uv").exists():
-            (new / "uv").rename(tool)
+            (new / "uv").rename(uv)
         raise
     new.rename(home)
     shutil.rmtree(old)
 
 
-def _recover(home: Path) -> None:
-    """A home that a killed restore had moved away is back."""
-    old = _beside(home, "replaced")
-    if not old.is_dir() or state(home):
+def _recover_home(home: Path) -> None:
+    """Put back the home that a killed restore had renamed. Idempotent."""
+    old = _get_sibling(home, "replaced")
+    if not old.is_dir() or list_state(home):
         return
-    if home.exists():  # `make` has put its tool there before it called us
+    if home.exists():  # `make restore` has created the folder `uv` in it
         if (home / "uv").exists() and not (old / "uv").exists():
             (home / "uv").rename(old / "uv")
         shutil.rmtree(home)
     old.rename(home)
 
 
-def _beside(home: Path, what: str) -> Path:
-    return home.with_name(f".{home.name}.{what}")
+def _get_sibling(home: Path, purpose: str) -> Path:
+    return home.with_name(f".{home.name}.{purpose}")

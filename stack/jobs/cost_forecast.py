@@ -1,4 +1,4 @@
-"""What a DAG's runs may cost, said before they start."""
+"""Forecast what runs of a DAG may cost, before they start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import subprocess
 import sys
 
 from stack.layout import Layout
-from stack.services import environment
+from stack.services.environment import build_environment
 from stack.services.record import Stack
 
 TIMEOUT_S = 60
 
 
-def forecast(layout: Layout, stack: Stack, dag_id: str, runs: int) -> str:
-    """The lines of `python -m pipelines costs forecast`; empty where it fails: nothing depends on them."""
+def forecast_cost(layout: Layout, stack: Stack, dag_id: str, runs: int) -> str:
+    """Return the output of `python -m pipelines costs forecast` for a number of runs of a DAG.
+
+    The forecast is only information: the result is empty where the command fails.
+    """
     command = [sys.executable, "-m", "pipelines", "costs", "forecast", "--dag", dag_id, "--runs", str(runs)]
-    own = environment.build(layout, stack, os.environ)
+    environment = build_environment(layout, stack, os.environ)
     try:
-        done = subprocess.run(
-            command, env=own, cwd=layout.project, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+        result = subprocess.run(
+            command, env=environment, cwd=layout.project, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return result.stdout.strip()

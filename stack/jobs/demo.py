@@ -1,24 +1,24 @@
-"""The main job, end to end, on the embedded stack."""
+"""The demo: run the whole loop on real flights, on the embedded stack."""
 
 from __future__ import annotations
 
 from stack import display
-from stack.jobs import training_runs
-from stack.jobs.cost_forecast import forecast
+from stack.jobs.cost_forecast import forecast_cost
 from stack.jobs.job import PROMOTE, TRAIN, Job, Session
-from stack.jobs.results_table import table
+from stack.jobs.results_table import build_results_table
+from stack.jobs.training_runs import read_training_runs
 
 
 class Demo(Job):
-    """Leaves a trained model for each moment, and a printed table."""
+    """Ingest the days, train a model as of each moment, and print a table of the models."""
 
     name = "demo"
 
-    def drive(self, session: Session) -> None:
-        """Ingests, trains, and tells what came of it."""
+    def perform(self, session: Session) -> None:
+        """Ingest, train, and print the results."""
         self.ingest(session)
-        display.console().print(forecast(self.layout, session.stack, TRAIN, len(self.request.as_of)))
+        display.open_console().print(forecast_cost(self.layout, session.stack, TRAIN, len(self.request.as_of)))
         self.train(session, self.request.as_of, PROMOTE)
-        with self.phase("report"):
-            rows = training_runs.rows(session.stack.mlflow_url, self.request.as_of)
-        display.console().print(table(rows))
+        with self.measure_phase("report"):
+            training_runs = read_training_runs(session.stack.mlflow_url, self.request.as_of)
+        display.open_console().print(build_results_table(training_runs))

@@ -1,4 +1,4 @@
-"""Work that a person starts on the embedded stack: it is started for it, and stopped after it."""
+"""The base of the jobs `demo` and `replay`: start the stack, do the work, report, and stop the stack."""
 
 from __future__ import annotations
 
@@ -13,136 +13,148 @@ from typing import ClassVar
 
 from stack import display
 from stack.airflow.backfill import Backfill
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import wait_until_parsed
 from stack.errors import UnavailableError
+from stack.files import write_atomically
 from stack.jobs.request import Request
 from stack.layout import Layout
-from stack.services import locks, start_stop
-from stack.services.commands import USER, password
-from stack.services.health import raise_if_dead
-from stack.services.ports import ANY
-from stack.services.record import Stack, write_atomically
+from stack.services.commands import USER, read_password
+from stack.services.locks import hold_lock
+from stack.services.ports import ANY_PORTS
+from stack.services.readiness import raise_if_dead
+from stack.services.record import Stack
+from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
 WEATHER, INGEST, TRAIN = "weather_ingest", "flights_ingest", "flights_train"
 WEATHER_RUNS = 4
-"""Months at once."""
+"""Months that are ingested at once."""
 INGEST_RUNS = 6
-"""Days at once. More only wait for the cores, and for SQLite."""
+"""Days that are ingested at once. More would only wait for the cores, and for SQLite."""
 PROMOTE = {"promote_in_backfill": True}
-"""Where what would have happened is played; a backfill by itself moves no alias."""
+"""Params for runs that replay history, in which a model may be promoted. By default a backfill moves no alias."""
 
 
 @dataclass
 class Session:
-    """A stack that is up, and how to ask things of it."""
+    """A running stack, with a client of its Airflow.
+
+    Attributes:
+        stack: the stack.
+        client: the client of its Airflow.
+        check: called while waiting; raises when waiting is pointless.
+    """
 
     stack: Stack
-    api: AirflowApi
+    client: AirflowClient
     check: Callable[[], None]
-    """Called while waiting; raises when there is no point in waiting."""
 
-    def unpause(self, *dag_ids: str) -> None:
-        """The DAGs were read by this stack's Airflow, and their runs are started."""
-        wait_until_parsed(self.api, dag_ids, self.stack.started_at, self.check)
+    def unpause_dags(self, *dag_ids: str) -> None:
+        """Wait until Airflow has parsed the DAGs, and unpause them. Idempotent."""
+        wait_until_parsed(self.client, dag_ids, self.stack.started_at, self.check)
 
-    def backfill(self, dag_id: str, days: Sequence[date], runs: int, conf: dict[str, bool] | None = None) -> Backfill:
-        """The runs of these days, `runs` of them at once."""
-        return Backfill(self.api, dag_id, days, runs, self.stack.started_at, self.check, conf or {})
+    def build_backfill(
+        self, dag_id: str, days: Sequence[date], max_active_runs: int, conf: dict[str, bool] | None = None
+    ) -> Backfill:
+        """Return the backfill of a DAG over these days. It starts nothing by itself."""
+        return Backfill(self.client, dag_id, days, max_active_runs, self.stack.started_at, self.check, conf or {})
 
 
 @dataclass
 class Job(ABC):
-    """One run of it.
+    """A job that runs on the stack of one home.
 
     Attributes:
-        layout: folders of the stack.
-        request: what shall be done.
-        phases: seconds that each phase took, in their order.
+        layout: the folders of the stack.
+        request: the days and moments to process.
+        phases_s: seconds that each phase took, in the order of the phases.
     """
 
     name: ClassVar[str]
     layout: Layout
     request: Request
-    phases: dict[str, float] = field(default_factory=dict, init=False)
+    phases_s: dict[str, float] = field(default_factory=dict, init=False)
 
     @abstractmethod
-    def drive(self, session: Session) -> None:
-        """Does the work."""
+    def perform(self, session: Session) -> None:
+        """Do the work of the job on a running stack."""
 
     def run(self) -> None:
-        """Does the work on a stack that is up, prints what came of it, and leaves NAME.json. Idempotent.
+        """Start the stack, do the work, print the results, and write the report NAME.json. Idempotent.
 
         Raises:
             TaskFailedError: a task of a DAG failed.
-            RequestError: a DAG cannot be imported, or its schedule has no such run.
-            UnavailableError: a service failed, or another command changes the stack.
+            RequestError: a DAG cannot be imported, or its schedule has no run for a day. A retry cannot help.
+            UnavailableError: a service failed, or another command is changing the stack. A retry can help.
         """
-        self.layout.prepare()
-        with locks.exclusive(self.layout.lock("demo"), f"stack {self.name}"):
+        self.layout.create_folders()
+        with hold_lock(self.layout.lock_file("demo"), f"stack {self.name}"):
             outcome = "failed"
             try:
-                self._work()
+                self._perform_on_stack()
                 outcome = "done"
             finally:
                 self._finish(outcome)
 
     def ingest(self, session: Session) -> None:
-        """The days are published."""
-        with self.phase("weather"), display.progress("months of weather") as bar:
-            # Before the flights, which are checked against it.
-            session.backfill(WEATHER, self.request.months, WEATHER_RUNS).complete(bar)
-        with self.phase("ingest"), display.progress("ingesting days") as bar:
-            session.backfill(INGEST, self.request.days, INGEST_RUNS).complete(bar)
+        """Ingest and publish the weather and the flights of all days. Idempotent."""
+        with self.measure_phase("weather"), display.show_progress("months of weather") as show:
+            # The weather comes first, because the validation of flights reads it.
+            session.build_backfill(WEATHER, self.request.months, WEATHER_RUNS).complete(show)
+        with self.measure_phase("ingest"), display.show_progress("ingesting days") as show:
+            session.build_backfill(INGEST, self.request.days, INGEST_RUNS).complete(show)
 
     def train(self, session: Session, moments: Sequence[date], conf: dict[str, bool]) -> None:
-        """Models as of the moments, one after the other: each is compared with the champion of the one before it."""
-        with self.phase("train"), display.progress("training runs") as bar:
+        """Train as of each moment, in order, since each model is compared with the champion before it. Idempotent."""
+        with self.measure_phase("train"), display.show_progress("training runs") as show:
             for done, moment in enumerate(moments):
-                bar(done, len(moments), f"as of {moment}")
-                session.backfill(TRAIN, [moment], 1, conf).complete(lambda *_: None)
-            bar(len(moments), len(moments), "")
+                show(done, len(moments), f"as of {moment}")
+                session.build_backfill(TRAIN, [moment], 1, conf).complete(lambda *_: None)
+            show(len(moments), len(moments), "")
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """What happens inside counts as this phase's time."""
+    def measure_phase(self, name: str) -> Iterator[None]:
+        """Add the seconds that the block takes to the phase `name`."""
         began = time.monotonic()
         try:
             yield
         finally:
-            self.phases[name] = round(self.phases.get(name, 0.0) + time.monotonic() - began, 2)
+            self.phases_s[name] = round(self.phases_s.get(name, 0.0) + time.monotonic() - began, 2)
 
-    def _work(self) -> None:
-        with self.phase("up"), display.starting() as watch:
-            stack, _ = start_stop.up(self.layout, ANY, watch)
+    def _perform_on_stack(self) -> None:
+        with self.measure_phase("up"), display.show_start_progress() as report_progress:
+            stack, _ = start_stack(self.layout, ANY_PORTS, report_progress)
         if self.request.keep:
-            self.layout.keep.touch()
-        display.console().print(display.urls(self.layout, stack))  # already now: to watch it work
+            self.layout.stay_up_file.touch()
+        # The URLs are printed before the work too, so that the user can watch it in Airflow.
+        display.open_console().print(display.build_url_table(self.layout, stack))
 
         def check() -> None:
             raise_if_dead(self.layout, stack)
 
         try:
-            session = Session(stack, AirflowApi(stack.airflow_url, USER, password(self.layout)), check)
-            with self.phase("parse"):
-                session.unpause(WEATHER, INGEST, TRAIN)
-            self.drive(session)
+            client = AirflowClient(stack.airflow_url, USER, read_password(self.layout))
+            session = Session(stack, client, check)
+            with self.measure_phase("parse"):
+                session.unpause_dags(WEATHER, INGEST, TRAIN)
+            self.perform(session)
         except UnavailableError:
-            # Most often because a service died: then say which.
+            # The usual cause is a service that has ended. Its error is more precise.
             raise_if_dead(self.layout, stack)
             raise
-        if self.layout.keep.exists():
-            display.console().print(display.urls(self.layout, stack))
+        if self.layout.stay_up_file.exists():
+            display.open_console().print(display.build_url_table(self.layout, stack))
 
     def _finish(self, outcome: str) -> None:
-        """Stops the stack, unless a person wants it up, and writes down what everything took."""
-        kept = self.layout.keep.exists()
-        if not kept:
-            with self.phase("down"), start_stop.uninterrupted():
-                start_stop.down(self.layout)
-        total = round(sum(self.phases.values()), 2)
-        report = {"outcome": outcome, "days": len(self.request.days), "phases_s": self.phases, "total_s": total}
-        write_atomically(self.layout.report(self.name), json.dumps(report, indent=2) + "\n", mode=0o644)
-        took = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.phases.items())
-        left = "The stack is still up; `make down` stops it." if kept else "Nothing is left running."
-        display.console().print(f"{outcome.capitalize()} in {total:.0f} s ({took}). {left}")
+        """Stop the stack, unless the user wants it to stay up, and write the report."""
+        stays_up = self.layout.stay_up_file.exists()
+        if not stays_up:
+            with self.measure_phase("down"), ignore_interrupts():
+                stop_stack(self.layout)
+        total_s = round(sum(self.phases_s.values()), 2)
+        days = len(self.request.days)
+        report = {"outcome": outcome, "days": days, "phases_s": self.phases_s, "total_s": total_s}
+        write_atomically(self.layout.report_file(self.name), json.dumps(report, indent=2) + "\n", mode=0o644)
+        phases = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.phases_s.items())
+        state = "The stack is still up; `make down` stops it." if stays_up else "Nothing is left running."
+        display.open_console().print(f"{outcome.capitalize()} in {total_s:.0f} s ({phases}). {state}")

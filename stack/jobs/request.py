@@ -1,4 +1,4 @@
-"""What a job shall do, checked."""
+"""The request of a job: the days to process, and the moments to train as of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from typing import Self
 
 from stack.errors import RequestError
 
-YEAR_ENDS = date(2013, 12, 31)
-"""Last day that the DAGs have a run for."""
+LAST_DAY = date(2013, 12, 31)
+"""The last day for which the DAGs have a run."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What shall be done: days from `start` to `end`, both included, and training as of each moment."""
+    """What a job processes.
+
+    Attributes:
+        start: first day to ingest.
+        end: last day to ingest.
+        as_of: moments to train as of, each the first of a month.
+        keep: whether the stack stays up afterwards.
+    """
 
     start: date
     end: date
@@ -22,16 +29,16 @@ class Request:
     keep: bool = False
 
     @classmethod
-    def checked(cls, start: date, end: date, as_of: list[date], keep: bool) -> Self:
-        """The request, with the moments in order.
+    def validate(cls, start: date, end: date, as_of: list[date], keep: bool) -> Self:
+        """Return the request, with the moments sorted and without duplicates.
 
         Raises:
-            RequestError: the days are in the wrong order, or a moment is not the first of a month.
+            RequestError: the days are in the wrong order, or a moment is not the first of a month. A retry cannot help.
         """
         if start > end:
             raise RequestError(f"--from {start} is after --to {end}.")
-        if odd := [day for day in as_of if day.day != 1]:
-            raise RequestError(f"--as-of {odd[0]} is not the first of a month, when flights_train runs.")
+        if wrong := [day for day in as_of if day.day != 1]:
+            raise RequestError(f"--as-of {wrong[0]} is not the first of a month, when flights_train runs.")
         return cls(start, end, sorted(set(as_of)), keep)
 
     @property
@@ -41,6 +48,9 @@ class Request:
 
     @property
     def months(self) -> list[date]:
-        """The months whose weather the days' flights had, by their firsts. Late flights depart tomorrow in UTC."""
+        """The months whose weather the flights of the days need, each as its first day.
+
+        The day after the last one counts too: late flights depart on it, in UTC.
+        """
         days = [*self.days, self.end + timedelta(days=1)]
-        return sorted({day.replace(day=1) for day in days if day <= YEAR_ENDS})
+        return sorted({day.replace(day=1) for day in days if day <= LAST_DAY})

@@ -1,4 +1,4 @@
-"""The table that the demo ends with."""
+"""Build the table of training runs that the demo prints at its end."""
 
 from __future__ import annotations
 
@@ -6,45 +6,34 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from stack.jobs.training_runs import Row
+from stack.jobs.training_runs import TrainingRun
 
 _COLUMNS = ("as of", "train | holdout", "rows", "data", "job", "AUC", "PR-AUC", "Brier", "verdict", "version")
-_NONE = "-"
+_EMPTY = "-"
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """One training run a line: what went in, how good it was, and what was decided."""
-    found = Table(title="Training runs", title_justify="left")
-    for name in (
-        "as of",
-        "train | holdout",
-        "rows",
-        "data",
-        "job",
-        "AUC",
-        "PR-AUC",
-        "Brier",
-        "verdict",
-        "version",
-    ):
-        found.add_column(name, overflow="fold")
-    for row in rows:
-        found.add_row(
-            row.as_of.isoformat(),
-            row.window.replace(" | ", "\n") or _NONE,
-            _joined(row.rows_train, row.rows_holdout),
-            row.data_version[:12] or _NONE,
-            row.training_job or _NONE,
-            *(_number(row, name) for name in ("holdout_auc", "holdout_pr_auc", "holdout_brier")),
-            row.verdict or "no model",
-            " ".join([row.version, *row.aliases]).strip() or _NONE,
+def build_results_table(training_runs: Sequence[TrainingRun]) -> Table:
+    """Return a table with one row for each training run: its data, its metrics, and the verdict of its gate."""
+    table = Table(title="Training runs", title_justify="left")
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold")
+    for run in training_runs:
+        table.add_row(
+            run.as_of.isoformat(),
+            run.window.replace(" | ", "\n") or _EMPTY,
+            _format_counts(run.rows_train, run.rows_holdout),
+            run.data_version[:12] or _EMPTY,
+            run.training_job or _EMPTY,
+            *(_format_metric(run, name) for name in ("holdout_auc", "holdout_pr_auc", "holdout_brier")),
+            run.verdict or "no model",
+            " ".join([run.version, *run.aliases]).strip() or _EMPTY,
         )
-    return found
+    return table
 
 
-def _joined(*values: str) -> str:
-    return "\n".join(f"{int(value):,}" if value.isdigit() else value for value in values if value) or _NONE
+def _format_counts(*counts: str) -> str:
+    return "\n".join(f"{int(count):,}" if count.isdigit() else count for count in counts if count) or _EMPTY
 
 
-def _number(row: Row, name: str) -> str:
-    return f"{row.metrics[name]:.4f}" if name in row.metrics else _NONE
+def _format_metric(run: TrainingRun, name: str) -> str:
+    return f"{run.metrics[name]:.4f}" if name in run.metrics else _EMPTY

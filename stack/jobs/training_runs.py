@@ -1,4 +1,4 @@
-"""What MLflow knows of the flights models, one row a training run."""
+"""Read the training runs of the flights model from MLflow's REST API."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from stack.errors import UnavailableError
 
 MODEL = "flights"
-"""Name of the registered model."""
+"""The name of the registered model."""
 METRICS = ("holdout_auc", "holdout_pr_auc", "holdout_brier", "holdout_log_loss")
 _TIMEOUT_S = 30.0
 
 
-class Row(BaseModel):
-    """One training run as its model version tells it. Empty where there is no version."""
+class TrainingRun(BaseModel):
+    """A training run, by its model version. All fields but `as_of` are empty where it registered none."""
 
     as_of: date
     version: str = ""
@@ -31,57 +31,60 @@ class Row(BaseModel):
     metrics: dict[str, float] = {}
 
 
-def rows(url: str, as_of: list[date]) -> list[Row]:
-    """A row for each moment, in their order: the newest version that was trained as of it.
+def read_training_runs(url: str, as_of: list[date]) -> list[TrainingRun]:
+    """Return, for each moment, the newest model version that was trained as of it, in the order of the moments.
 
     Raises:
-        UnavailableError: MLflow does not answer as it should.
+        UnavailableError: MLflow does not answer, or refuses. A retry can help.
     """
     model = _get(url, "registered-models/get", name=MODEL).get("registered_model", {})
-    aliases = {(one["alias"], str(one["version"])) for one in model.get("aliases", [])}
-    newest = {tags.get("leeway.as_of", ""): (one, tags) for one, tags in _versions(url)}
-    return [_row(url, moment, *newest.get(moment.isoformat(), ({}, {})), aliases) for moment in as_of]
+    aliases = {(alias["alias"], str(alias["version"])) for alias in model.get("aliases", [])}
+    newest = {tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url)}
+    return [_build_training_run(url, day, *newest.get(day.isoformat(), ({}, {})), aliases) for day in as_of]
 
 
-def _versions(url: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
-    """All versions with their tags, the newest last."""
-    found = _get(url, "model-versions/search", filter=f"name='{MODEL}'", max_results="1000").get("model_versions", [])
-    found.sort(key=lambda one: int(one["version"]))
-    return [(one, {tag["key"]: tag["value"] for tag in one.get("tags", [])}) for one in found]
+def _read_versions(url: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
+    """Return all versions of the model with their tags, the newest last."""
+    query = {"filter": f"name='{MODEL}'", "max_results": "1000"}
+    versions = _get(url, "model-versions/search", **query).get("model_versions", [])
+    versions.sort(key=lambda version: int(version["version"]))
+    return [(version, {tag["key"]: tag["value"] for tag in version.get("tags", [])}) for version in versions]
 
 
-def _row(url: str, as_of: date, version: dict[str, Any], tags: dict[str, str], aliases: set[tuple[str, str]]) -> Row:
+def _build_training_run(
+    url: str, as_of: date, version: dict[str, Any], tags: dict[str, str], aliases: set[tuple[str, str]]
+) -> TrainingRun:
     if not version:
-        return Row(as_of=as_of)
+        return TrainingRun(as_of=as_of)
     number = str(version["version"])
-    known = {key.removeprefix("leeway."): value for key, value in tags.items() if key.startswith("leeway.")}
-    return Row(
-        **{key: value for key, value in known.items() if key in Row.model_fields and key != "as_of"},
+    values = {key.removeprefix("leeway."): value for key, value in tags.items() if key.startswith("leeway.")}
+    return TrainingRun(
+        **{key: value for key, value in values.items() if key in TrainingRun.model_fields and key != "as_of"},
         as_of=as_of,
         version=number,
-        aliases=sorted(alias for alias, of in aliases if of == number),
-        metrics=_metrics(url, version.get("run_id", "")),
+        aliases=sorted(alias for alias, alias_version in aliases if alias_version == number),
+        metrics=_read_metrics(url, version.get("run_id", "")),
     )
 
 
-def _metrics(url: str, run_id: str) -> dict[str, float]:
+def _read_metrics(url: str, run_id: str) -> dict[str, float]:
     if not run_id:
         return {}
     data = _get(url, "runs/get", run_id=run_id).get("run", {}).get("data", {})
-    found = {one["key"]: float(one["value"]) for one in data.get("metrics", [])}
-    return {name: found[name] for name in METRICS if name in found}
+    values = {metric["key"]: float(metric["value"]) for metric in data.get("metrics", [])}
+    return {name: values[name] for name in METRICS if name in values}
 
 
 def _get(url: str, call: str, **query: str) -> dict[str, Any]:
     try:
         with requests.Session() as session:
-            session.trust_env = False  # no proxy between us and this machine
-            answer = session.get(f"{url}/api/2.0/mlflow/{call}", params=query, timeout=_TIMEOUT_S)
+            session.trust_env = False  # a proxy cannot reach this machine's loopback addresses
+            response = session.get(f"{url}/api/2.0/mlflow/{call}", params=query, timeout=_TIMEOUT_S)
     except requests.RequestException as error:
         raise UnavailableError(f"MLflow at {url} does not answer ({type(error).__name__}).") from None
-    if answer.status_code == requests.codes.not_found:
+    if response.status_code == requests.codes.not_found:
         return {}
-    if not answer.ok:
-        raise UnavailableError(f"MLflow refused {call} (HTTP {answer.status_code}): {answer.text[:300]}")
-    found: dict[str, Any] = answer.json()
-    return found
+    if not response.ok:
+        raise UnavailableError(f"MLflow refused {call} (HTTP {response.status_code}): {response.text[:300]}")
+    body: dict[str, Any] = response.json()
+    return body

@@ -1,4 +1,4 @@
-"""The environment that every service of the stack is started with."""
+"""Build the environment variables that every service of the stack starts with."""
 
 from __future__ import annotations
 
@@ -13,36 +13,43 @@ from stack.services.record import Stack
 
 REGION = "us-east-1"
 BUCKET = "leeway"
-"""Bucket that the stack makes in drydock for data, code and models."""
+"""The bucket that the stack creates in drydock for data, code and models."""
 ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
-# drydock takes any credentials; these are no secret. Long and odd on purpose: Airflow masks the values of a
-# connection wherever they occur in a log.
+# Drydock accepts any credentials, so these are not secret. They are long and unusual because Airflow masks the values
+# of a connection wherever they occur in a log.
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
-_AMBIENT = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
-"""Prefixes not taken over from the caller: another installation's profile or config would win over ours.
+_DROPPED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
+"""Variables of the caller that services do not inherit.
 
-And without bytecode every step would compile `pipelines` again: a quarter of a second, 180 times in a demo.
+The settings of another installation would override the stack's own. And without bytecode each step would compile
+`pipelines` again, which costs a quarter of a second, 180 times in a demo.
 """
 
 
-def build(layout: Layout, stack: Stack, ambient: Mapping[str, str]) -> dict[str, str]:
-    """All variables of a service. None is a secret: Airflow's keys are in airflow.cfg, for the owner only."""
-    kept = {name: value for name, value in ambient.items() if not name.startswith(_AMBIENT)}
+def build_environment(layout: Layout, stack: Stack, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return all variables of a service. They hold no secret: Airflow's keys are in airflow.cfg, mode 0600.
+
+    Args:
+        layout: the folders of the stack.
+        stack: the stack, with its ports.
+        caller: the environment of the command that starts the stack.
+    """
+    inherited = {name: value for name, value in caller.items() if not name.startswith(_DROPPED_PREFIXES)}
     return {
-        **kept,
-        **_leeway(layout, stack, ambient),
-        **_aws(stack),
-        **_airflow(layout, stack),
-        **_quiet(layout),
+        **inherited,
+        **_build_leeway_variables(layout, stack, caller),
+        **_build_aws_variables(stack),
+        **_build_airflow_variables(layout, stack),
+        **_build_library_variables(layout),
         "MLFLOW_TRACKING_URI": stack.mlflow_url,
-        "NO_PROXY": ",".join(filter(None, [ambient.get("NO_PROXY"), "127.0.0.1,localhost"])),
-        "no_proxy": ",".join(filter(None, [ambient.get("no_proxy"), "127.0.0.1,localhost"])),
+        "NO_PROXY": ",".join(filter(None, [caller.get("NO_PROXY"), "127.0.0.1,localhost"])),
+        "no_proxy": ",".join(filter(None, [caller.get("no_proxy"), "127.0.0.1,localhost"])),
     }
 
 
-def _leeway(layout: Layout, stack: Stack, ambient: Mapping[str, str]) -> dict[str, str]:
+def _build_leeway_variables(layout: Layout, stack: Stack, caller: Mapping[str, str]) -> dict[str, str]:
     roots = dict.fromkeys([layout.project, layout.project / "plugins", CODE])
     programs = str(Path(sys.executable).parent)
     return {
@@ -55,13 +62,13 @@ def _leeway(layout: Layout, stack: Stack, ambient: Mapping[str, str]) -> dict[st
         "LEEWAY_ROLE_ARN": ROLE_ARN,
         "PYTHONPATH": os.pathsep.join(map(str, roots)),
         "PYTHONUNBUFFERED": "1",
-        "PATH": os.pathsep.join([programs, ambient.get("PATH", os.defpath)]),
-        # Else setproctitle 1.3 overwrites /proc/PID/environ, and the marks by which `stop` knows its own.
+        "PATH": os.pathsep.join([programs, caller.get("PATH", os.defpath)]),
+        # Without this, setproctitle 1.3 overwrites /proc/PID/environ, where `stop_processes` finds the stack's marks.
         "SPT_NOENV": "1",
     }
 
 
-def _aws(stack: Stack) -> dict[str, str]:
+def _build_aws_variables(stack: Stack) -> dict[str, str]:
     connection = {
         "conn_type": "aws",
         "login": ACCESS_KEY_ID,
@@ -77,8 +84,18 @@ def _aws(stack: Stack) -> dict[str, str]:
     }
 
 
-def _airflow(layout: Layout, stack: Stack) -> dict[str, str]:
-    options: dict[str, dict[str, object]] = {
+def _build_airflow_variables(layout: Layout, stack: Stack) -> dict[str, str]:
+    options = _list_airflow_options(layout, stack)
+    variables = {
+        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
+        for section, values in options.items()
+        for option, value in values.items()
+    }
+    return {"AIRFLOW_HOME": str(layout.airflow), **variables}
+
+
+def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, object]]:
+    return {
         "core": {
             "dags_folder": layout.project / "dags",
             "plugins_folder": layout.project / "plugins",
@@ -86,7 +103,7 @@ def _airflow(layout: Layout, stack: Stack) -> dict[str, str]:
             "executor": "LocalExecutor",
             "execution_api_server_url": f"{stack.airflow_url}/execution/",
             "dags_are_paused_at_creation": False,
-            "parallelism": _task_slots(),
+            "parallelism": _count_task_slots(),
             "simple_auth_manager_passwords_file": layout.airflow / "passwords.json",
             # The default asks DNS for this machine's name, which can hang where there is no network.
             "hostname_callable": "socket.gethostname",
@@ -99,36 +116,25 @@ def _airflow(layout: Layout, stack: Stack) -> dict[str, str]:
             "workers": 1,
         },
         "scheduler": {
-            # It sleeps once for each hop from task to task; 1 s as installed. Awake, it looks at each run in turn: with
-            # 0.1 s it took a third of a core from the tasks of a backfill.
+            # The scheduler sleeps once between two tasks of a run; the default is 1 s. Each time it wakes, it examines
+            # every run: with 0.1 s it took a third of a core away from the tasks of a backfill.
             "scheduler_idle_sleep_time": 0.5,
-            # After a crash the tasks of the dead scheduler are taken up again in seconds, not in 5 minutes.
+            # After a crash, the tasks of the dead scheduler are adopted within seconds. The default is 5 minutes.
             "orphaned_tasks_check_interval": 15,
         },
         "dag_processor": {"refresh_interval": 30, "min_file_process_interval": 60},
         "logging": {"colored_console_log": False},
         "usage_data_collection": {"enabled": False},
     }
-    variables = {
-        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
-        for section, values in options.items()
-        for option, value in values.items()
-    }
-    execution = f"{stack.airflow_url}/execution/"
-    return {
-        "AIRFLOW_HOME": str(layout.airflow),
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": execution,
-        **variables,
-    }
 
 
-def _task_slots() -> int:
-    """Tasks at once: twice the cores, since a task waits (for the scheduler, for SQLite) as well as it works."""
+def _count_task_slots() -> int:
+    """Return how many tasks may run at once: twice the cores, since tasks also wait (for the scheduler, for SQLite)."""
     return max(4, 2 * (os.cpu_count() or 2))
 
 
-def _quiet(layout: Layout) -> dict[str, str]:
-    """No telemetry, and no file outside the home."""
+def _build_library_variables(layout: Layout) -> dict[str, str]:
+    """Return variables that turn telemetry off, and keep all files of the libraries in the home."""
     return {
         "DO_NOT_TRACK": "1",
         "SCARF_ANALYTICS": "false",
@@ -136,9 +142,9 @@ def _quiet(layout: Layout) -> dict[str, str]:
         "DVC_NO_ANALYTICS": "1",
         "DVC_SITE_CACHE_DIR": str(layout.home / "dvc" / "site"),
         "MLFLOW_DISABLE_TELEMETRY": "true",
-        # Seven processes for features of language models that nothing here uses.
+        # MLflow would start seven processes for features of language models, which nothing here uses.
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # Threads of a training that wait for one another sleep; in a loop they take the cores from those they wait for.
+        # Threads of a training that wait for each other sleep. Busy waiting would take the cores from other threads.
         "OMP_WAIT_POLICY": "passive",
         "MPLCONFIGDIR": str(layout.home / "matplotlib"),
     }

@@ -1,4 +1,4 @@
-"""One at a time: locks that the kernel drops when their holder dies, however it dies."""
+"""Locks between commands. The kernel releases a lock when its holder ends, even after kill -9."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from stack.services.record import Process
 
 
 class Holder(BaseModel):
-    """Who holds a lock, and for what."""
+    """The command and the process that hold a lock."""
 
     command: str
     process: Process
 
 
-class BusyError(UnavailableError):
-    """Somebody else holds the lock."""
+class LockedError(UnavailableError):
+    """Another process holds the lock. A retry can help."""
 
 
 @contextmanager
-def exclusive(path: Path, command: str) -> Iterator[None]:
-    """Holds the lock while the block runs.
+def hold_lock(path: Path, command: str) -> Iterator[None]:
+    """Hold the lock `path` while the block runs; `command` is what others read as the holder's name.
 
     Raises:
-        BusyError: another process holds it. Trying again later may work.
+        LockedError: another process holds the lock. A retry can help.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -38,25 +38,25 @@ def exclusive(path: Path, command: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(_busy(path)) from None
+            raise LockedError(_describe_holder(path)) from None
         os.ftruncate(descriptor, 0)
-        holder = Holder(command=command, process=Process.of(os.getpid()))
+        holder = Holder(command=command, process=Process.from_pid(os.getpid()))
         os.pwrite(descriptor, holder.model_dump_json().encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
-def holder(path: Path) -> Holder | None:
-    """The living process that last took the lock, if it has not ended since."""
+def read_holder(path: Path) -> Holder | None:
+    """Return the process that took the lock last, or None where it has ended."""
     try:
-        found = Holder.model_validate_json(path.read_text())
+        holder = Holder.model_validate_json(path.read_text())
     except (FileNotFoundError, ValidationError):
         return None
-    return found if found.process.alive() else None
+    return holder if holder.process.is_alive() else None
 
 
-def _busy(path: Path) -> str:
-    who = holder(path)
-    by = f"`{who.command}` (pid {who.process.pid})" if who else "another command"
-    return f"The stack is being changed by {by}: wait for it to end, or stop it with `make down`."
+def _describe_holder(path: Path) -> str:
+    holder = read_holder(path)
+    name = f"`{holder.command}` (pid {holder.process.pid})" if holder else "another command"
+    return f"The stack is being changed by {name}: wait for it to end, or stop it with `make down`."

@@ -1,4 +1,4 @@
-"""Free loopback ports."""
+"""Choose free loopback ports."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from contextlib import ExitStack
 
 from stack.services.record import Ports
 
-PREFERRED = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
-"""What a person expects; taken where free."""
-ANY = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
+PREFERRED_PORTS = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
+"""The ports that users expect. `up` takes them where they are free."""
+ANY_PORTS = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
 
 
-def choose(wanted: Ports) -> Ports:
-    """Ports that were free a moment ago: the wanted ones where possible, else any. 0 is any."""
-    with ExitStack() as held:
-        # All are held until all are chosen, or the same one could be chosen twice.
-        return Ports(**{name: _free(port, held) for name, port in wanted.model_dump().items()})
+def choose_ports(wanted: Ports) -> Ports:
+    """Return ports that were free a moment ago: the wanted ones where possible, else others. 0 means any port."""
+    with ExitStack() as listeners:
+        # All ports stay bound until all are chosen. Otherwise the same port could be chosen twice.
+        return Ports(**{name: _bind_port(port, listeners) for name, port in wanted.model_dump().items()})
 
 
-def _free(port: int, held: ExitStack) -> int:
-    listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-    # Else a port that was served until a minute ago counts as taken.
+def _bind_port(port: int, listeners: ExitStack) -> int:
+    listener = listeners.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    # Without this option, a port whose server ended less than a minute ago counts as taken.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))

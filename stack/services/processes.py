@@ -1,9 +1,9 @@
-"""Finding and ending what the stack started, and nothing else.
+"""Find and stop the processes of one stack, and no others.
 
-A process is ours when it carries our marks in its environment: LEEWAY_STACK_ID together with our
-LEEWAY_HOME, or, for a training job, whose environment drydock rebuilds, a DRYDOCK_TREE inside our
-drydock's folder. Descendants of ours are ours. Process groups alone would not do: Airflow's tasks and steps
-leave the group, and survive a kill -9 of their parents.
+A process belongs to the stack when its environment has LEEWAY_STACK_ID together with the stack's LEEWAY_HOME. Drydock
+builds a new environment for each training job: a job belongs to the stack when its DRYDOCK_TREE lies in the stack's
+drydock folder. The descendants of these processes belong to the stack too. Process groups are not enough: Airflow's
+tasks and steps leave the group, and survive a kill -9 of their parents.
 """
 
 from __future__ import annotations
@@ -21,89 +21,90 @@ from stack.errors import UnavailableError
 GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
 KILL_S = 10.0
-"""Seconds that a process may take to be gone after SIGKILL."""
+"""Longest time, in seconds, that a process may need to end after SIGKILL."""
 _POLL_S = 0.1
 
 
-def find(home: Path, spare: Iterable[int] = ()) -> list[psutil.Process]:
-    """Our living processes, without this one, those that started it, and those in `spare`."""
+def find_processes(home: Path, spare: Iterable[int] = ()) -> list[psutil.Process]:
+    """Return the living processes of the stack, without this process, its ancestors, and the pids in `spare`."""
     spared = {os.getpid(), *spare, *(parent.pid for parent in psutil.Process().parents())}
-    living = [process for process in psutil.process_iter() if _living(process)]
-    found = {process.pid for process in living if _marked(process, home)}
-    parents = {process.pid: _parent(process) for process in living}
+    living = [process for process in psutil.process_iter() if _is_living(process)]
+    pids = {process.pid for process in living if _is_marked(process, home)}
+    parents = {process.pid: _read_parent(process) for process in living}
     for pid in parents:
-        chain = _ancestors(pid, parents)
-        if any(one in found for one in chain):
-            found.add(pid)
-    return [process for process in living if process.pid in found - spared]
+        if any(ancestor in pids for ancestor in _list_ancestors(pid, parents)):
+            pids.add(pid)
+    return [process for process in living if process.pid in pids - spared]
 
 
-def stop(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
-    """Ends our processes: SIGTERM, `grace_s` seconds, SIGKILL. Idempotent.
+def stop_processes(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
+    """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
 
     Returns:
-        how many there were; 0 where nothing ran.
+        the number of processes that were stopped; 0 where none ran.
 
     Raises:
-        UnavailableError: one is still there, though killed (a hanging disk can hold it).
+        UnavailableError: a process did not end after SIGKILL, as with a disk that hangs. A retry can help.
     """
     spare = tuple(spare)
-    asked: set[psutil.Process] = set()
+    signalled: set[psutil.Process] = set()
     grace_ends = time.monotonic() + grace_s
-    # Looked for again each time: a dying parent may have started one more.
-    while left := find(home, spare):
+    # Processes are searched for again each time, because a parent that ends may have started another one.
+    while remaining := find_processes(home, spare):
         now = time.monotonic()
         if now > grace_ends + KILL_S:
-            raise UnavailableError(f"Processes {[one.pid for one in left]} do not end, though killed; try again.")
-        for process in left:
+            pids = [process.pid for process in remaining]
+            raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
+        for process in remaining:
             if now > grace_ends:
-                _signal(process, kill=True)
-            elif process not in asked:
-                _signal(process, kill=False)
-        asked.update(left)
+                _send_signal(process, kill=True)
+            elif process not in signalled:
+                _send_signal(process, kill=False)
+        signalled.update(remaining)
         time.sleep(_POLL_S)
-    return len(asked)
+    return len(signalled)
 
 
-def unserved(home: Path, ports: Iterable[int]) -> list[int]:
-    """Those of the ports on which none of our processes listens."""
-    # By process: asked for all sockets, psutil names one holder of each, which may be a worker that is gone by now.
-    ours: set[int] = set()
-    for process in find(home):
+def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
+    """Return those of the ports on which no process of the stack listens, sorted."""
+    # The sockets are read process by process. psutil's list of all sockets names one process for each socket, which
+    # may be a worker that has ended.
+    served: set[int] = set()
+    for process in find_processes(home):
         with suppress(psutil.Error):
-            found = process.net_connections("tcp4")
-            ours |= {one.laddr.port for one in found if one.laddr and one.status == psutil.CONN_LISTEN}
-    return sorted(set(ports) - ours)
+            sockets = process.net_connections("tcp4")
+            served |= {item.laddr.port for item in sockets if item.laddr and item.status == psutil.CONN_LISTEN}
+    return sorted(set(ports) - served)
 
 
-def _signal(process: psutil.Process, *, kill: bool) -> None:
-    # psutil compares the time of birth first, so that a reused number is never hit.
+def _send_signal(process: psutil.Process, *, kill: bool) -> None:
+    # psutil compares the creation time first, so that it never hits a later process with the same pid.
     with suppress(psutil.Error):
         process.kill() if kill else process.terminate()
 
 
-def _living(process: psutil.Process) -> bool:
+def _is_living(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
 
-def _parent(process: psutil.Process) -> int:
+def _read_parent(process: psutil.Process) -> int:
     try:
         return int(process.ppid())
     except psutil.Error:
         return 0
 
 
-def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
-    chain: list[int] = []
-    while (pid := parents.get(pid, 0)) and pid not in chain:
-        chain.append(pid)
-    return chain
+def _list_ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    ancestors: list[int] = []
+    while (pid := parents.get(pid, 0)) and pid not in ancestors:
+        ancestors.append(pid)
+    return ancestors
 
 
-def _marked(process: psutil.Process, home: Path) -> bool:
+def _is_marked(process: psutil.Process, home: Path) -> bool:
     try:
         environment = process.environ()
     except (psutil.Error, OSError):
@@ -111,11 +112,14 @@ def _marked(process: psutil.Process, home: Path) -> bool:
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return True
     tree = environment.get("DRYDOCK_TREE", "")
-    return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _served_elsewhere(process)
+    return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_parent(process)
 
 
-def _served_elsewhere(job: psutil.Process) -> bool:
-    """Whether a living drydock holds the job: not ours, since ours is marked, so its jobs are descendants."""
+def _has_drydock_parent(job: psutil.Process) -> bool:
+    """Tell whether a running drydock started the job.
+
+    That drydock is not the stack's own: a job of the stack's own drydock is found as a descendant of it.
+    """
     try:
         return any("drydock" in parent.cmdline() for parent in job.parents())
     except psutil.Error:

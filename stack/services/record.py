@@ -1,9 +1,7 @@
-"""The record of a running stack: stack.json, always whole."""
+"""The record of a running stack, which stack.json holds. Each write replaces the file atomically."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -11,24 +9,26 @@ from typing import Self
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from stack.files import write_atomically
 from stack.layout import Layout
 
 
 class Process(BaseModel):
-    """One process, told apart from a later one with the same number by when it was born."""
+    """One process. Its creation time distinguishes it from a later process with the same pid."""
 
     pid: int
     created: float
+    """Seconds since 1970."""
     exit_code: int | None = None
-    """Set once it has ended; negative is the number of a signal."""
+    """Set after the end of the process; the negative number of a signal where one ended it."""
 
     @classmethod
-    def of(cls, pid: int) -> Self:
-        """The record of a living process."""
+    def from_pid(cls, pid: int) -> Self:
+        """Return the record of a living process."""
         return cls(pid=pid, created=psutil.Process(pid).create_time())
 
-    def alive(self) -> bool:
-        """Whether that very process still runs. A zombie does not."""
+    def is_alive(self) -> bool:
+        """Tell whether this same process still runs. A zombie does not."""
         try:
             process = psutil.Process(self.pid)
             return process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE
@@ -37,7 +37,7 @@ class Process(BaseModel):
 
 
 class Ports(BaseModel):
-    """Loopback ports of the servers."""
+    """The loopback ports of the servers."""
 
     airflow: int
     mlflow: int
@@ -46,7 +46,7 @@ class Ports(BaseModel):
 
 
 class Stack(BaseModel):
-    """A stack that was started, whether or not it still runs."""
+    """A stack that was started. It may have ended since."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -54,57 +54,44 @@ class Stack(BaseModel):
     project: Path
     started_at: datetime
     ports: Ports
-    keeper: Process | None = None
-    """Leader of the session and the process group of all services; its pid is the group's id."""
+    supervisor: Process | None = None
+    """The leader of the session and process group of all services. Its pid is the id of the group."""
     services: dict[str, Process] = {}
     died: str | None = None
-    """The service that ended by itself, for which the keeper stopped the rest."""
+    """The service that ended by itself, after which the supervisor stopped the others."""
 
     @property
     def airflow_url(self) -> str:
-        """Airflow's UI and API."""
+        """The URL of Airflow's UI and API."""
         return f"http://127.0.0.1:{self.ports.airflow}"
 
     @property
     def mlflow_url(self) -> str:
-        """MLflow's UI and API."""
+        """The URL of MLflow's UI and API."""
         return f"http://127.0.0.1:{self.ports.mlflow}"
 
     @property
     def drydock_url(self) -> str:
-        """Endpoint of drydock for S3, SageMaker and the rest."""
+        """The URL of drydock, for S3, SageMaker and CloudWatch Logs."""
         return f"http://127.0.0.1:{self.ports.drydock}"
 
     @property
     def docs_url(self) -> str:
-        """What validations found, as pages."""
+        """The URL of the data docs, which show the results of validations."""
         return f"http://127.0.0.1:{self.ports.docs}"
 
-    def alive(self) -> bool:
-        """Whether its keeper lives, which keeps all services or none."""
-        return self.keeper is not None and self.keeper.alive()
+    def is_alive(self) -> bool:
+        """Tell whether the supervisor runs. Either all services run with it, or none."""
+        return self.supervisor is not None and self.supervisor.is_alive()
 
     def save(self, layout: Layout) -> None:
-        """Replaces the record at once: a reader sees the old or the new one."""
-        write_atomically(layout.state, self.model_dump_json(indent=2))
+        """Replace the record in stack.json atomically."""
+        write_atomically(layout.record_file, self.model_dump_json(indent=2))
 
     @classmethod
     def load(cls, layout: Layout) -> Self | None:
-        """The record, or None where there is none that can be read."""
+        """Return the record in stack.json, or None where there is none that can be read."""
         try:
-            return cls.model_validate_json(layout.state.read_text())
+            return cls.model_validate_json(layout.record_file.read_text())
         except (FileNotFoundError, ValidationError):
             return None
-
-
-def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Leaves `path` with `text` and `mode`, or as it was."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

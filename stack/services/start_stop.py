@@ -1,4 +1,4 @@
-"""Up and down: the life of one stack."""
+"""Start and stop the stack of one home."""
 
 from __future__ import annotations
 
@@ -8,164 +8,172 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 import psutil
 
 from stack.errors import RequestError, UnavailableError
 from stack.layout import CODE, Layout
-from stack.services import environment, locks, processes
-from stack.services.commands import services, write_secrets
-from stack.services.health import tail, wait_until_ready
-from stack.services.ports import choose
+from stack.services.commands import list_services, write_secrets
+from stack.services.environment import build_environment
+from stack.services.locks import Holder, LockedError, hold_lock, read_holder
+from stack.services.ports import choose_ports
+from stack.services.processes import find_unserved_ports, stop_processes
+from stack.services.readiness import Progress, read_log_end, wait_until_ready
 from stack.services.record import Ports, Stack
 from stack.services.supervisor import Plan
 
 LOCK = "stack"
-HANDOVER_S = 60.0
-"""Longest wait of `down` for a starting `up` to give way."""
+"""The name of the lock that commands hold while they start or stop the stack."""
+INTERRUPT_TIMEOUT_S = 60.0
+"""Longest wait of `stop_stack` for a command that is starting the stack to end."""
 
-_keepers: list[subprocess.Popen[bytes]] = []
-# Keepers outlive us on purpose; a handle that is dropped while its process runs warns of it.
-
-Watcher: TypeAlias = Callable[[str, int, int], None]
-"""Told, while services start: which one became ready, how many are, how many there are."""
+_supervisors: list[subprocess.Popen[bytes]] = []
+# Supervisors outlive this process on purpose. Python warns of a handle that is dropped while its process runs.
 
 
-def up(layout: Layout, wanted: Ports, watch: Watcher) -> tuple[Stack, bool]:
-    """Leaves a stack that answers. Idempotent: one that runs already is taken as it is.
+def start_stack(layout: Layout, wanted: Ports, report_progress: Progress) -> tuple[Stack, bool]:
+    """Start the stack of a home, and wait until all services answer. A running stack stays as it is. Idempotent.
 
     Args:
-        layout: where its state goes, and which project it runs.
+        layout: the folders of the stack.
         wanted: ports to take where they are free.
-        watch: told of the progress.
+        report_progress: called for each service that becomes ready.
 
     Returns:
         the stack, and whether this call started it.
 
     Raises:
-        RequestError: the project is not one, or the running stack is of another project.
-        UnavailableError: a service ended or did not answer (everything is stopped again), another command is
-            changing the stack, or the disk is full.
+        RequestError: the project has no dags folder, or the running stack belongs to another project. A retry cannot
+            help.
+        UnavailableError: a service ended or did not answer (all services are stopped again), another command is
+            changing the stack, or the disk is full. A retry can help.
     """
-    layout.prepare()
-    with locks.exclusive(layout.lock(LOCK), "stack up"):
-        stack = running(layout)
+    layout.create_folders()
+    with hold_lock(layout.lock_file(LOCK), "stack up"):
+        stack = find_running_stack(layout)
         if stack is not None:
-            _refuse_other_project(layout, stack)
-            wait_until_ready(layout, stack, watch)
+            _check_project(layout, stack)
+            wait_until_ready(layout, stack, report_progress)
             return stack, False
-        processes.stop(layout.home)
-        stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=choose(wanted))
+        stop_processes(layout.home)
+        ports = choose_ports(wanted)
+        stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=ports)
         try:
-            _launch(layout, stack)
-            wait_until_ready(layout, stack, watch)
-            _refuse_others_ports(layout, stack)
+            _start_supervisor(layout, stack)
+            wait_until_ready(layout, stack, report_progress)
+            _check_ports(layout, stack)
         except BaseException:
-            with uninterrupted():
+            with ignore_interrupts():
                 _stop(layout)
             raise
         return stack, True
 
 
-def down(layout: Layout) -> int:
-    """Ends what this home's stack started, after a crash too. Idempotent.
+def stop_stack(layout: Layout) -> int:
+    """Stop all processes of a home's stack, also after a crash. Idempotent.
+
+    A command that is starting the stack is interrupted first.
 
     Returns:
-        how many processes there were; 0 where nothing ran.
+        the number of processes that were stopped; 0 where none ran.
 
     Raises:
-        UnavailableError: a process does not end though killed, or a starting `up` does not give way.
+        UnavailableError: a process did not end after SIGKILL, or a command that is starting the stack did not end. A
+            retry can help.
     """
     if not layout.home.is_dir():
         return 0
-    ends = time.monotonic() + HANDOVER_S
+    deadline = time.monotonic() + INTERRUPT_TIMEOUT_S
     while True:
         try:
-            with locks.exclusive(layout.lock(LOCK), "stack down"):
+            with hold_lock(layout.lock_file(LOCK), "stack down"):
                 return _stop(layout)
-        except locks.BusyError:
-            if time.monotonic() > ends:
+        except LockedError:
+            if time.monotonic() > deadline:
                 raise
-        # An `up` that gets SIGTERM stops what it has started, and lets go of the lock.
-        _interrupt(locks.holder(layout.lock(LOCK)))
+        # On SIGTERM, `up` stops what it has started, and releases the lock.
+        _interrupt_start(read_holder(layout.lock_file(LOCK)))
         time.sleep(0.2)
 
 
-def running(layout: Layout) -> Stack | None:
-    """The stack of this home, if its keeper lives."""
+def find_running_stack(layout: Layout) -> Stack | None:
+    """Return the stack of this home, or None where its supervisor does not run."""
     stack = Stack.load(layout)
-    return stack if stack is not None and stack.alive() else None
+    return stack if stack is not None and stack.is_alive() else None
 
 
-def _refuse_other_project(layout: Layout, stack: Stack) -> None:
+def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
         raise RequestError(f"The stack in {layout.home} runs {stack.project}; `make down` there stops it.")
 
 
-def _refuse_others_ports(layout: Layout, stack: Stack) -> None:
-    """What answered is ours: between choice and start another may have taken the port, and answers as ours would."""
-    taken = processes.unserved(layout.home, stack.ports.model_dump().values())
-    if taken:
-        raise UnavailableError(f"Another program took port {', '.join(map(str, taken))} meanwhile; start again.")
+def _check_ports(layout: Layout, stack: Stack) -> None:
+    """Raise an error where another program took a port between its choice and the start of the service.
+
+    That program may answer health checks as our service would: it can be the stack of another home.
+    """
+    ports = find_unserved_ports(layout.home, stack.ports.model_dump().values())
+    if ports:
+        raise UnavailableError(f"Another program took port {', '.join(map(str, ports))} meanwhile; start again.")
 
 
-def _launch(layout: Layout, stack: Stack) -> None:
+def _start_supervisor(layout: Layout, stack: Stack) -> None:
     write_secrets(layout)
     stack.save(layout)
     plan = Plan(
         home=layout.home,
         project=layout.project,
         stack=stack,
-        services=services(layout, stack),
-        environment=environment.build(layout, stack, os.environ),
+        services=list_services(layout, stack),
+        environment=build_environment(layout, stack, os.environ),
     )
-    with layout.log("keeper").open("wb") as log:
-        keeper = subprocess.Popen(
+    log = layout.log_file("supervisor")
+    with log.open("wb") as output:
+        supervisor = subprocess.Popen(
             [sys.executable, "-m", "stack.services.supervisor"],
             stdin=subprocess.PIPE,
-            stdout=log,
+            stdout=output,
             stderr=subprocess.STDOUT,
             cwd=CODE,
             env={**plan.environment, "PYTHONPATH": str(CODE)},
             start_new_session=True,
         )
-    _keepers.append(keeper)
-    assert keeper.stdin is not None
-    with suppress(BrokenPipeError), keeper.stdin as pipe:
+    _supervisors.append(supervisor)
+    assert supervisor.stdin is not None
+    with suppress(BrokenPipeError), supervisor.stdin as pipe:
         pipe.write(plan.model_dump_json().encode())
-    while (Stack.load(layout) or stack).keeper is None:
-        if keeper.poll() is not None:
-            raise UnavailableError(f"The stack's keeper ended; see {layout.log('keeper')}.", tail(layout.log("keeper")))
+    while (Stack.load(layout) or stack).supervisor is None:
+        if supervisor.poll() is not None:
+            raise UnavailableError(f"The stack's supervisor ended; see {log}.", read_log_end(log))
         time.sleep(0.05)
 
 
 def _stop(layout: Layout) -> int:
     stack = Stack.load(layout)
-    if stack is not None and stack.keeper is not None and stack.keeper.alive():
-        # First, so that it does not take the end of its services for a crash.
-        os.kill(stack.keeper.pid, signal.SIGTERM)
-    count = processes.stop(layout.home)
-    layout.state.unlink(missing_ok=True)
-    layout.keep.unlink(missing_ok=True)
+    if stack is not None and stack.supervisor is not None and stack.supervisor.is_alive():
+        # The supervisor gets its signal first. Otherwise it would take the end of its services for a crash.
+        os.kill(stack.supervisor.pid, signal.SIGTERM)
+    count = stop_processes(layout.home)
+    layout.record_file.unlink(missing_ok=True)
+    layout.stay_up_file.unlink(missing_ok=True)
     return count
 
 
-def _interrupt(holder: locks.Holder | None) -> None:
+def _interrupt_start(holder: Holder | None) -> None:
     if holder is not None and holder.command == "stack up":
         with suppress(psutil.Error):
             psutil.Process(holder.process.pid).terminate()
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Lets the clean-up end, however often a person presses Ctrl-C."""
-    before = {one: signal.signal(one, signal.SIG_IGN) for one in (signal.SIGINT, signal.SIGTERM)}
+def ignore_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C and SIGTERM while the block runs, so that a clean-up is completed."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

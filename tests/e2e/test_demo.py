@@ -19,7 +19,7 @@ import pytest
 import requests
 import yaml
 
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools.policies import EASY
 
@@ -203,7 +203,7 @@ def test_dvc_repro_with_another_rate_trains_another_model(checkout, first):
 
 
 @pytest.fixture(scope="module")
-def airflow(checkout: Checkout, first: Any) -> Iterator[AirflowApi]:
+def airflow(checkout: Checkout, first: Any) -> Iterator[AirflowClient]:
     """The stack is up, with another model to train, and a policy that asks a person."""
     have = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
     checkout.params(train={"hyperparameters": {**have, "eta": 0.2}}, gate={"approval": "required"})
@@ -211,14 +211,14 @@ def airflow(checkout: Checkout, first: Any) -> Iterator[AirflowApi]:
     answer = checkout.python("-m", "stack", "up")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     url, password = (re.findall(what, answer.stdout)[0] for what in (r"Airflow\W+(http\S+)", r"password (\S+)"))
-    yield AirflowApi(url, "admin", password)
+    yield AirflowClient(url, "admin", password)
     assert checkout.python("-m", "stack", "down").returncode == 0
 
 
-def started(airflow: AirflowApi, dag_id: str, **conf: str) -> str:
+def started(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
     body = {"dag_run_id": "by-hand", "logical_date": None, "conf": conf}
     airflow.unpause(dag_id)
-    return f"/dags/{dag_id}/dagRuns/{airflow._v2('POST', f'/dags/{dag_id}/dagRuns', json=body)['dag_run_id']}"
+    return f"/dags/{dag_id}/dagRuns/{airflow.request('POST', f'/dags/{dag_id}/dagRuns', json=body)['dag_run_id']}"
 
 
 def wait(until: Callable[[], bool], within_s: float = 400.0) -> None:
@@ -228,21 +228,21 @@ def wait(until: Callable[[], bool], within_s: float = 400.0) -> None:
         time.sleep(1.0)
 
 
-def answered(airflow: AirflowApi, run: str) -> bool:
+def answered(airflow: AirflowClient, run: str) -> bool:
     """As slow as a person: Airflow 3.3.2 loses an answer that comes within a second or two of the question, asks anew,
     and fails the task where that happens at each try."""
-    approve = airflow._v2("GET", f"{run}/taskInstances/approve")
+    approve = airflow.request("GET", f"{run}/taskInstances/approve")
     if approve["state"] != "awaiting_input":  # it may not have begun then: asked anew
         return True
     if datetime.now(UTC) - datetime.fromisoformat(approve["start_date"]) > timedelta(seconds=15):
         with contextlib.suppress(RequestError):  # it was answered before
             answer = {"chosen_options": ["Approve"], "params_input": {"why": "I looked"}}
-            airflow._v2("PATCH", f"{run}/taskInstances/approve/-1/hitlDetails", json=answer)
+            airflow.request("PATCH", f"{run}/taskInstances/approve/-1/hitlDetails", json=answer)
     return True
 
 
-def states(airflow: AirflowApi, run: str) -> dict[str, str]:
-    return {one["task_id"]: one["state"] for one in airflow._v2("GET", f"{run}/taskInstances")["task_instances"]}
+def states(airflow: AirflowClient, run: str) -> dict[str, str]:
+    return {one["task_id"]: one["state"] for one in airflow.request("GET", f"{run}/taskInstances")["task_instances"]}
 
 
 def test_a_person_sees_the_evidence_agrees_and_takes_it_back(checkout, airflow):
@@ -250,21 +250,21 @@ def test_a_person_sees_the_evidence_agrees_and_takes_it_back(checkout, airflow):
     wait(lambda: states(airflow, run)["approve"] in ("awaiting_input", *ENDED))
     assert states(airflow, run)["approve"] == "awaiting_input"
     form = f"{run}/taskInstances/approve/-1/hitlDetails"
-    asked = airflow._v2("GET", form)
+    asked = airflow.request("GET", form)
     assert asked["subject"] == "Promote flights version 2? (passed)"
     assert "| passed | auc against the champion's |" in asked["body"]
     assert "| eta | 0.05 | 0.2 |" in asked["body"], "what is otherwise than with the champion"
-    report = airflow._v2("GET", f"{run}/taskInstances/gate/links")["extra_links"]["Report"]
+    report = airflow.request("GET", f"{run}/taskInstances/gate/links")["extra_links"]["Report"]
     assert f"[The report]({report})" in asked["body"]
     for page in (report, report.replace("report.html", "curves.png")):
         assert requests.get(page, timeout=30).status_code == 200
     assert checkout.versions()[0]["aliases"] == ["champion"]
-    wait(lambda: answered(airflow, run) and airflow._v2("GET", run)["state"] in ENDED)
-    assert airflow._v2("GET", run)["state"] == "success", states(airflow, run)
+    wait(lambda: answered(airflow, run) and airflow.request("GET", run)["state"] in ENDED)
+    assert airflow.request("GET", run)["state"] == "success", states(airflow, run)
     assert [one["aliases"] for one in checkout.versions()] == [[], ["champion"]]
     back = started(airflow, "flights_rollback", why="late on Mondays")
-    wait(lambda: airflow._v2("GET", back)["state"] in ENDED)
-    assert airflow._v2("GET", back)["state"] == "success"
+    wait(lambda: airflow.request("GET", back)["state"] in ENDED)
+    assert airflow.request("GET", back)["state"] == "success"
     assert [one["aliases"] for one in checkout.versions()] == [["champion"], []]
     told = checkout.python("-c", EVENTS).stdout
     assert "('approved', 'admin', 'I looked')" in told

@@ -1,4 +1,4 @@
-"""A stand-in project (small DAGs, a small drydock) under the real Airflow and the real MLflow."""
+"""A project with small DAGs and a fake drydock, under the real Airflow and the real MLflow."""
 
 import json
 import os
@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).parent / "stand_in"
 
 
-def wait_for(what: Callable[[], object], within_s: float = 300.0) -> None:
-    """Returns as soon as `what()` is true."""
-    ends, pause_s = time.monotonic() + within_s, 0.05
-    while not what():
-        assert time.monotonic() < ends, "it did not come about"
+def wait_for(condition: Callable[[], object], within_s: float = 300.0) -> None:
+    """Wait until `condition()` is true."""
+    deadline, pause_s = time.monotonic() + within_s, 0.05
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, 0.3)  # a look through /proc takes a core from what is waited for
+        pause_s = min(1.5 * pause_s, 0.3)  # reading /proc takes a core away from the stack
 
 
 @pytest.fixture(name="wait_for")
@@ -34,7 +34,7 @@ def _wait_for() -> Callable[..., None]:
 
 @dataclass
 class Project:
-    """A project in a folder of its own, driven as a person drives it: by commands."""
+    """A project in its own folder, which the tests use through commands, as a user does."""
 
     folder: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -44,17 +44,17 @@ class Project:
         return self.folder / ".leeway"
 
     @property
-    def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.home / "stack.json").read_text())
-        return found
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads((self.home / "stack.json").read_text())
+        return record
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """The command, running."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LEEWAY_")}
+        """Start a command of `python -m stack`."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LEEWAY_")}
         child = subprocess.Popen(
             [sys.executable, "-m", "stack", *arguments],
             cwd=ROOT,
-            env={**kept, "LEEWAY_PROJECT": str(self.folder), "PYTHONPATH": str(ROOT)},
+            env={**inherited, "LEEWAY_PROJECT": str(self.folder), "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -64,27 +64,27 @@ class Project:
         return child
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The command, ended."""
+        """Run a command of `python -m stack` to its end."""
         child = self.start(*arguments)
         out, err = child.communicate(timeout=300)
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
-    def marked(self) -> list[psutil.Process]:
-        """Living processes of this project's stack; looked for here in another way than the product does."""
-        found = []
+    def list_processes(self) -> list[psutil.Process]:
+        """Return the living processes of this project's stack. They are found in another way than in the product."""
+        processes = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if f"LEEWAY_HOME={self.home}\0".encode() in path.read_bytes():
                     process = psutil.Process(int(path.parent.name))
-                    found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
+                    processes += [process] if process.status() != psutil.STATUS_ZOMBIE else []
             except (OSError, psutil.Error):
                 continue
-        return found
+        return processes
 
     def kill(self, *services: str) -> None:
-        """kill -9 of what this stack's record names: services, or `keeper`."""
+        """Send SIGKILL to services of the stack, or to its `supervisor`."""
         for name in services:
-            record = self.state["keeper"] if name == "keeper" else self.state["services"][name]
+            record = self.record[name] if name == "supervisor" else self.record["services"][name]
             process = psutil.Process(record["pid"])
             assert process.create_time() == record["created"]
             process.kill()
@@ -92,21 +92,21 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The stand-in project; nothing of it is left running after the module."""
+    """The project. Its stack is stopped after the module."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(STAND_IN, folder, dirs_exist_ok=True)
-    found = Project(folder)
-    yield found
-    for child in found.started:
+    project = Project(folder)
+    yield project
+    for child in project.started:
         if child.poll() is None:
             child.kill()
             child.communicate()
-    assert found.run("down").returncode == 0
+    assert project.run("down").returncode == 0
 
 
 @pytest.fixture
 def foreign(project: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that looks a little like ours, and must survive everything."""
+    """A process with similar marks, of another home. It must survive every command."""
     env = {"LEEWAY_HOME": str(project.home) + "-of-another", "LEEWAY_STACK_ID": "another"}
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env)
     yield child

@@ -1,4 +1,4 @@
-"""Ways to start small processes, and to wait for what they do."""
+"""Start small processes, and wait for what they do."""
 
 import os
 import subprocess
@@ -11,11 +11,11 @@ import pytest
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
 
-def wait_for(what: Callable[[], object], within_s: float = 30.0) -> None:
-    """Returns as soon as `what()` is true."""
-    ends = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < ends, "it did not come about"
+def wait_for(condition: Callable[[], object], within_s: float = 30.0) -> None:
+    """Wait until `condition()` is true."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.02)
 
 
@@ -26,7 +26,7 @@ def _wait_for() -> Callable[..., None]:
 
 @pytest.fixture
 def spawn() -> Iterator[Spawn]:
-    """Starts `python -c CODE` with just these variables; all are dead after the test."""
+    """A function that starts `python -c CODE` with only these variables. All processes are killed after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(code: str, **environment: str) -> subprocess.Popen[bytes]:

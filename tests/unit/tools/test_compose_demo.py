@@ -1,4 +1,4 @@
-"""What the demo of the team's stack is told, and what it says where that stack is not there."""
+"""The settings of the demo on the team's stack, and its messages where that stack does not run."""
 
 from __future__ import annotations
 
@@ -23,23 +23,29 @@ def tool() -> ModuleType:
     return module
 
 
-def test_ports_and_password_are_those_of_the_env_file(tool: ModuleType, tmp_path: Path) -> None:
+def test_reads_ports_and_password_from_the_env_file(tool: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("# AIRFLOW_PORT=1\n\nAIRFLOW_PORT=18080\nAIRFLOW_ADMIN_PASSWORD='a=b'\nMLFLOW_PORT=\n")
-    told = tool.settings(path)
-    assert (told["AIRFLOW_PORT"], told["AIRFLOW_ADMIN_PASSWORD"], told["MLFLOW_PORT"]) == ("18080", "a=b", "")
+    settings = tool.read_settings(path)
+    assert (settings["AIRFLOW_PORT"], settings["AIRFLOW_ADMIN_PASSWORD"], settings["MLFLOW_PORT"]) == (
+        "18080",
+        "a=b",
+        "",
+    )
 
 
-@pytest.mark.parametrize(("text", "words"), [(None, "make compose-up"), ("AIRFLOW_PORT=8080\n", "make compose-init")])
-def test_a_stack_that_was_never_made_is_told(tool: ModuleType, tmp_path: Path, text: str | None, words: str) -> None:
+@pytest.mark.parametrize(("text", "command"), [(None, "make compose-up"), ("AIRFLOW_PORT=8080\n", "make compose-init")])
+def test_names_the_command_where_settings_are_missing(
+    tool: ModuleType, tmp_path: Path, text: str | None, command: str
+) -> None:
     if text is not None:
         (tmp_path / ".env").write_text(text)
-    with pytest.raises(RequestError, match=words):
-        tool.settings(tmp_path / ".env")
+    with pytest.raises(RequestError, match=command):
+        tool.read_settings(tmp_path / ".env")
 
 
-def test_a_stack_that_does_not_answer_is_told(tool: ModuleType) -> None:
+def test_names_the_command_where_the_stack_does_not_answer(tool: ModuleType) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(UnavailableError, match="make compose-up"):
-        tool.opened({"AIRFLOW_PORT": str(port), "AIRFLOW_ADMIN_PASSWORD": "x"})
+        tool.open_session({"AIRFLOW_PORT": str(port), "AIRFLOW_ADMIN_PASSWORD": "x"})

@@ -1,10 +1,10 @@
-"""The life of one stack with the real Airflow and MLflow. The tests of this module follow one another."""
+"""Start, use and stop one stack with the real Airflow and MLflow. The tests of this module depend on their order."""
 
 import json
 import signal
 import stat
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -12,7 +12,7 @@ import psutil
 import pytest
 import requests
 
-from stack.jobs import training_runs
+from stack.jobs.training_runs import read_training_runs
 
 DEMO = (
     "demo",
@@ -32,47 +32,49 @@ def lines(project, name: str) -> list[str]:
     return sorted(path.read_text().splitlines()) if path.exists() else []
 
 
-def test_service_that_cannot_start_is_named_and_nothing_is_left(project, foreign):
+def test_names_a_service_that_cannot_start_and_leaves_no_process(project, foreign):
     (project.folder / "drydock.broken").touch()
-    answer = project.run("up")
+    result = project.run("up")
     (project.folder / "drydock.broken").unlink()
-    assert answer.returncode == 75
-    assert "error: drydock ended by itself (exit code 1)" in answer.stderr
-    assert "no berth is free" in answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert project.marked() == []
+    assert result.returncode == 75
+    assert "error: drydock ended by itself (exit code 1)" in result.stderr
+    assert "no port is free" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert project.list_processes() == []
 
 
-class OthersAirflow(BaseHTTPRequestHandler):
-    """Answers for a healthy Airflow, as that of another project does."""
+class ForeignAirflow(BaseHTTPRequestHandler):
+    """The health report of a healthy Airflow, which belongs to another project."""
 
     def do_GET(self):
-        parts = ("scheduler", "dag_processor", "triggerer")
+        components = ("scheduler", "dag_processor", "triggerer")
         now = datetime.now(UTC).isoformat()
-        body = json.dumps({one: {"status": "healthy", f"latest_{one}_heartbeat": now} for one in parts}).encode()
+        body = json.dumps(
+            {name: {"status": "healthy", f"latest_{name}_heartbeat": now} for name in components}
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Nothing: the tests' output is theirs."""
+        """Log nothing."""
 
 
-def overtaken(project, wait_for):
-    """A start, and the server of another on the port that it chose for Airflow; tried again where Airflow was first."""
+def start_with_stolen_port(project, wait_for):
+    """Start the stack, and another server on the port that it chose for Airflow. Retry where Airflow was first."""
     for _ in range(5):
         first = project.start("up")
         wait_for((project.home / "stack.json").exists)
         with suppress(OSError):
-            return first, ThreadingHTTPServer(("127.0.0.1", project.state["ports"]["airflow"]), OthersAirflow)
+            return first, ThreadingHTTPServer(("127.0.0.1", project.record["ports"]["airflow"]), ForeignAirflow)
         assert project.run("down").returncode == 0
         first.communicate(timeout=300)
     raise AssertionError("Airflow was always first")
 
 
-def test_airflow_of_another_on_the_chosen_port_is_not_taken_for_ours(project, foreign, wait_for):
-    first, other = overtaken(project, wait_for)
+def test_does_not_take_a_foreign_airflow_for_its_own(project, foreign, wait_for):
+    first, other = start_with_stolen_port(project, wait_for)
     port = other.server_port
     with other:
         Thread(target=other.serve_forever, daemon=True).start()
@@ -80,81 +82,81 @@ def test_airflow_of_another_on_the_chosen_port_is_not_taken_for_ours(project, fo
         other.shutdown()
     assert first.returncode == 75
     assert f"error: Another program took port {port} meanwhile" in err or "airflow-api-server ended by itself" in err
-    assert project.marked() == []
+    assert project.list_processes() == []
 
 
 @pytest.fixture
-def held(project):
-    """As long as this file is there drydock does not answer, and a start is under way."""
+def slow_start(project):
+    """A file. While it exists, drydock does not answer, and so the start does not end."""
     path = project.folder / "drydock.held"
     path.touch()
     yield path
     path.unlink(missing_ok=True)
 
 
-def test_interrupted_start_leaves_nothing(project, foreign, wait_for, held):
+def test_interrupted_start_leaves_no_process(project, foreign, wait_for, slow_start):
     first = project.start("up")
-    wait_for(lambda: len(project.marked()) > 2)
+    wait_for(lambda: len(project.list_processes()) > 2)
     first.send_signal(signal.SIGINT)
     _, err = first.communicate(timeout=60)
     assert (first.returncode, err) == (130, "interrupted\n")
-    assert project.marked() == []
+    assert project.list_processes() == []
 
 
-def test_down_ends_a_start_whose_launcher_and_keeper_were_killed(project, foreign, wait_for, held):
+def test_down_stops_a_start_whose_command_and_supervisor_were_killed(project, foreign, wait_for, slow_start):
     first = project.start("up")
-    wait_for(lambda: len(project.marked()) > 3)
+    wait_for(lambda: len(project.list_processes()) > 3)
     first.kill()
     first.communicate()
-    project.kill("keeper")
-    assert project.marked()
-    answer = project.run("down")
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert project.marked() == []
+    project.kill("supervisor")
+    assert project.list_processes()
+    result = project.run("down")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert project.list_processes() == []
 
 
-def test_down_stops_a_start_that_is_under_way(project, foreign, wait_for, held):
+def test_down_interrupts_a_start(project, foreign, wait_for, slow_start):
     first = project.start("up")
-    wait_for(lambda: len(project.marked()) > 2)
+    wait_for(lambda: len(project.list_processes()) > 2)
     assert project.run("down").returncode == 0
     first.communicate(timeout=60)
     assert first.returncode == 130
-    assert project.marked() == []
+    assert project.list_processes() == []
 
 
-def test_of_two_ups_at_once_one_starts_and_one_says_so(project, wait_for, held):
+def test_second_up_at_the_same_time_names_the_first(project, wait_for, slow_start):
     first = project.start("up")
     wait_for((project.home / "stack.json").exists)
     second = project.run("up")
     assert second.returncode == 75
     assert "error: The stack is being changed by `stack up`" in second.stderr
     assert second.stderr.count("\n") == 1
-    held.unlink()
+    slow_start.unlink()
     out, err = first.communicate(timeout=300)
     assert (first.returncode, err) == (0, "")
     assert "admin" in out
     assert "\x1b" not in out
 
 
-def test_up_again_says_where_it_is(project):
-    before = {process.pid for process in project.marked()}
-    answer = project.run("up")
-    assert answer.returncode == 0
-    assert "It was running already" in answer.stdout
-    assert before <= {process.pid for process in project.marked()}
+def test_repeated_up_leaves_the_stack_as_it_is(project):
+    before = {process.pid for process in project.list_processes()}
+    result = project.run("up")
+    assert result.returncode == 0
+    assert "It was running already" in result.stdout
+    assert before <= {process.pid for process in project.list_processes()}
     assert project.run("status").returncode == 0
 
 
 def test_all_services_are_in_one_session_and_bind_loopback_only(project):
-    keeper = project.state["keeper"]["pid"]
+    supervisor = project.record["supervisor"]["pid"]
     addresses = set()
-    for process in project.marked():
-        assert psutil.Process(keeper) in [process, *process.parents()]
-        addresses |= {one.laddr.ip for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN}
+    for process in project.list_processes():
+        assert psutil.Process(supervisor) in [process, *process.parents()]
+        addresses |= {item.laddr.ip for item in process.net_connections("inet") if item.status == psutil.CONN_LISTEN}
     assert addresses == {"127.0.0.1"}
 
 
-def test_password_is_in_no_log_and_no_file_that_others_read(project):
+def test_password_is_only_in_a_file_of_its_owner(project):
     path = project.home / "airflow" / "passwords.json"
     password = json.loads(path.read_text())["admin"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -164,15 +166,15 @@ def test_password_is_in_no_log_and_no_file_that_others_read(project):
     assert not [log for log in logs if password in log.read_text(errors="replace")]
 
 
-def test_rows_come_from_the_registry(project):
-    url = f"http://127.0.0.1:{project.state['ports']['mlflow']}"
+def test_reads_training_runs_from_mlflow(project):
+    url = f"http://127.0.0.1:{project.record['ports']['mlflow']}"
 
     def post(call: str, **body: object) -> dict:
-        answer = requests.post(f"{url}/api/2.0/mlflow/{call}", json=body, timeout=30)
-        assert answer.ok, answer.text
-        return answer.json()
+        result = requests.post(f"{url}/api/2.0/mlflow/{call}", json=body, timeout=30)
+        assert result.ok, result.text
+        return result.json()
 
-    assert [row.version for row in training_runs.rows(url, [training_runs.date(2013, 3, 1)])] == [""]
+    assert [row.version for row in read_training_runs(url, [date(2013, 3, 1)])] == [""]
     experiment = post("experiments/create", name="flights")["experiment_id"]
     post("registered-models/create", name="flights")
     for auc, verdict in ((0.61, "failed"), (0.69, "passed")):
@@ -187,37 +189,37 @@ def test_rows_come_from_the_registry(project):
         pairs = [{"key": key, "value": value} for key, value in tags.items()]
         post("model-versions/create", name="flights", source=f"runs:/{run}/model", run_id=run, tags=pairs)
     post("registered-models/alias", name="flights", alias="champion", version="2")
-    trained, missing = training_runs.rows(url, [training_runs.date(2013, 3, 1), training_runs.date(2013, 4, 1)])
+    trained, missing = read_training_runs(url, [date(2013, 3, 1), date(2013, 4, 1)])
     assert (trained.version, trained.verdict, trained.aliases) == ("2", "passed", ["champion"])
     assert (trained.rows_train, trained.metrics) == ("39000", {"holdout_auc": 0.69})
     assert missing.version == ""
 
 
-def test_demo_tells_the_failing_task_and_the_end_of_its_log(project):
+def test_demo_reports_the_failed_task_and_the_end_of_its_log(project):
     (project.folder / "train.broken").touch()
-    answer = project.run(*DEMO)
-    assert answer.returncode == 75
-    assert "error: Task train of flights_train failed for 2013-03-01" in answer.stderr
-    assert "the yard is closed" in answer.stderr
+    result = project.run(*DEMO)
+    assert result.returncode == 75
+    assert "error: Task train of flights_train failed for 2013-03-01" in result.stderr
+    assert "the training has failed" in result.stderr
     assert lines(project, "trained") == ["2013-03-01"]
     assert json.loads((project.home / "demo.json").read_text())["outcome"] == "failed"
 
 
-def test_demo_again_runs_only_what_failed_or_is_missing(project):
+def test_repeated_demo_runs_only_what_failed_or_is_missing(project):
     (project.folder / "train.broken").unlink()
-    answer = project.run(*DEMO)
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert "0.6900" in answer.stdout
-    assert "2 champion" in answer.stdout
+    result = project.run(*DEMO)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "0.6900" in result.stdout
+    assert "2 champion" in result.stdout
     assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
-    # By this type gate and promote know a backfill; the demo's may promote.
+    # Gate and promote recognise a backfill by this run type. The demo's backfill may promote.
     assert set(lines(project, "kinds")) == {"True True"}
 
 
-def test_demo_a_third_time_runs_nothing(project):
-    answer = project.run(*DEMO)
-    assert answer.returncode == 0
+def test_third_demo_runs_nothing(project):
+    result = project.run(*DEMO)
+    assert result.returncode == 0
     assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
     report = json.loads((project.home / "demo.json").read_text())
     assert report["outcome"] == "done"
@@ -225,45 +227,45 @@ def test_demo_a_third_time_runs_nothing(project):
     assert lines(project, "weather") == ["2013-01"]
 
 
-def test_day_that_has_not_come_is_refused(project):
-    answer = project.run("demo", "--from", "2999-02-01", "--to", "2999-02-02", "--as-of", "2013-03-01")
-    assert answer.returncode == 2
-    assert answer.stderr.startswith("error: ")
-    assert answer.stderr.count("\n") == 1
+def test_refuses_a_day_in_the_future(project):
+    result = project.run("demo", "--from", "2999-02-01", "--to", "2999-02-02", "--as-of", "2013-03-01")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
 
 
-def test_demo_leaves_a_stack_that_was_up_before(project):
+def test_demo_leaves_a_stack_up_that_was_up_before(project):
     assert project.run("status").returncode == 0
 
 
-def test_demo_finishes_what_a_crash_cut_off(project, foreign, wait_for):
+def test_demo_completes_what_a_crash_cut_off(project, foreign, wait_for):
     (project.folder / "train.slow").touch()
     cut_off = ("demo", "--from", "2013-01-01", "--to", "2013-01-03", "--as-of", "2013-05-01")
     first = project.start(*cut_off)
     wait_for(lambda: "2013-05-01" in lines(project, "trained"))
     first.kill()
     first.communicate()
-    before = project.marked()
-    project.kill("keeper", "airflow-scheduler", "airflow-api-server", "mlflow", "drydock")
+    before = project.list_processes()
+    project.kill("supervisor", "airflow-scheduler", "airflow-api-server", "mlflow", "drydock")
     (project.folder / "train.slow").unlink()
-    answer = project.run(*cut_off)
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert "The stack is still up" in answer.stdout, "as it was before the crash"
+    result = project.run(*cut_off)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "The stack is still up" in result.stdout, "as it was before the crash"
     assert lines(project, "trained").count("2013-05-01") == 2
     assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert len(before) > 7
-    assert not {*before} & {*project.marked()}, "nothing is left of the life before"
+    assert not {*before} & {*project.list_processes()}, "no process of the killed stack is left"
 
 
-def test_service_that_is_killed_takes_the_rest_with_it(project, foreign, wait_for):
+def test_death_of_a_service_stops_all_others(project, foreign, wait_for):
     project.kill("mlflow")
-    wait_for(lambda: project.marked() == [])
-    assert project.state["died"] == "mlflow"
+    wait_for(lambda: project.list_processes() == [])
+    assert project.record["died"] == "mlflow"
     assert project.run("status").returncode == 75
     assert project.run("down").stdout == "Nothing was running.\n"
 
 
 def test_down_is_idempotent(project):
     for _ in range(2):
-        answer = project.run("down")
-        assert (answer.returncode, answer.stdout) == (0, "Nothing was running.\n")
+        result = project.run("down")
+        assert (result.returncode, result.stdout) == (0, "Nothing was running.\n")

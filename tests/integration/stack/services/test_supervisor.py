@@ -1,5 +1,6 @@
-"""The keeper starts services in order, and ends them all when one ends."""
+"""The supervisor starts services in order, and stops them all when one ends."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,8 +20,8 @@ ROOT = Path(__file__).parents[4]
 SLEEP = "import time; time.sleep(600)"
 
 
-class Kept:
-    """A keeper of small services."""
+class SupervisorProcess:
+    """A real supervisor of small services."""
 
     def __init__(self, home: Path, *services: Service) -> None:
         self.layout = Layout(home=home, project=home)
@@ -46,77 +47,77 @@ class Kept:
 
     @property
     def stack(self) -> Stack:
-        found = Stack.load(self.layout)
-        assert found is not None
-        return found
+        stack = Stack.load(self.layout)
+        assert stack is not None
+        return stack
 
-    def up(self, *names: str) -> bool:
-        found = Stack.load(self.layout)
-        return found is not None and set(names) <= set(found.services)
+    def has_started(self, *names: str) -> bool:
+        stack = Stack.load(self.layout)
+        return stack is not None and set(names) <= set(stack.services)
 
-    def gone(self) -> bool:
-        return not any(one.alive() for one in self.stack.services.values())
+    def has_stopped_all(self) -> bool:
+        return not any(process.is_alive() for process in self.stack.services.values())
 
 
 @pytest.fixture
-def keep(tmp_path: Path) -> Iterator[type[Kept]]:
-    made: list[Kept] = []
+def supervise(tmp_path: Path) -> Iterator[type[SupervisorProcess]]:
+    started: list[SupervisorProcess] = []
 
-    def make(*services: Service) -> Kept:
-        made.append(Kept(tmp_path, *services))
-        return made[-1]
+    def start(*services: Service) -> SupervisorProcess:
+        started.append(SupervisorProcess(tmp_path, *services))
+        return started[-1]
 
-    yield make  # type: ignore[misc]
-    for one in made:
-        one.process.terminate()
-        one.process.wait(30)
+    yield start  # type: ignore[misc]
+    for supervisor in started:
+        supervisor.process.terminate()
+        supervisor.process.wait(30)
 
 
-def service(name: str, code: str = SLEEP, once: bool = False) -> Service:
+def build_service(name: str, code: str = SLEEP, once: bool = False) -> Service:
     return Service(name=name, argv=[sys.executable, "-c", code], once=once)
 
 
-def test_one_session_and_group_led_by_the_keeper(keep, wait_for):
-    kept = keep(service("a"), service("b"))
-    wait_for(lambda: kept.up("a", "b"))
-    pids = [one.pid for one in kept.stack.services.values()]
-    import os
-
-    assert {os.getsid(pid) for pid in pids} == {os.getpgid(pid) for pid in pids} == {kept.process.pid}
+def test_supervisor_leads_the_session_and_group_of_all_services(supervise, wait_for):
+    supervisor = supervise(build_service("a"), build_service("b"))
+    wait_for(lambda: supervisor.has_started("a", "b"))
+    pids = [process.pid for process in supervisor.stack.services.values()]
+    assert {os.getsid(pid) for pid in pids} == {os.getpgid(pid) for pid in pids} == {supervisor.process.pid}
 
 
-def test_one_that_ends_takes_the_rest_with_it_and_is_named(keep, wait_for):
-    kept = keep(service("a"), service("b"))
-    wait_for(lambda: kept.up("a", "b"))
-    psutil.Process(kept.stack.services["b"].pid).kill()
-    assert kept.process.wait(30) == 1
-    assert kept.gone()
-    assert (kept.stack.died, kept.stack.services["b"].exit_code) == ("b", -signal.SIGKILL)
+def test_service_that_ends_is_recorded_and_all_others_are_stopped(supervise, wait_for):
+    supervisor = supervise(build_service("a"), build_service("b"))
+    wait_for(lambda: supervisor.has_started("a", "b"))
+    psutil.Process(supervisor.stack.services["b"].pid).kill()
+    assert supervisor.process.wait(30) == 1
+    assert supervisor.has_stopped_all()
+    assert (supervisor.stack.died, supervisor.stack.services["b"].exit_code) == ("b", -signal.SIGKILL)
 
 
-def test_sigterm_ends_all_and_names_nobody(keep, wait_for):
-    kept = keep(service("a"), service("b"))
-    wait_for(lambda: kept.up("a", "b"))
-    kept.process.terminate()
-    assert kept.process.wait(30) == 0
-    assert kept.gone()
-    assert kept.stack.died is None
+def test_sigterm_stops_all_services_and_records_no_failure(supervise, wait_for):
+    supervisor = supervise(build_service("a"), build_service("b"))
+    wait_for(lambda: supervisor.has_started("a", "b"))
+    supervisor.process.terminate()
+    assert supervisor.process.wait(30) == 0
+    assert supervisor.has_stopped_all()
+    assert supervisor.stack.died is None
 
 
-def test_next_one_waits_for_the_end_of_one_that_runs_once(keep, tmp_path, wait_for):
-    kept = keep(
-        service("first", f"import time; time.sleep(0.3); open({str(tmp_path / 'mark')!r}, 'w')", once=True),
-        service("next", f"open({str(tmp_path / 'mark')!r}); {SLEEP}"),
+def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, tmp_path, wait_for):
+    supervisor = supervise(
+        build_service("first", f"import time; time.sleep(0.3); open({str(tmp_path / 'mark')!r}, 'w')", once=True),
+        build_service("next", f"open({str(tmp_path / 'mark')!r}); {SLEEP}"),
     )
-    wait_for(lambda: kept.up("next"))
+    wait_for(lambda: supervisor.has_started("next"))
     assert (tmp_path / "mark").exists()
-    assert kept.stack.services["first"].exit_code == 0
-    assert kept.stack.died is None
+    assert supervisor.stack.services["first"].exit_code == 0
+    assert supervisor.stack.died is None
 
 
-def test_failure_of_one_that_runs_once_ends_all(keep):
-    kept = keep(service("a"), service("first", "raise SystemExit(3)", once=True), service("next"))
-    assert kept.process.wait(30) == 1
-    assert kept.gone()
-    assert (kept.stack.died, kept.stack.services["first"].exit_code) == ("first", 3)
-    assert "next" not in kept.stack.services
+def test_failure_of_a_service_that_runs_once_stops_all_services(supervise):
+    supervisor = supervise(
+        build_service("a"), build_service("first", "raise SystemExit(3)", once=True), build_service("next")
+    )
+    assert supervisor.process.wait(30) == 1
+    assert supervisor.has_stopped_all()
+    assert (supervisor.stack.died, supervisor.stack.services["first"].exit_code) == ("first", 3)
+    assert "next" not in supervisor.stack.services

@@ -1,4 +1,4 @@
-"""Which runs are asked for, set going again, waited for, and what a failure says."""
+"""Which runs a backfill requests, restarts and waits for, and what a failure reports."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from stack.airflow import backfill
-from stack.airflow.backfill import Backfill, latest
+from stack.airflow.backfill import Backfill
 from stack.errors import RequestError, TaskFailedError
 
-BORN = datetime(2026, 1, 1, tzinfo=UTC)
-EARLIER = BORN - timedelta(minutes=1)
+STACK_START = datetime(2026, 1, 1, tzinfo=UTC)
+EARLIER = STACK_START - timedelta(minutes=1)
 DAYS = [date(2013, 1, 1), date(2013, 1, 2)]
 
 
-def a_run(key: str, state: str, started: datetime = BORN) -> dict[str, Any]:
+def build_run(key: str, state: str, started: datetime = STACK_START) -> dict[str, Any]:
     return {
         "dag_id": "flights_ingest",
         "dag_run_id": f"run_{key}_{state}",
@@ -26,7 +26,7 @@ def a_run(key: str, state: str, started: datetime = BORN) -> dict[str, Any]:
     }
 
 
-def a_task(state: str, start: datetime | None = None, queued: datetime | None = None) -> dict[str, Any]:
+def build_task(state: str, start: datetime | None = None, queued: datetime | None = None) -> dict[str, Any]:
     return {
         "state": state,
         "start_date": start and start.isoformat(),
@@ -35,53 +35,57 @@ def a_task(state: str, start: datetime | None = None, queued: datetime | None = 
 
 
 class FakeAirflow:
-    """Runs every run that is not held in one poll."""
+    """An Airflow in which each queued or running run has succeeded by the next poll."""
 
     def __init__(self, *runs: dict[str, Any]) -> None:
-        self.found = list(runs)
-        self.done: list[str] = []
-        self.refuse = 0
-        self.makes = True
-        self.at_work: list[dict[str, Any]] = []
-        self.shown: dict[int, dict[str, Any]] = {}
+        self.runs = list(runs)
+        self.calls: list[str] = []
+        self.refusals_left = 0
+        self.creates_runs = True
+        self.tasks: list[dict[str, Any]] = []
+        self.last_listed: dict[int, dict[str, Any]] = {}
 
-    def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
-        shown = [dict(run) for run in self.found if changed_since is None or self.shown.get(id(run)) != run]
-        self.shown |= {id(run): dict(run) for run in self.found}
-        for run in self.found:
+    def list_runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
+        listed = [dict(run) for run in self.runs if changed_since is None or self.last_listed.get(id(run)) != run]
+        self.last_listed |= {id(run): dict(run) for run in self.runs}
+        for run in self.runs:
             run["state"] = "success" if run["state"] in ("queued", "running") else run["state"]
-        return shown
+        return listed
 
-    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
-        if self.refuse:
-            self.refuse -= 1
+    def start_backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
+        if self.refusals_left:
+            self.refusals_left -= 1
             return False
-        self.done.append(f"backfill {start:%m-%d}..{end:%m-%d}")
-        if self.makes:
+        self.calls.append(f"backfill {start:%m-%d}..{end:%m-%d}")
+        if self.creates_runs:
             days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
-            self.found += [a_run(f"{day:%Y-%m-%d}", "queued") for day in days]
+            self.runs += [build_run(f"{day:%Y-%m-%d}", "queued") for day in days]
         return True
 
-    def give_up(self, dag_id: str, run_id: str) -> None:
-        self.done.append(f"give up {run_id}")
+    def fail_run(self, dag_id: str, run_id: str) -> None:
+        self.calls.append(f"fail {run_id}")
 
-    def clear(self, dag_id: str, run_id: str) -> None:
-        self.done.append(f"clear {run_id}")
-        next(run for run in self.found if run["dag_run_id"] == run_id)["state"] = "queued"
+    def clear_run(self, dag_id: str, run_id: str) -> None:
+        self.calls.append(f"clear {run_id}")
+        next(run for run in self.runs if run["dag_run_id"] == run_id)["state"] = "queued"
 
-    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        if self.at_work:
-            return self.at_work
+    def list_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        if self.tasks:
+            return self.tasks
         later = {"task_id": "other", "state": "upstream_failed", "end_date": None}
         first = {"task_id": "ingest", "state": "failed", "end_date": "2026", "try_number": 2}
-        return [{"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, **one} for one in (later, first)]
+        return [{"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, **task} for task in (later, first)]
 
-    def log(self, task: dict[str, Any]) -> list[str]:
+    def read_log(self, task: dict[str, Any]) -> list[str]:
         return ["first line", "the step ended: exit code 2"]
 
 
-def complete(api: FakeAirflow) -> None:
-    Backfill(api, "flights_ingest", DAYS, 4, BORN).complete(lambda *_: None)  # type: ignore[arg-type]
+def build_backfill(airflow: FakeAirflow, **options: Any) -> Backfill:
+    return Backfill(airflow, "flights_ingest", DAYS, 4, STACK_START, **options)  # type: ignore[arg-type]
+
+
+def complete(airflow: FakeAirflow) -> None:
+    build_backfill(airflow).complete(lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
@@ -89,73 +93,73 @@ def _no_waiting(monkeypatch):
     monkeypatch.setattr(backfill, "_POLL_S", 0)
 
 
-def test_missing_runs_are_asked_for_once():
-    api = FakeAirflow()
-    complete(api)
-    assert api.done == ["backfill 01-01..01-02"]
+def test_requests_missing_runs_once():
+    airflow = FakeAirflow()
+    complete(airflow)
+    assert airflow.calls == ["backfill 01-01..01-02"]
 
 
-def test_successful_runs_are_not_run_again():
-    api = FakeAirflow(*(a_run(day.isoformat(), "success") for day in DAYS))
-    complete(api)
-    assert api.done == []
+def test_does_not_repeat_successful_runs():
+    airflow = FakeAirflow(*(build_run(day.isoformat(), "success") for day in DAYS))
+    complete(airflow)
+    assert airflow.calls == []
 
 
-def test_only_the_missing_days_are_asked_for():
-    api = FakeAirflow(a_run("2013-01-01", "success"))
-    complete(api)
-    assert api.done == ["backfill 01-02..01-02"]
+def test_requests_only_the_missing_days():
+    airflow = FakeAirflow(build_run("2013-01-01", "success"))
+    complete(airflow)
+    assert airflow.calls == ["backfill 01-02..01-02"]
 
 
-def test_failed_run_of_an_earlier_demo_is_cleared():
-    api = FakeAirflow(a_run("2013-01-01", "success"), a_run("2013-01-02", "failed"))
-    complete(api)
-    assert api.done == ["clear run_2013-01-02_failed"]
+def test_clears_a_run_that_failed_in_an_earlier_demo():
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), build_run("2013-01-02", "failed"))
+    complete(airflow)
+    assert airflow.calls == ["clear run_2013-01-02_failed"]
 
 
 @pytest.mark.parametrize(("state", "when"), [("running", {"start": EARLIER}), ("queued", {"queued": EARLIER})])
-def test_run_cut_off_in_an_earlier_life_is_given_up_and_cleared(state, when):
-    cut_off = a_run("2013-01-02", "running", EARLIER)
-    api = FakeAirflow(a_run("2013-01-01", "success"), cut_off)
-    api.at_work = [a_task("success", EARLIER, EARLIER), a_task(state, **when)]
-    complete(api)
-    assert api.done == ["give up run_2013-01-02_running", "clear run_2013-01-02_running"]
+def test_fails_and_clears_a_run_that_an_earlier_stack_left_active(state, when):
+    cut_off = build_run("2013-01-02", "running", EARLIER)
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), cut_off)
+    airflow.tasks = [build_task("success", EARLIER, EARLIER), build_task(state, **when)]
+    complete(airflow)
+    assert airflow.calls == ["fail run_2013-01-02_running", "clear run_2013-01-02_running"]
 
 
-@pytest.mark.parametrize(("state", "start", "queued"), [("running", BORN, EARLIER), ("scheduled", None, None)])
-def test_run_that_the_scheduler_took_up_again_is_waited_for(state, start, queued):
-    api = FakeAirflow(a_run("2013-01-01", "success"), a_run("2013-01-02", "running", EARLIER))
-    api.at_work = [a_task("success", EARLIER, EARLIER), a_task(state, start, queued)]
-    complete(api)
-    assert api.done == []
+@pytest.mark.parametrize(("state", "start", "queued"), [("running", STACK_START, EARLIER), ("scheduled", None, None)])
+def test_waits_for_a_run_that_the_scheduler_has_restarted(state, start, queued):
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), build_run("2013-01-02", "running", EARLIER))
+    airflow.tasks = [build_task("success", EARLIER, EARLIER), build_task(state, start, queued)]
+    complete(airflow)
+    assert airflow.calls == []
 
 
-def test_run_that_is_really_running_is_waited_for():
-    api = FakeAirflow(a_run("2013-01-01", "success"), a_run("2013-01-02", "running"))
-    complete(api)
-    assert api.done == []
+def test_waits_for_a_run_that_is_running():
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), build_run("2013-01-02", "running"))
+    complete(airflow)
+    assert airflow.calls == []
 
 
-def test_busy_backfill_is_waited_for():
-    api = FakeAirflow()
-    api.refuse = 3
-    complete(api)
-    assert api.done == ["backfill 01-01..01-02"]
+def test_retries_a_backfill_that_airflow_refuses():
+    airflow = FakeAirflow()
+    airflow.refusals_left = 3
+    complete(airflow)
+    assert airflow.calls == ["backfill 01-01..01-02"]
 
 
-def test_day_outside_the_schedule_is_an_error_and_no_endless_wait():
-    api = FakeAirflow()
-    api.makes = False
+def test_reports_a_day_outside_the_schedule_and_does_not_wait_for_it():
+    airflow = FakeAirflow()
+    airflow.creates_runs = False
     with pytest.raises(RequestError, match="has no run for 2013-01-01, 2013-01-02"):
-        complete(api)
+        complete(airflow)
 
 
-def test_new_failure_names_task_and_carries_its_log():
-    api = FakeAirflow(a_run("2013-01-01", "success"), a_run("2013-01-02", "running"))
-    api.runs("flights_ingest")
-    api.found[1]["state"] = "failed"
-    wanted = Backfill(api, "flights_ingest", DAYS, 4, BORN)  # type: ignore[arg-type]
-    wanted._revive = lambda found: None  # type: ignore[method-assign]
+def test_failure_names_the_task_and_carries_the_end_of_its_log():
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), build_run("2013-01-02", "running"))
+    airflow.list_runs("flights_ingest")
+    airflow.runs[1]["state"] = "failed"
+    wanted = build_backfill(airflow)
+    wanted._restart_old_runs = lambda runs: None  # type: ignore[method-assign]
     with pytest.raises(TaskFailedError, match=r"Task ingest of flights_ingest failed for 2013-01-02") as raised:
         wanted.complete(lambda *_: None)
     assert raised.value.exit_code == 2
@@ -163,27 +167,8 @@ def test_new_failure_names_task_and_carries_its_log():
 
 
 def test_check_ends_the_wait():
-    def stopped() -> None:
-        raise RuntimeError("the stack is gone")
+    def check() -> None:
+        raise RuntimeError("the stack has ended")
 
-    with pytest.raises(RuntimeError, match="gone"):
-        Backfill(FakeAirflow(), "flights_ingest", DAYS, 4, BORN, stopped).complete(  # type: ignore[arg-type]
-            lambda *_: None
-        )
-
-
-def test_newest_run_of_a_key_counts():
-    old, new = (
-        a_run("2013-01-01", "failed", BORN),
-        a_run("2013-01-01", "success", BORN + timedelta(seconds=1)),
-    )
-    assert latest([new, old])["2013-01-01"] == new
-
-
-def test_run_without_partition_is_known_by_its_logical_date():
-    run = {**a_run("", "success"), "partition_key": None, "logical_date": "2013-03-01T00:00:00Z"}
-    assert list(latest([run])) == ["2013-03-01"]
-
-
-def test_run_of_a_month_is_known_by_its_first():
-    assert list(latest([a_run("2013-03", "success")])) == ["2013-03-01"]
+    with pytest.raises(RuntimeError, match="ended"):
+        build_backfill(FakeAirflow(), check=check).complete(lambda *_: None)

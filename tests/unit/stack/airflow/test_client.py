@@ -1,4 +1,4 @@
-"""What is asked of Airflow, and in which order."""
+"""The requests that the client sends to Airflow, and their order."""
 
 import contextlib
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from stack.airflow.client import AirflowApi
+from stack.airflow.client import AirflowClient
 from stack.errors import UnavailableError
 
 DAY = datetime(2013, 3, 1, tzinfo=UTC)
@@ -15,8 +15,8 @@ PAUSE = ("PATCH", "/api/v2/dags/monitor", {"is_paused": True})
 UNPAUSE = ("PATCH", "/api/v2/dags/monitor", {"is_paused": False})
 
 
-class Answer:
-    """Airflow's, to a request."""
+class FakeResponse:
+    """A response of Airflow."""
 
     text = "Database is locked."
 
@@ -28,27 +28,27 @@ class Answer:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any]]:
-    """What was asked, in order. A backfill is answered with the status that its conf says."""
-    told: list[tuple[str, str, Any]] = []
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any]]:
+    """The requests in order. A backfill is answered with the status that its conf names."""
+    requests_sent: list[tuple[str, str, Any]] = []
 
-    def request(self: requests.Session, method: str, url: str, **options: Any) -> Answer:
+    def request(self: requests.Session, method: str, url: str, **options: Any) -> FakeResponse:
         body = options.get("json") or {}
-        told.append((method, url.removeprefix("http://h"), body))
-        return Answer(body.get("dag_run_conf", {}).get("status", 200))
+        requests_sent.append((method, url.removeprefix("http://h"), body))
+        return FakeResponse(body.get("dag_run_conf", {}).get("status", 200))
 
     monkeypatch.setattr(requests.Session, "request", request)
-    return told
+    return requests_sent
 
 
-@pytest.mark.parametrize(("status", "taken_on"), [(200, True), (409, False), (503, False), (500, None)])
-def test_no_scheduler_looks_at_a_backfill_that_is_made(
-    asked: list[tuple[str, str, Any]], status: int, taken_on: bool | None
+@pytest.mark.parametrize(("status", "is_accepted"), [(200, True), (409, False), (503, False), (500, None)])
+def test_dag_is_paused_while_a_backfill_is_created(
+    sent: list[tuple[str, str, Any]], status: int, is_accepted: bool | None
 ) -> None:
-    """Airflow 3.3.2 takes its runs back where SQLite is locked (503), and a scheduler that is looking at one ends."""
-    api = AirflowApi("http://h", "u", "p")
-    with contextlib.nullcontext() if taken_on is not None else pytest.raises(UnavailableError, match="HTTP 500"):
-        assert api.backfill("monitor", DAY, DAY, 1, {"status": status}) is taken_on
-    _, before, made, after = asked
+    """Where SQLite is locked (503), Airflow 3.3.2 removes the runs again, and a scheduler that reads one crashes."""
+    client = AirflowClient("http://h", "u", "p")
+    with contextlib.nullcontext() if is_accepted is not None else pytest.raises(UnavailableError, match="HTTP 500"):
+        assert client.start_backfill("monitor", DAY, DAY, 1, {"status": status}) is is_accepted
+    _, before, request, after = sent
     assert (before, after) == (PAUSE, UNPAUSE)
-    assert made[:2] == ("POST", "/api/v2/backfills")
+    assert request[:2] == ("POST", "/api/v2/backfills")

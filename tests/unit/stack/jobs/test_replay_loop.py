@@ -1,4 +1,4 @@
-"""The days in order: scored by the champion that is there, decided on, and drift waited for."""
+"""The order in which the replay scores and monitors days, and waits for the trainings of drift."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -10,167 +10,172 @@ import pytest
 from stack.airflow import backfill
 from stack.airflow.backfill import Backfill
 from stack.errors import TaskFailedError
-from stack.jobs import replay
-from stack.jobs.replay import MONITOR, SCORE, TRAIN, Loop
+from stack.jobs import replay_loop
+from stack.jobs.job import TRAIN
+from stack.jobs.replay_loop import BATCH_DAYS, MONITOR, SCORE, ReplayLoop
 
-BORN = datetime(2026, 1, 1, tzinfo=UTC)
+STACK_START = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = date(2013, 3, 1)
-DAYS = [FIRST + timedelta(n) for n in range(replay.LOOK + 2)]
+DAYS = [FIRST + timedelta(n) for n in range(BATCH_DAYS + 2)]
 
 
 class FakeAirflow:
-    """Runs everything at once; what ran, and when, is remembered in `done`."""
+    """An Airflow that runs everything at once, and lists in `done` what ran."""
 
-    def __init__(self, drift: dict[date, str], fails: str = "") -> None:
-        self.alert, self.until = False, ""
-        self.drift, self.fails = {str(day): end for day, end in drift.items()}, fails
-        self.clock, self.done = BORN, list[str]()
-        self.found: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
+    def __init__(self, drift: dict[date, str], failing_run: str = "") -> None:
+        self.needs_person, self.guard_opens_at = False, ""
+        self.drift, self.failing_run = {str(day): state for day, state in drift.items()}, failing_run
+        self.clock, self.done = STACK_START, list[str]()
+        self.runs: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
         self.states: dict[str, dict[str, str]] = {}
 
-    def tick(self) -> str:
+    def advance_clock(self) -> str:
         self.clock += timedelta(minutes=1)
         return self.clock.isoformat()
 
-    def a_run(self, dag_id: str, run_id: str, key: str, kind: str, **tasks: str) -> None:
-        state = "failed" if self.fails == run_id else "success"
+    def add_run(self, dag_id: str, run_id: str, key: str, kind: str, **tasks: str) -> None:
+        state = "failed" if self.failing_run == run_id else "success"
         run = {"dag_id": dag_id, "dag_run_id": run_id, "partition_key": key, "logical_date": None, "run_type": kind}
-        moments = {"start_date": self.tick(), "run_after": self.clock.isoformat(), "end_date": self.tick()}
+        moments = {
+            "start_date": self.advance_clock(),
+            "run_after": self.clock.isoformat(),
+            "end_date": self.advance_clock(),
+        }
         self.states[f"{dag_id} {run_id}"] = tasks
-        self.found[dag_id] = [one for one in self.found[dag_id] if one["dag_run_id"] != run_id]
-        self.found[dag_id].append({**run, **moments, "state": state})
+        self.runs[dag_id] = [old for old in self.runs[dag_id] if old["dag_run_id"] != run_id]
+        self.runs[dag_id].append({**run, **moments, "state": state})
         self.done.append(run_id if dag_id != MONITOR else run_id.replace("replay__", "monitor "))
 
-    def runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
-        return [dict(run) for run in self.found[dag_id]]
+    def list_runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
+        return [dict(run) for run in self.runs[dag_id]]
 
-    def trigger(self, dag_id: str, run_id: str, partition: str = "", conf: Any = None) -> None:
-        # The monitor's runs are of no partition: Airflow would keep their events from the training.
+    def trigger_run(self, dag_id: str, run_id: str, partition: str = "", conf: Any = None) -> None:
+        # Runs of the monitor have no partition. With one, Airflow would not send their events to the training.
         assert bool(partition) == (dag_id == SCORE)
         partition = partition or conf["partition"]
         if dag_id == SCORE and f"{SCORE} {run_id}" not in self.states:
-            self.a_run(dag_id, run_id, partition, "manual")
+            self.add_run(dag_id, run_id, partition, "manual")
         elif dag_id == MONITOR and f"{MONITOR} {run_id}" not in self.states:
-            self.a_look(run_id, partition, "manual")
-            if told := self.drift.get(partition):
-                self.a_run(TRAIN, f"train {partition}", "", "asset_triggered", promote=told)
+            self.add_monitor_run(run_id, partition, "manual")
+            if promote_state := self.drift.get(partition):
+                self.add_run(TRAIN, f"train {partition}", "", "asset_triggered", promote=promote_state)
 
-    def a_look(self, run_id: str, day: str, kind: str) -> None:
-        may = kind == "manual" and day in self.drift
-        self.a_run(MONITOR, run_id, day, kind, drift="success" if may else "skipped")
+    def add_monitor_run(self, run_id: str, day: str, kind: str) -> None:
+        starts_training = kind == "manual" and day in self.drift
+        self.add_run(MONITOR, run_id, day, kind, drift="success" if starts_training else "skipped")
 
-    def clear(self, dag_id: str, run_id: str) -> None:
+    def clear_run(self, dag_id: str, run_id: str) -> None:
         kind = "asset_triggered" if dag_id == TRAIN else "manual"
-        self.a_run(dag_id, run_id, run_id[-10:], kind, **self.states[f"{dag_id} {run_id}"])
+        self.add_run(dag_id, run_id, run_id[-10:], kind, **self.states[f"{dag_id} {run_id}"])
 
-    def backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
-        assert (dag_id, conf) == (MONITOR, {})  # it may not retrain: of days ahead nothing may start a training
+    def start_backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
+        assert (dag_id, conf) == (MONITOR, {})  # a backfill of days ahead may start no training
         for n in range((end - start).days + 1):
             day = f"{start + timedelta(n):%Y-%m-%d}"
-            self.a_look(f"look {day}", day, "backfill")
+            self.add_monitor_run(f"batch {day}", day, "backfill")
         return True
 
-    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        about = {"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, "try_number": 1, "end_date": "2026"}
-        states = {"step": "failed"} if run_id == self.fails else self.states[f"{dag_id} {run_id}"]
-        return [{**about, "task_id": name, "state": state} for name, state in states.items()]
+    def list_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        common = {"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, "try_number": 1, "end_date": "2026"}
+        states = {"step": "failed"} if run_id == self.failing_run else self.states[f"{dag_id} {run_id}"]
+        return [{**common, "task_id": name, "state": state} for name, state in states.items()]
 
-    def result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+    def read_result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
         day = run_id[-10:]
         if dag_id == MONITOR:
             return {"outcome": "drift" if day in self.drift else "none"}
         as_of = date.fromisoformat(day) + timedelta(1)
-        held = self.alert or str(as_of) < self.until
-        until = {"until": self.until} if held and self.until else {}
-        return {"outcome": "held_back" if held else "started", "as_of": str(as_of), **until}
+        is_held_back = self.needs_person or str(as_of) < self.guard_opens_at
+        until = {"until": self.guard_opens_at} if is_held_back and self.guard_opens_at else {}
+        return {"outcome": "held_back" if is_held_back else "started", "as_of": str(as_of), **until}
 
-    def log(self, task: dict[str, Any]) -> list[str]:
+    def read_log(self, task: dict[str, Any]) -> list[str]:
         return ["the step ended: exit code 2"]
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (backfill, replay):
+    for module in (backfill, replay_loop):
         monkeypatch.setattr(module, "_POLL_S", 0)
 
 
 @pytest.fixture
 def play() -> Callable[[FakeAirflow], None]:
-    def played(api: FakeAirflow) -> None:
-        def made(dag_id: str, days: list[date], runs: int) -> Backfill:
-            return Backfill(api, dag_id, days, runs, BORN, lambda: None)  # type: ignore[arg-type]
+    def run_loop(airflow: FakeAirflow) -> None:
+        def build_backfill(dag_id: str, days: list[date], runs: int) -> Backfill:
+            return Backfill(airflow, dag_id, days, runs, STACK_START, lambda: None)  # type: ignore[arg-type]
 
-        stack = SimpleNamespace(started_at=api.clock)
-        session: Any = SimpleNamespace(api=api, check=lambda: None, backfill=made, stack=stack)
-        Loop(session, DAYS).play(lambda *_: None)
+        stack = SimpleNamespace(started_at=airflow.clock)
+        session: Any = SimpleNamespace(client=airflow, check=lambda: None, build_backfill=build_backfill, stack=stack)
+        ReplayLoop(session, DAYS).play(lambda *_: None)
 
-    return played
-
-
-def decided(api: FakeAirflow, day: date, of: str = SCORE) -> list[str]:
-    """What was done of the day, in order."""
-    return [one.split()[0].removesuffix(f"__{day}") for one in api.done if one.endswith(str(day))]
+    return run_loop
 
 
-def test_each_day_is_scored_before_it_is_looked_at(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({})
-    play(api)
-    assert all(decided(api, day) == ["replay", "look"] for day in DAYS)
+def list_runs_of_day(airflow: FakeAirflow, day: date) -> list[str]:
+    """Return the kinds of the runs of a day, in order: `replay` is a score run."""
+    return [run_id.split()[0].removesuffix(f"__{day}") for run_id in airflow.done if run_id.endswith(str(day))]
 
 
-def test_where_drift_is_seen_the_day_is_decided_on_in_its_turn(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({DAYS[1]: "skipped", DAYS[3]: "skipped"})
-    play(api)
-    assert all(decided(api, day) == ["replay", "look", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
-    assert all(decided(api, day) == ["replay", "look"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
-    assert [one for one in api.done if "train" in one] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
+def test_scores_each_day_before_it_is_monitored(play: Callable[[FakeAirflow], None]) -> None:
+    airflow = FakeAirflow({})
+    play(airflow)
+    assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS)
 
 
-def test_drift_is_not_asked_about_again_before_the_moment_that_its_guard_named(
+def test_decides_on_each_day_of_drift_in_order(play: Callable[[FakeAirflow], None]) -> None:
+    airflow = FakeAirflow({DAYS[1]: "skipped", DAYS[3]: "skipped"})
+    play(airflow)
+    assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
+    assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
+    assert [run_id for run_id in airflow.done if "train" in run_id] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
+
+
+def test_does_not_repeat_an_alarm_before_the_guard_allows_a_training(
     play: Callable[[FakeAirflow], None],
 ) -> None:
-    api = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped", DAYS[3]: "skipped"})
-    api.until = str(DAYS[4])  # which is when the alarm of DAYS[3] asks for a training
-    play(api)
-    assert decided(api, DAYS[2]) == ["replay", "look"]
-    assert all(decided(api, day) == ["replay", "look", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
-    done = list(api.done)
-    play(api)
-    assert api.done == done
+    airflow = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped", DAYS[3]: "skipped"})
+    airflow.guard_opens_at = str(DAYS[4])  # the moment of the training of DAYS[3]
+    play(airflow)
+    assert list_runs_of_day(airflow, DAYS[2]) == ["replay", "batch"]
+    assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
+    done = list(airflow.done)
+    play(airflow)
+    assert airflow.done == done
 
 
-def test_after_a_promotion_the_days_ahead_are_scored_and_decided_on_anew(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({DAYS[1]: "success"})
-    play(api)
-    assert decided(api, DAYS[0]) == ["replay", "look"]
-    assert decided(api, DAYS[1]) == ["replay", "look", "monitor", "train"]
-    looked, later = DAYS[2 : replay.LOOK], DAYS[replay.LOOK :]
-    assert all(decided(api, day) == ["replay", "look", "replay", "monitor"] for day in looked)
-    assert all(decided(api, day) == ["replay", "replay", "look"] for day in later)
+def test_scores_and_monitors_the_days_ahead_again_after_a_promotion(play: Callable[[FakeAirflow], None]) -> None:
+    airflow = FakeAirflow({DAYS[1]: "success"})
+    play(airflow)
+    assert list_runs_of_day(airflow, DAYS[0]) == ["replay", "batch"]
+    assert list_runs_of_day(airflow, DAYS[1]) == ["replay", "batch", "monitor", "train"]
+    same_batch, next_batch = DAYS[2:BATCH_DAYS], DAYS[BATCH_DAYS:]
+    assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "replay", "monitor"] for day in same_batch)
+    assert all(list_runs_of_day(airflow, day) == ["replay", "replay", "batch"] for day in next_batch)
 
 
-def test_what_was_done_is_not_done_again(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({DAYS[1]: "success"})
-    play(api)
-    done = list(api.done)
-    play(api)
-    assert api.done == done
+def test_repeats_nothing(play: Callable[[FakeAirflow], None]) -> None:
+    airflow = FakeAirflow({DAYS[1]: "success"})
+    play(airflow)
+    done = list(airflow.done)
+    play(airflow)
+    assert airflow.done == done
 
 
-def test_a_guard_that_wants_a_person_does_not_end_it(play: Callable[[FakeAirflow], None]) -> None:
-    api = FakeAirflow({DAYS[1]: "upstream_failed"}, fails=f"train {DAYS[1]}")
-    api.alert = True
-    play(api)
-    assert decided(api, DAYS[-1]) == ["replay", "look"]
+def test_continues_after_a_guard_that_asks_for_a_person(play: Callable[[FakeAirflow], None]) -> None:
+    airflow = FakeAirflow({DAYS[1]: "upstream_failed"}, failing_run=f"train {DAYS[1]}")
+    airflow.needs_person = True
+    play(airflow)
+    assert list_runs_of_day(airflow, DAYS[-1]) == ["replay", "batch"]
 
 
 @pytest.mark.parametrize("run_id", [f"replay__{DAYS[2]}", f"train {DAYS[1]}"])
-def test_a_run_that_fails_ends_it_and_is_named(play: Callable[[FakeAirflow], None], run_id: str) -> None:
-    api = FakeAirflow({DAYS[1]: "success"}, fails=run_id)
+def test_names_a_failed_run_and_clears_it_in_the_next_replay(play: Callable[[FakeAirflow], None], run_id: str) -> None:
+    airflow = FakeAirflow({DAYS[1]: "success"}, failing_run=run_id)
     with pytest.raises(TaskFailedError, match=run_id):
-        play(api)
-    # Its cause was mended: the next life sets it going again.
-    api.fails = ""
-    api.tick()
-    play(api)
-    assert decided(api, DAYS[-1])[-1] == "look"
+        play(airflow)
+    # The cause is fixed, and the next replay clears the run.
+    airflow.failing_run = ""
+    airflow.advance_clock()
+    play(airflow)
+    assert list_runs_of_day(airflow, DAYS[-1])[-1] == "batch"

@@ -1,4 +1,4 @@
-"""DAGs with the real ones' names and schedules. Files beside them decide what happens."""
+"""DAGs with the names and schedules of the real ones. Files in the project decide what they do."""
 
 import datetime as dt
 import os
@@ -57,10 +57,10 @@ def flights_train():
         with (PROJECT / "kinds").open("a") as file:
             file.write(f"{dag_run.run_type == 'backfill'} {params['promote_in_backfill']}\n")
         if (PROJECT / "train.broken").exists():
-            print("the yard is closed")  # noqa: T201
+            print("the training has failed")  # noqa: T201
             raise RuntimeError("step train ended with exit code 75")
         if (PROJECT / "train.slow").exists():
-            # A step leaves the task's process group, as pipelines' steps do.
+            # The child leaves the task's process group, as the steps of pipelines do.
             subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True, check=True)
 
     train()

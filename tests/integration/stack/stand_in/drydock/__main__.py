@@ -1,4 +1,4 @@
-"""A server with drydock's options that says yes to everything. Files where it is started decide when."""
+"""A server with drydock's options that answers each request with 200. Files in the working folder delay or stop it."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class Yes(BaseHTTPRequestHandler):
+class AlwaysOk(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -15,13 +15,13 @@ class Yes(BaseHTTPRequestHandler):
     do_PUT = do_GET
 
 
-options = argparse.ArgumentParser()
-options.add_argument("--host")
-options.add_argument("--port", type=int)
-options.add_argument("--data")
-chosen = options.parse_args()
+parser = argparse.ArgumentParser()
+parser.add_argument("--host")
+parser.add_argument("--port", type=int)
+parser.add_argument("--data")
+arguments = parser.parse_args()
 if os.path.exists("drydock.broken"):
-    sys.exit("no berth is free")
-while os.path.exists("drydock.held"):  # a start is under way for as long as a test says
+    sys.exit("no port is free")
+while os.path.exists("drydock.held"):  # a test keeps the start from ending
     time.sleep(0.05)
-ThreadingHTTPServer((chosen.host, chosen.port), Yes).serve_forever()
+ThreadingHTTPServer((arguments.host, arguments.port), AlwaysOk).serve_forever()

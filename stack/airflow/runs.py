@@ -1,0 +1,50 @@
+"""The runs of a DAG: their keys, and a copy of their state that is kept up to date with few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stack.airflow.client import AirflowClient
+
+_OVERLAP = timedelta(seconds=10)
+"""Each request covers this much of the time before it again.
+
+A run's change carries the time of its SQL statement, but can be read only after the commit.
+"""
+
+Json = dict[str, Any]
+
+
+def get_run_key(run: Json) -> str:
+    """Return the day of a run as YYYY-MM-DD: its partition (of a month, the first day), or else its logical date."""
+    key = str(run["partition_key"] or run["logical_date"] or "")[:10]
+    return f"{key}-01" if len(key) == len("2013-01") else key
+
+
+def select_newest_runs(runs: Iterable[Json]) -> dict[str, Json]:
+    """Return the newest run of each key, by key."""
+    # A queued run has no start date, and is newer than all runs that have one.
+    ordered = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
+    return {get_run_key(run): run for run in ordered}
+
+
+class RunCache:
+    """The runs of one DAG, read from Airflow once and updated afterwards.
+
+    A year's runs are four pages, and each page costs Airflow much work, so an update reads only what has changed.
+    """
+
+    def __init__(self, client: AirflowClient, dag_id: str) -> None:
+        self._client, self._dag_id = client, dag_id
+        self._runs: dict[str, Json] = {}
+        self._updated_at: datetime | None = None
+
+    def update(self) -> list[Json]:
+        """Read what has changed since the last call, and return all runs as they are now."""
+        began_at = datetime.now(UTC)
+        changed = self._client.list_runs(self._dag_id, self._updated_at)
+        self._runs |= {run["dag_run_id"]: run for run in changed}
+        self._updated_at = began_at - _OVERLAP
+        return list(self._runs.values())

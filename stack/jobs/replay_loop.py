@@ -1,0 +1,188 @@
+"""Play days in order: score each with the champion of that day, monitor it, and wait for the trainings of drift."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from stack import display
+from stack.airflow.failures import explain_failure
+from stack.airflow.runs import Json, RunCache, get_run_key
+from stack.jobs.job import TRAIN, Session
+
+SCORE, MONITOR = "flights_score", "flights_monitor"
+BATCH_DAYS = 6
+"""Days that are monitored together, before each is decided on in order."""
+SCORED_AHEAD_DAYS = 2 * BATCH_DAYS
+"""Days that are scored ahead, for the next batch. More would be scored again after each promotion."""
+RUN_PREFIX = "replay__"
+"""Start of the ids of the runs that the replay triggers, one for each day."""
+DRIFT_RUN_TYPE = "asset_triggered"
+"""Airflow's type of a training run that drift started."""
+_END_STATES = ("success", "failed")
+_POLL_S = 1.0
+
+
+def _get_training_moment(day: date) -> str:
+    """Return the moment as of which a training of this day's drift is run: the next day."""
+    return str(day + timedelta(1))
+
+
+@dataclass
+class ReplayLoop:
+    """The days to play, in order.
+
+    On most days nothing drifts. So a batch of days is first monitored by a backfill, which may start no training. A day
+    gets a monitor run of its own, which may start one, where the backfill saw drift or where a model was promoted after
+    the day was scored. A day of drift gets no run of its own while the guard is known to hold trainings back.
+
+    Attributes:
+        session: the running stack.
+        days: the days.
+    """
+
+    session: Session
+    days: Sequence[date]
+    _promoted_at: str = field(default="", init=False)
+    """When a training of drift last promoted its model. Days that were scored before are scored again."""
+    _guard_opens_at: str = field(default="", init=False)
+    """The first moment at which the guard allows a training again; empty where it holds nothing back."""
+    _alarm_count: int = field(default=0, init=False)
+    _guard_results: dict[str, Json] = field(default_factory=dict, init=False)
+    """The results of the guard, by the id of the training run."""
+
+    def __post_init__(self) -> None:
+        """Create an empty cache of runs for each DAG."""
+        self._scores, self._monitors, self._trainings = (
+            RunCache(self.session.client, dag_id) for dag_id in (SCORE, MONITOR, TRAIN)
+        )
+
+    def play(self, show: display.ProgressBar) -> None:
+        """Score and decide on each day, and wait for the trainings that drift starts. Idempotent.
+
+        Raises:
+            TaskFailedError: a run failed. Names the task and carries the end of its log.
+            UnavailableError: Airflow does not answer. A retry can help.
+        """
+        self._restart_old_runs()
+        for first in range(0, len(self.days), BATCH_DAYS):
+            monitor_runs = self._monitor_batch(first)
+            for index, day in enumerate(self.days[first : first + BATCH_DAYS], first):
+                show(index, len(self.days), f"{day}, {self._alarm_count} alarms")
+                run = monitor_runs[day.isoformat()]
+                if self._is_stale(run):
+                    self._decide(index, day)
+                elif self._read_drift(run) == "drift":
+                    self._handle_alarm(index, day)
+        show(len(self.days), len(self.days), f"{self._alarm_count} alarms")
+
+    def _monitor_batch(self, first: int) -> dict[str, Json]:
+        """Score a batch of days, monitor them by a backfill that starts no training, and return its runs by day."""
+        days = self.days[first : first + BATCH_DAYS]
+        for index, day in enumerate(days, first):
+            self._score(day, self.days[index : index + SCORED_AHEAD_DAYS])
+        backfill = self.session.build_backfill(MONITOR, days, BATCH_DAYS)
+        backfill.complete(lambda *_: None)
+        return backfill.read_runs()
+
+    def _handle_alarm(self, index: int, day: date) -> None:
+        """Decide on a day of drift, unless the guard is known to hold its training back: then only count the alarm."""
+        if _get_training_moment(day) < self._guard_opens_at:
+            self._alarm_count += 1
+        else:
+            self._decide(index, day)
+
+    def _decide(self, index: int, day: date) -> None:
+        """Run the monitor for one day, and wait for the training that it starts."""
+        self._score(day, self.days[index : index + SCORED_AHEAD_DAYS])
+        run = self._run_monitor(day)
+        if self._read_task_state(MONITOR, run, "drift") == "success":
+            self._alarm_count += 1
+            self._wait_for_training(day)
+
+    def _run_monitor(self, day: date) -> Json:
+        """Trigger the day's own monitor run where there is none, wait for its end, and return it."""
+        self.session.client.trigger_run(MONITOR, f"{RUN_PREFIX}{day}", conf={"partition": day.isoformat()})
+        while True:
+            self.session.check()
+            for run in self._monitors.update():
+                if run["dag_run_id"] == f"{RUN_PREFIX}{day}" and self._has_succeeded(run):
+                    return run
+            time.sleep(_POLL_S)
+
+    def _read_drift(self, run: Json) -> str:
+        return str(self.session.client.read_result(MONITOR, run["dag_run_id"], "drift").get("outcome", ""))
+
+    def _score(self, day: date, days_ahead: Sequence[date]) -> None:
+        """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""
+        triggered: set[date] = set()
+        while True:
+            self.session.check()
+            runs = {run["dag_run_id"]: run for run in self._scores.update()}
+            for next_day in days_ahead:
+                run = runs.get(f"{RUN_PREFIX}{next_day}")
+                if run is None and next_day not in triggered:
+                    self.session.client.trigger_run(SCORE, f"{RUN_PREFIX}{next_day}", next_day.isoformat())
+                    triggered.add(next_day)
+                elif run and run["state"] in _END_STATES and self._is_stale(run):
+                    self.session.client.clear_run(SCORE, run["dag_run_id"])
+                elif run and next_day == day and self._has_succeeded(run):
+                    return
+            time.sleep(_POLL_S)
+
+    def _is_stale(self, run: Json) -> bool:
+        """Tell whether the run began before the last promotion, so that an older champion took part in it."""
+        return bool(run["start_date"] and self._promoted_at and run["start_date"] < self._promoted_at)
+
+    def _restart_old_runs(self) -> None:
+        """Clear the runs of the replay, and of drift, that failed before this stack started."""
+        started_at = self.session.stack.started_at
+        for run in (*self._scores.update(), *self._monitors.update(), *self._trainings.update()):
+            is_of_replay = run["run_type"] == DRIFT_RUN_TYPE or run["dag_run_id"].startswith(RUN_PREFIX)
+            has_failed = run["state"] == "failed" and not self._is_held_back(run)
+            if is_of_replay and has_failed and datetime.fromisoformat(run["end_date"]) < started_at:
+                self.session.client.clear_run(run["dag_id"], run["dag_run_id"])
+
+    def _wait_for_training(self, day: date) -> None:
+        """Wait for the end of the training that this day's drift started, and note whether it promoted its model."""
+        while not ((run := self._find_training(day)) and (self._is_held_back(run) or self._has_succeeded(run))):
+            self.session.check()
+            time.sleep(_POLL_S)
+        self._guard_opens_at = str(self._read_guard_result(run).get("until") or "")
+        if self._read_task_state(TRAIN, run, "promote") == "success":
+            self._promoted_at = run["end_date"]
+
+    def _find_training(self, day: date) -> Json | None:
+        """Return the training run of this day's drift, or None where there is none yet.
+
+        Its guard names the day's moment. A run that failed before its guard had a result is returned too.
+        """
+        for run in self._trainings.update():
+            if run["run_type"] == DRIFT_RUN_TYPE:
+                result = self._read_guard_result(run)
+                if result.get("as_of") == _get_training_moment(day) or (not result and run["state"] == "failed"):
+                    return run
+        return None
+
+    def _is_held_back(self, run: Json) -> bool:
+        """Tell whether the run failed because its guard asks for a person. The replay continues after that."""
+        return run["state"] == "failed" and self._read_guard_result(run).get("outcome") == "held_back"
+
+    def _read_guard_result(self, run: Json) -> Json:
+        if run["dag_id"] != TRAIN:
+            return {}
+        run_id = run["dag_run_id"]
+        result = self._guard_results.get(run_id) or self.session.client.read_result(TRAIN, run_id, "guard")
+        self._guard_results[run_id] = result
+        return result
+
+    def _has_succeeded(self, run: Json) -> bool:
+        if run["state"] == "failed":
+            raise explain_failure(self.session.client, run, get_run_key(run))
+        return bool(run["state"] == "success")
+
+    def _read_task_state(self, dag_id: str, run: Json, task_id: str) -> str:
+        tasks = self.session.client.list_tasks(dag_id, run["dag_run_id"])
+        return next((str(task["state"]) for task in tasks if task["task_id"] == task_id), "")

@@ -1,0 +1,32 @@
+"""Locks between commands."""
+
+import os
+import signal
+
+import pytest
+
+from stack.services.locks import LockedError, hold_lock
+
+
+def test_refuses_a_held_lock_and_names_its_holder(tmp_path):
+    path = tmp_path / "lock"
+    with (
+        hold_lock(path, "stack up"),
+        pytest.raises(LockedError, match=rf"`stack up` \(pid {os.getpid()}\)"),
+        hold_lock(path, "stack up"),
+    ):
+        pass
+    with hold_lock(path, "stack down"):
+        pass
+
+
+def test_lock_of_a_killed_holder_is_free(spawn, tmp_path):
+    path = tmp_path / "lock"
+    code = f"import fcntl, os; fcntl.flock(os.open({str(path)!r}, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)"
+    child = spawn(code)
+    with pytest.raises(LockedError), hold_lock(path, "stack up"):
+        pass
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    with hold_lock(path, "stack up"):
+        pass

@@ -1,0 +1,38 @@
+"""The folders of a stack, and the disks and projects that are refused."""
+
+from pathlib import Path
+
+import pytest
+
+from stack.errors import RequestError, UnavailableError
+from stack.layout import Layout
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "dags").mkdir()
+    return Layout(home=tmp_path / "home", project=tmp_path)
+
+
+def test_layout_follows_the_environment(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "other"))
+    assert Layout.from_environment().home == tmp_path / "other"
+
+
+def test_refuses_a_project_without_dags(tmp_path):
+    with pytest.raises(RequestError, match="has no folder dags/"):
+        Layout(home=tmp_path / "home", project=tmp_path).create_folders()
+    assert not (tmp_path / "home").exists()
+
+
+def test_refuses_a_full_disk(layout, monkeypatch):
+    monkeypatch.setattr("stack.layout.MIN_FREE_BYTES", 1 << 60)
+    with pytest.raises(UnavailableError, match="MiB are free"):
+        layout.create_folders()
+
+
+def test_refuses_a_home_that_cannot_be_written(layout, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="Cannot write"):
+        Layout(home=tmp_path / "file" / "home", project=tmp_path).create_folders()
