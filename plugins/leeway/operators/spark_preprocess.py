@@ -24,7 +24,7 @@ class SparkPreprocessOperator(SageMakerJobMixin, SageMakerProcessingOperator):
         snapshot: the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
         folder: where the features are brought (templated), their digest checked; they stay in S3 where it is empty.
         validation_days: last days of training that are kept apart (templated); the step's own default where it is None.
-        image_uri: image with Java 17, PySpark, ibis and what else docs/explanation/preprocessing.md lists (templated).
+        image_uri: image with Java 17, PySpark, ibis and what else docs/how-to/processing-job.md lists (templated).
         role_arn: execution role of the job (templated); the environment's LEEWAY_ROLE_ARN where it is not given.
         bucket: S3 bucket of window, code and features (templated); LEEWAY_BUCKET where it is not given.
         prefix: key prefix in it (templated).

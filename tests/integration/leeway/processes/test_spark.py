@@ -67,10 +67,9 @@ def airflow(start_airflow: Callable[..., Any], make_project: Callable[..., Any])
 
 
 def shown() -> str:
-    """What docs/explanation/preprocessing.md gives a training for its channels."""
-    found = re.search(
-        r"SpotTrainingOperator\(.*?(channels=.*?)\n\)", (ROOT / "docs/explanation/preprocessing.md").read_text(), re.S
-    )
+    """The channels of the training in docs/how-to/processing-job.md."""
+    page = (ROOT / "docs/how-to/processing-job.md").read_text()
+    found = re.search(r"SpotTrainingOperator\(.*?(channels=.*?)\n\)", page, re.S)
     assert found
     return found[1]
 
