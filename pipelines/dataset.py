@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from pipelines.ingestion.sources import ChangingSource, Source
+    from pipelines.source import ChangingSource, Source
 
 
 IN_ALL = frozenset({"score"})

@@ -1,9 +1,9 @@
-"""Charging the jobs that no task charged: those of a task that was marked, or never ran again after its job ended."""
+"""Charge the jobs that no task charged: their task was marked by hand, or did not run again after the job ended."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import boto3
@@ -11,69 +11,79 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs import job_records
 from pipelines.costs.charges import ENDED, Charge, Job
+from pipelines.costs.charging import Account, charge_jobs
 from pipelines.costs.ledger import Ledger
 from pipelines.errors import DataError, ServiceError, SpecError
-from pipelines.steps import charge
 from pipelines.system.log import log
 
-MARK = "leeway:dag"
-"""Tag of every job that one of our operators started."""
+DAG_TAG = "leeway:dag"
+"""Tag of every job that an operator of Leeway started; its value is the DAG's ID."""
 
 
 def sweep(since: dt.datetime) -> list[Charge]:
-    """Every job of Leeway's that was created since a moment, and has ended, is in the ledger. Idempotent.
+    """Charge every job that an operator of Leeway created since a moment, that has ended and is not charged yet.
+
+    Idempotent.
 
     Args:
-        since: moment, with its zone.
+        since: earliest creation time, with time zone.
 
     Returns:
-        The charges of the jobs that were not there.
+        The charges of the jobs that the ledger did not have.
 
     Raises:
-        SpecError: no AWS region is configured.
-        DataError: some jobs have no known price; the others are charged.
+        SpecError: no AWS region is configured. A retry cannot help.
+        DataError: some jobs have no known price; the others are charged. A retry cannot help.
         ServiceError: SageMaker does not answer. A retry can help.
     """
-    if not boto3.Session().region_name:  # "" of an .env file too, of which botocore makes half an address
+    if not boto3.Session().region_name:  # an .env file may set it to "", and botocore then builds half an address
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
-        sagemaker, logs = boto3.client("sagemaker"), boto3.client("logs")
-        known = {row["arn"] for row in Ledger.open().rows() if row["created"] >= since}
-        jobs = [(kind, job) for kind in job_records.KINDS for job in _ended(sagemaker, kind, since)]
-        fresh = [(kind, job) for kind, job in jobs if job[f"{kind}JobArn"] not in known]
-        told = [(kind, job, tags) for kind, job in fresh if MARK in (tags := _tags(sagemaker, job[f"{kind}JobArn"]))]
-        specs = [_spec(sagemaker, _record(sagemaker, logs, kind, job), tags) for kind, job, tags in told]
+        uncharged = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))
     except (ClientError, BotoCoreError) as error:
-        raise ServiceError(f"SageMaker does not answer: {error}.", "Is AWS_ENDPOINT_URL right?") from None
-    return _charged(specs)
+        raise ServiceError(f"SageMaker does not answer: {error}.", "Check AWS_ENDPOINT_URL, then try again.") from None
+    return _charge_each(uncharged)
 
 
-def _charged(specs: list[charge.ChargeSpec]) -> list[Charge]:
+def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, Account]]:
+    charged = {row["arn"] for row in Ledger.open().rows() if row["created"] >= since}
+    for kind in job_records.KINDS:
+        for summary in _list_ended_jobs(sagemaker, kind, since):
+            arn = summary[f"{kind}JobArn"]
+            if arn in charged:
+                continue
+            tags = _read_tags(sagemaker, arn)
+            if DAG_TAG in tags:
+                yield _describe_job(sagemaker, logs, kind, summary), _account(tags, sagemaker.meta.region_name)
+
+
+def _charge_each(jobs: Sequence[tuple[Job, Account]]) -> list[Charge]:
     charged, refused = [], []
-    for spec in specs:
+    for job, account in jobs:
         try:
-            charged += charge.run(spec).jobs
+            charged += charge_jobs([job], account)
         except DataError as error:
-            refused.append(f"{spec.jobs[0].name}: {error.message}")
+            refused.append(f"{job.name}: {error.message}")
             log.error("%s", error)
     if refused:
-        raise DataError(f"{len(refused)} of {len(specs)} jobs were not charged: {refused[0]}", "The others are.")
+        message = f"{len(refused)} of {len(jobs)} jobs were not charged: {refused[0]}"
+        raise DataError(message, "The other jobs were charged.")
     return charged
 
 
-def _ended(sagemaker: Any, kind: str, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
+def _list_ended_jobs(sagemaker: Any, kind: str, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
     pages = sagemaker.get_paginator(f"list_{kind.lower()}_jobs")
     for status in ENDED:
         for page in pages.paginate(CreationTimeAfter=since, StatusEquals=status):
             yield from page[f"{kind}JobSummaries"]
 
 
-def _tags(sagemaker: Any, arn: str) -> dict[str, str]:
+def _read_tags(sagemaker: Any, arn: str) -> dict[str, str]:
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
     return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
 
-def _record(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) -> Job:
+def _describe_job(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) -> Job:
     name = summary[f"{kind}JobName"]
     job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**{f"{kind}JobName": name})
     if kind != "Training":
@@ -81,13 +91,13 @@ def _record(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) ->
     return Job(**job_records.record(job, job_records.restored(logs, name)))
 
 
-def _spec(sagemaker: Any, record: Job, tags: Mapping[str, str]) -> charge.ChargeSpec:
-    whose: dict[str, Any] = {
-        "project": tags.get("leeway:project", ""),
-        "model": tags.get("leeway:model", ""),
-        "dag_id": tags[MARK],
-        "run_id": tags.get("leeway:run", ""),
-        "task_id": tags.get("leeway:task", ""),
-        "map_index": int(tags.get("leeway:map-index", "-1")),
-    }
-    return charge.ChargeSpec(jobs=[record], region=sagemaker.meta.region_name, **whose)
+def _account(tags: Mapping[str, str], region: str) -> Account:
+    return Account(
+        region=region,
+        project=tags.get("leeway:project", ""),
+        model=tags.get("leeway:model", ""),
+        dag_id=tags[DAG_TAG],
+        run_id=tags.get("leeway:run", ""),
+        task_id=tags.get("leeway:task", ""),
+        map_index=int(tags.get("leeway:map-index", "-1")),
+    )

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pipelines import params
+from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
 from pipelines.features.building import find_source_columns
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
-from pipelines.steps import budget
 from pipelines.steps.snapshot import SnapshotSpec
 from pipelines.validation.results_table import Evidence
 from pipelines.window import DAY, Days, Window
@@ -61,8 +61,8 @@ def over_budget() -> str:
     section = params.section(settings().project, "budget")
     if not section.keys() >= PRICED:
         return ""
-    told = budget.run(budget.BudgetSpec.parse(section, "params.yaml, section 'budget'"))
-    return "" if told.allowed else told.reason
+    verdict = check_budget(PlannedTraining.parse(section, "params.yaml, section 'budget'"))
+    return "" if verdict.allowed else verdict.reason
 
 
 def before(as_of: dt.date, days: int) -> Days:

@@ -19,7 +19,7 @@ from pipelines.system.progress import track_progress
 from pipelines.window import Days
 
 if TYPE_CHECKING:
-    from pipelines.ingestion.sources import Source
+    from pipelines.source import Source
 
 MAX_NAMED = 5
 """Refused partitions that the error quotes."""

@@ -10,9 +10,7 @@ import datetime as dt
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.costs.charges import Charge, Job, charge, totals, usd
-from pipelines.steps.budget import project_or_ours
-from pipelines.system.log import log
+from pipelines.costs.charges import Charge, Job, totals
 
 
 class ChargeSpec(Spec):
@@ -70,33 +68,14 @@ class ChargeResult(Result):
 
 
 def run(spec: ChargeSpec) -> ChargeResult:
-    """Every job of `spec` has its row in the ledger.
+    """Write a row for each job into the ledger, and add up what the jobs cost.
 
     Raises:
-        DataError: a job has not ended, or its instance has no known price. A retry cannot help.
-        ServiceError: prices are asked of AWS, which does not answer. A retry can help.
-        ConflictError: others kept writing to the ledger. A retry can help.
+        DataError: a job has not ended, or its instance type has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
+        ConflictError: other writers kept changing the ledger. A retry can help.
     """
-    from pipelines.costs.ledger import Ledger
-    from pipelines.costs.prices import price
+    from pipelines.costs.charging import Account, charge_jobs
 
-    types = {job.instance_type for job in spec.jobs}
-    prices = {instance_type: price(instance_type, spec.region) for instance_type in sorted(types)}
-    whose = spec.model_dump(include={"region", "model", "dag_id", "run_id", "task_id", "map_index"})
-    whose["project"] = project_or_ours(spec.project)
-    rows = [
-        job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
-        | charge(job, prices[job.instance_type]).model_dump()
-        | {"price_source": prices[job.instance_type].source}
-        | whose
-        for job in spec.jobs
-    ]
-    kept = Ledger.open().add(rows)
-    charges = [Charge(**{name: row[name] for name in Charge.model_fields}) for row in kept]
-    result = ChargeResult(jobs=charges, **totals(charges))
-    log.info(
-        "%d job(s), %d s trained, %d s billed: %s, %.1f%% saved by spot; %d interruption(s) undid %.0f s",
-        *(len(charges), result.training_s, result.billable_s, usd(result.cost_usd), 100 * result.saving),
-        *(result.interruptions, result.lost_s),
-    )
-    return result
+    charges = charge_jobs(spec.jobs, Account(**spec.model_dump(exclude={"jobs"})))
+    return ChargeResult(jobs=charges, **totals(charges))

@@ -20,8 +20,8 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.ingestion.sources import Source
     from pipelines.lake import Commit
+    from pipelines.source import Source
 
 
 class IngestSpec(Spec):

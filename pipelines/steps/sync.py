@@ -16,7 +16,7 @@ from pipelines.steps.ingest import IngestResult, report_commit
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.ingestion.sources import ChangingSource
+    from pipelines.source import ChangingSource
 
 
 class SyncSpec(Spec):

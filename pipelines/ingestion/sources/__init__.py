@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pipelines.ingestion.sources.source import ChangingSource, Description, Source
+from pipelines.source import ChangingSource, Description, Source
 
 if TYPE_CHECKING:
     from pipelines.ingestion.sources.api import HttpChanges, HttpSource

@@ -21,9 +21,9 @@ from pipelines.ingestion.sources.convert import Ambiguous, At, Zone, dated, of_v
 from pipelines.ingestion.sources.layouts import Extra, Layout, demand
 from pipelines.ingestion.sources.pages import OnePage, Page, Pages, found, same_host
 from pipelines.ingestion.sources.place import DATE, of_day
-from pipelines.ingestion.sources.source import Description
 from pipelines.ingestion.sources.web import Web
 from pipelines.lake import PARTITION
+from pipelines.source import Description
 from pipelines.window import Days
 
 MAX_BYTES = 16 * 1024 * 1024

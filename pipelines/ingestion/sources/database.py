@@ -16,9 +16,9 @@ from sqlalchemy.engine import URL, Connection
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources import sql_session
 from pipelines.ingestion.sources.convert import Ambiguous, At, Zone, dated, of_values, watermark
-from pipelines.ingestion.sources.source import Description
 from pipelines.ingestion.sources.sql_session import SQLITE
 from pipelines.lake import PARTITION
+from pipelines.source import Description
 from pipelines.window import DAY, Days
 
 Kinds = dict[str, pa.DataType]

@@ -17,8 +17,8 @@ from pipelines.ingestion.sources.addresses import redacted
 from pipelines.ingestion.sources.convert import Ambiguous, At, Zone, column, dated, days, fitted
 from pipelines.ingestion.sources.layouts import Extra, Layout
 from pipelines.ingestion.sources.place import DATE, days_there, files_of, of_day, opened, telling, unpacked
-from pipelines.ingestion.sources.source import Description
 from pipelines.lake import PARTITION
+from pipelines.source import Description
 from pipelines.window import Days
 
 READERS = {"csv": csv_file.batches, "json": json_file.batches, "parquet": parquet_file.batches}

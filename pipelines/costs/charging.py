@@ -1,0 +1,66 @@
+"""Charge ended jobs: price each one and write its row into the ledger, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from pipelines.costs.budgets import find_paying_project
+from pipelines.costs.charges import Charge, Job, charge, totals, usd
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.prices import price
+from pipelines.system.log import log
+
+
+class Account(BaseModel):
+    """Whose a job is: the fields that its row in the ledger has beside its figures."""
+
+    model_config = ConfigDict(frozen=True)
+
+    region: str
+    project: str = ""
+    model: str = ""
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    map_index: int = -1
+
+
+def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
+    """Write a row for each job into the ledger. Idempotent: the first row of a job stays as it is.
+
+    Args:
+        jobs: jobs that have ended.
+        account: whose the jobs are; params.yaml names the project where it is empty.
+
+    Returns:
+        What the ledger says of each job, in the order of `jobs`.
+
+    Raises:
+        DataError: a job has not ended, or its instance type has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
+        ConflictError: other writers kept changing the ledger. A retry can help.
+    """
+    prices = {name: price(name, account.region) for name in sorted({job.instance_type for job in jobs})}
+    owner = account.model_dump() | {"project": find_paying_project(account.project)}
+    rows = [
+        job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
+        | charge(job, prices[job.instance_type]).model_dump()
+        | {"price_source": prices[job.instance_type].source}
+        | owner
+        for job in jobs
+    ]
+    stored = Ledger.open().add(rows)
+    charges = [Charge(**{name: row[name] for name in Charge.model_fields}) for row in stored]
+    _log_totals(charges)
+    return charges
+
+
+def _log_totals(charges: Sequence[Charge]) -> None:
+    sums = totals(charges)
+    log.info(
+        "%d job(s), %d s trained, %d s billed: %s, %.1f%% saved by spot; %d interruption(s) lost %.0f s of training",
+        *(len(charges), sums["training_s"], sums["billable_s"], usd(sums["cost_usd"]), 100 * sums["saving"]),
+        *(sums["interruptions"], sums["lost_s"]),
+    )
