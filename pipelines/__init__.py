@@ -1,3 +1,3 @@
-"""The work of Leeway, as plain Python steps. Runs with Airflow not installed."""
+"""The steps of the ML lifecycle, as plain Python. They run without Airflow."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,8 @@
-"""`python -m pipelines STEP`: the door that `dvc repro`, the Airflow operators and people share.
+"""Run a step: `python -m pipelines STEP`, as `dvc repro`, the Airflow operators and people do.
 
-A step is a process of seconds, most of them imports, and a year has 730: the collector looks less often through what
-they left, and the end does not take every object apart. What was registered to be done at the end is done before.
+A step runs for seconds, most of them imports, and a year has 730 steps. Two things make the process faster: the
+garbage collector runs less often, and the interpreter does not free every object at the end. Functions registered with
+`atexit` still run first.
 """
 
 from __future__ import annotations
@@ -11,25 +12,25 @@ import gc
 import os
 import sys
 
-NEW_OBJECTS = 50_000
-"""Between two looks of the collector (Python: 700). Imports make some 500,000, of which none can go."""
-code = 1
+GC_THRESHOLD = 50_000
+"""New objects before the garbage collector runs (Python: 700). Imports make about 500,000, and none can be freed."""
+exit_code = 1
 
 
-def _leave() -> None:
-    """Ends the process without the interpreter's own end, which frees object by object what the system frees whole."""
+def _exit_at_once() -> None:
+    """End the process without the interpreter's clean-up; the operating system frees all memory at once."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(exit_code)
 
 
-atexit.register(_leave)  # the first to be registered is the last to be called
-gc.set_threshold(NEW_OBJECTS)
+atexit.register(_exit_at_once)  # the function that is registered first is called last
+gc.set_threshold(GC_THRESHOLD)
 
 from pipelines.cli.app import main  # noqa: E402
 
 try:
     main()
-    code = 0
-except SystemExit as ended:
-    code = int(ended.code or 0) if not isinstance(ended.code, str) else 1
+    exit_code = 0
+except SystemExit as exit_request:
+    exit_code = int(exit_request.code or 0) if not isinstance(exit_request.code, str) else 1

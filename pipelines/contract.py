@@ -1,7 +1,7 @@
-"""The step contract: what goes into a step, what comes out, and what is said when it fails.
+"""The step contract: a step's input (Spec), its output (Result), and its output after a failure (Report).
 
 A step is one module of `pipelines.steps` with one `Spec`, one `Result` and one `run(spec) -> Result`.
-Light on purpose (pydantic only): Airflow's operators import it.
+This module needs only pydantic, because Airflow's operators import it.
 """
 
 from __future__ import annotations
@@ -15,86 +15,90 @@ from pydantic import ValidationError as PydanticError
 from pipelines.errors import LeewayError, SpecError
 
 SCHEMA_VERSION = 1
-"""Version of the contract; a Result names it, so that a reader can refuse what it does not know."""
+"""Version of the contract. Every Result carries it, so that a reader can refuse a version that it does not know."""
+MAX_PROBLEMS = 5
+"""Problems of a spec that one error message names."""
+MAX_VALUE_CHARS = 60
 
 
 class _Message(BaseModel):
-    # Not strict: Jinja and the command line send numbers and dates as strings.
+    # Not strict: Jinja and the command line pass numbers and dates as strings.
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
-RESERVED = frozenset({"spec", "out", "schema", "help"})
-"""Options of every step's command line, so no field may have their names."""
+RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
+"""Options that every step's command line has; no field may have one of these names."""
 
 
 class Spec(_Message):
-    """The whole request to a step. Refuses unknown keys."""
+    """The input of a step. Unknown keys are refused."""
 
     argument: ClassVar[str] = ""
-    """Field that the command line takes without its option's name, too: `reproduce flights@3`."""
+    """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """A spec that its command line could not express fails at import."""
-        taken = RESERVED & set(cls.model_fields)
-        if taken:
-            raise TypeError(f"{cls.__name__}: {', '.join(sorted(taken))} are options of every step")
+        """Refuse, at import, a spec with a field that the command line cannot express."""
+        reserved = RESERVED_OPTIONS & set(cls.model_fields)
+        if reserved:
+            raise TypeError(f"{cls.__name__}: {', '.join(sorted(reserved))} are options of every step")
 
     @classmethod
     def parse(cls, values: dict[str, Any], origin: str) -> Self:
-        """The spec made of `values`.
+        """Make a spec of `values`.
 
         Args:
-            values: field name to value; strings are taken for numbers, dates and JSON where the field asks for them.
-            origin: where the values came from, for the message.
+            values: field name to value; strings are converted to numbers, dates and JSON where a field needs them.
+            origin: where the values come from, for the error message.
 
         Raises:
-            SpecError: a key is unknown, or a value is missing or wrong. All of them are named. A retry cannot help.
+            SpecError: a key is unknown, or a value is missing or wrong. The message names every problem, up to five.
+                A retry cannot help.
         """
         try:
             return cls.model_validate(values)
         except PydanticError as error:
-            raise SpecError(f"{origin}: {describe(error.errors())}.", f"Known keys: {_keys(cls)}.") from None
+            raise SpecError(f"{origin}: {describe_errors(error.errors())}.", f"Known keys: {_keys(cls)}.") from None
 
     @classmethod
     def check(cls, values: dict[str, Any], origin: str) -> None:
-        """Refuses `values` as `parse` does, but lets fields be missing: others may give them.
+        """Refuse `values` as `parse` does, but allow missing fields: other sources may set them.
 
         Raises:
-            SpecError: a key is unknown or a value is wrong.
+            SpecError: a key is unknown or a value is wrong. A retry cannot help.
         """
         try:
             cls.model_validate(values)
         except PydanticError as error:
-            complaints = [one for one in error.errors() if one["type"] != "missing"]
-            if complaints:
-                raise SpecError(f"{origin}: {describe(complaints)}.", f"Known keys: {_keys(cls)}.") from None
+            problems = [problem for problem in error.errors() if problem["type"] != "missing"]
+            if problems:
+                raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_keys(cls)}.") from None
 
 
 class Result(_Message):
-    """What a step did: references and numbers, never data."""
+    """The output of a step: references and numbers, never data."""
 
     schema_version: int = SCHEMA_VERSION
-    """Version of the contract that this result follows."""
+    """Version of the step contract that this result follows."""
 
 
 class Changes(_Message):
-    """How a partition differs from what it was, in rows."""
+    """How the new rows of a partition differ from the rows that it had before."""
 
     added: int = 0
-    """Rows of a key that it did not have."""
+    """Rows whose key is new."""
     removed: int = 0
-    """Rows of a key that it has no longer."""
+    """Rows whose key is gone."""
     changed: int = 0
-    """Rows of a key that had another content."""
+    """Rows with the same key and other content."""
 
     def __str__(self) -> str:
-        """+ADDED -REMOVED ~CHANGED."""
+        """Format as +ADDED -REMOVED ~CHANGED."""
         return f"+{self.added} -{self.removed} ~{self.changed}"
 
 
 class Report(_Message):
-    """Why a step failed, as written to `--out` in the place of its Result."""
+    """Why a step failed; written to `--out` in place of a Result."""
 
     schema_version: int = SCHEMA_VERSION
     error: str
@@ -104,26 +108,29 @@ class Report(_Message):
     hint: str = ""
     """What to do about it."""
     exit_code: int
-    """2: wrong request or data. 75: try again. Anything else: a bug."""
+    """2: the request or the data is wrong. 75: try again. Anything else: a bug."""
 
     @classmethod
-    def of(cls, error: LeewayError) -> Self:
-        """The report of a raised error."""
+    def from_error(cls, error: LeewayError) -> Self:
+        """Make the report of a raised error."""
         return cls(error=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)
 
 
-def describe(complaints: Sequence[Any]) -> str:
-    """The first five complaints of pydantic in a line: key, complaint, and the value given."""
-    lines = [_complaint(one["type"], ".".join(map(str, one["loc"])), one["msg"], one["input"]) for one in complaints]
-    return "; ".join(lines[:5]) + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
+def describe_errors(errors: Sequence[Any]) -> str:
+    """Describe the first five errors of pydantic on one line: key, problem, and the value that was given."""
+    lines = [
+        _describe(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"]) for error in errors
+    ]
+    more = len(lines) - MAX_PROBLEMS
+    return "; ".join(lines[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _complaint(kind: str, key: str, text: str, given: object) -> str:
+def _describe(kind: str, key: str, text: str, value: object) -> str:
     if kind == "extra_forbidden":
         return f"unknown key {key}"
     if kind == "missing":
         return f"{key} is missing"
-    return f"{key}: {text[:1].lower()}{text[1:]} (got {repr(given)[:60]})" if key else text
+    return f"{key}: {text[:1].lower()}{text[1:]} (got {repr(value)[:MAX_VALUE_CHARS]})" if key else text
 
 
 def _keys(model: type[BaseModel]) -> str:

@@ -1,4 +1,4 @@
-"""What a dataset is to the steps. To bring one's own, see docs/how-to/your-own-data.md."""
+"""What the steps need to know of a dataset. To add a dataset, see docs/how-to/your-own-data.md."""
 
 from __future__ import annotations
 
@@ -18,79 +18,82 @@ if TYPE_CHECKING:
     from pipelines.source import ChangingSource, Source
 
 
-IN_ALL = frozenset({"score"})
-"""Column of every table and file of scores: no feature, key or label of a dataset has its name."""
-IN_OURS = frozenset({"label", "model_name", "model_version", "scored_at"})
-"""Columns of the tables of predictions and outcomes, beside those of the key."""
+SCORE_COLUMNS = frozenset({"score"})
+"""Column of every table and file of scores. A dataset may not use this name for a key, a feature or its label."""
+PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
+"""Columns that the tables of predictions and outcomes have beside the key. A key may not use these names."""
 
 
 class TrainedModel(Protocol):
-    """What a training script left, in memory."""
+    """A trained model, loaded into memory."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Probability of the label for each row (shape: rows)."""
+        """Return the probability of the label for each row, as an array with one value per row."""
 
     def importance(self) -> dict[str, float]:
-        """Feature name to its share of the total gain, largest first."""
+        """Return each feature's share of the total gain, largest first."""
 
 
 class Features(Protocol):
-    """What a model may know of a row."""
+    """The function `features` of a dataset's package."""
 
     def __call__(self, rows: ibis.Table) -> ibis.Table:
-        """`rows`, which have nothing that is known later than the decision, with the feature columns."""
+        """Add the feature columns to `rows`, which hold only columns that are known at prediction time."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Names and columns of a dataset; the code is found by the name of its package, `pipelines.datasets.NAME`."""
+    """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`."""
 
     name: str
     key: Sequence[str]
-    """Columns that name a row uniquely."""
+    """Columns that identify a row uniquely."""
     label: str = ""
-    """Column that is to be predicted: true, false, or null where it never became known; empty: nothing is."""
+    """Column to predict: true, false, or null where it never became known. Empty where nothing is predicted."""
     later_known: Sequence[str] = ()
-    """Columns that are not known yet when the prediction is made; features may not use them."""
+    """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
 
     def __post_init__(self) -> None:
-        """Refuses names that the tables of what is predicted have themselves.
+        """Refuse column names that the tables of scores and predictions use.
 
         Raises:
-            SpecError: there is one.
+            SpecError: a column has such a name. A retry cannot help.
         """
-        everywhere, ours = (*self.key, *self.features, self.label), self.key
-        # DuckDB knows no case: Score and score are one column to it.
-        taken = [name for names, of in ((IN_ALL, everywhere), (IN_OURS, ours)) for name in of if name.lower() in names]
-        if taken and self.label:  # else nothing is predicted, and there are no such tables
-            what = f"{self.name} has a column {min(taken)}, which is a name of the tables of scores."
-            raise SpecError(what, "Rename it.")
+        if not self.label:  # nothing is predicted, so there are no such tables
+            return
+        # DuckDB ignores case: Score and score are the same column to it.
+        columns = (*self.key, *self.features, self.label)
+        reserved = [column for column in columns if column.lower() in SCORE_COLUMNS]
+        reserved += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
+        if reserved:
+            message = f"{self.name} has a column {min(reserved)}, a name that the tables of predictions use."
+            raise SpecError(message, "Rename the column.")
 
     @property
     def staging(self) -> str:
-        """Table that ingest writes."""
+        """Table that the step `ingest` writes."""
         return f"{self.name}_raw"
 
     @property
     def published(self) -> str:
-        """Table that validate publishes."""
+        """Table that the step `validate` publishes."""
         return self.name
 
     @property
     def quarantine(self) -> str:
-        """Table of the rows that validate set aside."""
+        """Table of the rows that the step `validate` quarantined."""
         return f"{self.name}_quarantine"
 
     @property
     def predictions(self) -> str:
-        """Table of the scores; a dataset's own, as its key's columns are."""
+        """Table of the scores, with the key columns of this dataset."""
         return f"{self.name}_predictions"
 
     @property
     def outcomes(self) -> str:
-        """Table of the scores whose label is known, with it."""
+        """Table of the scores whose label is known, together with the label."""
         return f"{self.name}_outcomes"
 
     @property
@@ -98,57 +101,63 @@ class Dataset:
         """Folder of the dataset's code."""
         return Path(__file__).parent / "datasets" / self.name
 
-    def source(self, folder: Path | None = None) -> Source:
-        """The dataset's source of days; `folder` replaces its default place.
+    def open_source(self, folder: Path | None = None) -> Source:
+        """Open the dataset's source of daily partitions.
+
+        Args:
+            folder: where to read; the dataset's default location where it is None.
 
         Raises:
-            SpecError: its source has no days.
+            SpecError: the source has no partitions. A retry cannot help.
         """
-        made: Source = self._opened(folder, "read", "has no partitions: the step `sync` reads it")
-        return made
+        source: Source = self._open(folder, "read", "has no partitions: the step `sync` reads it")
+        return source
 
-    def changing(self, folder: Path | None = None) -> ChangingSource:
-        """The dataset's source of changes; `folder` replaces its default place.
+    def open_changing_source(self, folder: Path | None = None) -> ChangingSource:
+        """Open the dataset's source that is read incrementally by cursor.
+
+        Args:
+            folder: where to read; the dataset's default location where it is None.
 
         Raises:
-            SpecError: its source has no cursor.
+            SpecError: the source has no cursor. A retry cannot help.
         """
-        made: ChangingSource = self._opened(folder, "changes", "has partitions: the step `ingest` reads it")
-        return made
+        source: ChangingSource = self._open(folder, "changes", "has partitions: the step `ingest` reads it")
+        return source
 
     def load_model(self, folder: Path) -> TrainedModel:
-        """The model that the training script saved in `folder`.
+        """Load the model that the training script saved in `folder`.
 
         Raises:
-            DataError: the folder does not hold one.
+            DataError: the folder holds no model that can be read. A retry cannot help.
         """
         try:
-            made: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
-        except Exception as error:  # what a broken file raises is the model library's own
+            model: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
+        except Exception as error:  # a broken file raises whatever the model library raises
             raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
-        return made
+        return model
 
-    def build(self) -> Features:
-        """The function that adds the features to rows."""
-        built: Features = import_module(f"pipelines.datasets.{self.name}.features").features
-        return built
+    def load_features(self) -> Features:
+        """Load the function that adds the feature columns to rows."""
+        features: Features = import_module(f"pipelines.datasets.{self.name}.features").features
+        return features
 
-    def _opened(self, folder: Path | None, can: str, otherwise: str) -> Any:
-        made = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
-        if not hasattr(made, can):
-            raise SpecError(f"the source of {self.name} {otherwise}.")
-        return made
+    def _open(self, folder: Path | None, method: str, problem: str) -> Any:
+        source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
+        if not hasattr(source, method):
+            raise SpecError(f"the source of {self.name} {problem}.")
+        return source
 
 
-def dataset(name: str) -> Dataset:
-    """The dataset of package `pipelines.datasets.NAME`.
+def load_dataset(name: str) -> Dataset:
+    """Load the description of a dataset from the package `pipelines.datasets.NAME`.
 
     Raises:
-        SpecError: there is no such package.
+        SpecError: there is no such package. A retry cannot help.
     """
     try:
-        found: Dataset = import_module(f"pipelines.datasets.{name}").DATASET
+        dataset: Dataset = import_module(f"pipelines.datasets.{name}").DATASET
     except (ModuleNotFoundError, AttributeError):
         known = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("datasets/*/source.py")))
         raise SpecError(f"there is no dataset {name!r}.", f"Known: {known}.") from None
-    return found
+    return dataset

@@ -1,18 +1,18 @@
-"""Every error that a step raises, in one tree.
+"""The errors that a step raises, in one tree; the branch decides the exit code.
 
 LeewayError                 exit code
 ├── InvalidError            2    the request or the data is wrong: a retry cannot help
 │   ├── SpecError                a spec, an option or params.yaml is not valid
-│   ├── DataError                the data is not what was promised (column, partition, rows)
+│   ├── DataError                the data is not as it should be (columns, partition, rows)
 │   ├── ValidationError          a critical expectation failed, so nothing was published
 │   ├── TrainingError            the training script crashed
 │   └── PromotionError           the registry's rules forbid this promotion
 └── TryAgainError           75   something outside failed: the same request may work later
     ├── ServiceError             MLflow, S3, SageMaker or the catalog does not answer
-    ├── ConflictError            somebody else is writing the same thing
-    └── StorageError             no space, or the disk refuses
+    ├── ConflictError            another process writes the same thing
+    └── StorageError             no space left, or the disk refuses the write
 
-Anything else that escapes a step is a bug, and exits with 1.
+Any other exception that leaves a step is a bug, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 MAX_CHARS = 1_500
-"""Longest text of an error: it goes to logs, XCom and a person's screen, whatever the data held."""
+"""Longest text of an error, whatever the data holds: it is written to logs, XCom and the terminal."""
 MAX_HINT_CHARS = 400
-"""How much of it the hint may take."""
+"""Part of `MAX_CHARS` that the hint may use."""
 
 
 class LeewayError(Exception):
-    """The root. `message` says what is wrong, `hint` what to do; both survive pickling."""
+    """Base class: `message` says what is wrong, `hint` what to do about it. Both survive pickling."""
 
     exit_code: ClassVar[int] = 1
 
@@ -36,7 +36,7 @@ class LeewayError(Exception):
         super().__init__(self.message, self.hint)
 
     def __str__(self) -> str:
-        """The message, then the hint, on one line."""
+        """Format the message and the hint on one line."""
         return f"{self.message} {self.hint}".strip()
 
 
@@ -51,7 +51,7 @@ class SpecError(InvalidError):
 
 
 class DataError(InvalidError):
-    """The data is not what was promised."""
+    """The data is not as it should be: columns, partition or rows."""
 
 
 class ValidationError(InvalidError):
@@ -77,17 +77,18 @@ class ServiceError(TryAgainError):
 
 
 class ConflictError(TryAgainError):
-    """Somebody else is writing the same thing."""
+    """Another process writes the same thing."""
 
 
 class StorageError(TryAgainError):
-    """No space, or the disk refuses."""
+    """No space left, or the disk refuses the write."""
 
 
 def _one_line(text: str, limit: int) -> str:
-    """The printable text on one line, cut in its middle where it is longer than `limit`."""
-    # What data holds must not steer a terminal.
-    line = " ".join("".join(one if one.isprintable() else " " for one in str(text)).split())
+    """Put the printable text on one line, and cut out its middle where it is longer than `limit`."""
+    # Control characters in data must not reach a terminal.
+    printable = "".join(character if character.isprintable() else " " for character in str(text))
+    line = " ".join(printable.split())
     if len(line) <= limit:
         return line
     half = (limit - 5) // 2

@@ -1,4 +1,4 @@
-"""The one reader of params.yaml: a section a step, each holding fields of that step's Spec."""
+"""Read params.yaml: one section per step, each with fields of that step's Spec. No other module reads the file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ FILE = "params.yaml"
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """Every section of `folder`/params.yaml, checked whole, so that a typo in the last step shows before the first.
+    """Read and check every section of `folder`/params.yaml.
+
+    All sections are checked at once, so that a typo in the last step's section is found before the first step runs.
 
     Returns:
         Step name to the fields that the file sets. Empty where there is no such file.
 
     Raises:
-        SpecError: the file is not YAML, or a section or a key is unknown, or a value is wrong. A retry cannot help.
+        SpecError: the file is not YAML, a section or a key is unknown, or a value is wrong. A retry cannot help.
     """
     path = folder / FILE
     if not path.exists():
@@ -31,30 +33,31 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
     return sections
 
 
-def section(folder: Path, step: str) -> dict[str, Any]:
-    """What params.yaml sets of one step's Spec.
+def load_section(folder: Path, step: str) -> dict[str, Any]:
+    """Read the fields that `folder`/params.yaml sets for one step; empty where it sets none.
 
     Raises:
-        SpecError: as `load` does.
+        SpecError: as `load` does, for any section of the file. A retry cannot help.
     """
     return load(folder).get(step, {})
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        sections = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid"
-        raise SpecError(f"{path.name}{where}: {problem}.", "Mend the YAML there.") from None
+        raise SpecError(f"{path.name}{place}: {problem}.", "Correct the YAML there.") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{path.name}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
-    except ValueError as error:  # PyYAML 6 makes dates itself, and lets their errors through: 2013-02-30
-        raise SpecError(f"{path.name}: a value is not valid ({error}).", "Mend the value.") from None
-    if not isinstance(loaded, dict):
-        raise SpecError(f"{path.name}: a mapping of step to its parameters is wanted, got {type(loaded).__name__}.")
-    return loaded
+    except ValueError as error:  # PyYAML 6 converts dates and does not wrap their errors: 2013-02-30
+        raise SpecError(f"{path.name}: a value is not valid ({error}).", "Correct the value.") from None
+    if not isinstance(sections, dict):
+        message = f"{path.name}: expected a mapping of step to its parameters, got {type(sections).__name__}."
+        raise SpecError(message, "Write `STEP:`, and its keys below, indented.")
+    return sections
 
 
 def _check(path: Path, name: str, section: Any) -> None:
@@ -62,5 +65,5 @@ def _check(path: Path, name: str, section: Any) -> None:
         raise SpecError(f"{path.name}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
     if not isinstance(section, dict):
         raise SpecError(f"{path.name}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
-    # What the file leaves to the command line (a partition, say) is not its fault: only what it sets is checked.
+    # The command line may set the fields that the file does not (a partition, say): a missing field is no error here.
     spec_of(name).check(section, origin=f"{path.name}, section {name!r}")

@@ -1,6 +1,6 @@
-"""Where things are: the one reader of the environment.
+"""Read folders and addresses from the environment. No other module reads these variables.
 
-What changes a model belongs in params.yaml; what differs between a laptop and AWS belongs here.
+Settings that change a model belong in params.yaml; settings that differ between a laptop and AWS belong here.
 `.env.example` lists every variable.
 """
 
@@ -17,32 +17,32 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """Folders and addresses of this process."""
+    """Folders, addresses and identity of this process."""
 
     model_config = SettingsConfigDict(env_prefix="LEEWAY_", frozen=True, use_attribute_docstrings=True)
 
     project: Path = Field(default_factory=Path.cwd)
     """Folder of params.yaml, dvc.yaml and expectations/."""
     home: Path = Path(".leeway")
-    """Folder of all state of the embedded default."""
+    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces."""
     docs_url: str = ""
-    """Where the data docs are served; the folder itself, LEEWAY_HOME/docs, where it is empty."""
+    """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
     workspace_days: int = Field(default=30, ge=1)
-    """Days after its last use that a DVC workspace stays."""
+    """Days after its last use at which a DVC workspace is removed."""
     dvc_remote: str = ""
-    """Where DVC's data go besides LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX; empty where they go nowhere."""
+    """Second copy of DVC's data, beside LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
     actor: str = ""
-    """Who is asking, for the registry's events: Airflow's operators say it; the system's user where it is empty."""
+    """Who makes the request, for the registry's events. Airflow's operators set it; empty: the user of the system."""
     python: str = ""
-    """Interpreter that has the ML libraries, for Airflow's operators; Airflow's own where it is empty."""
+    """Python interpreter with the ML libraries, for Airflow's operators. Empty: the one that runs Airflow."""
     run: str = ""
-    """Run of a DAG that is asking, DAG/RUN; empty outside of Airflow."""
+    """DAG run that makes the request, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
-    """MLflow's address; empty where there is none (a plain `dvc repro`)."""
+    """Address of MLflow. Empty where there is none (a plain `dvc repro`)."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
-    """drydock's address; empty for AWS itself."""
+    """Address of drydock. Empty: AWS."""
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
-    """Address of an S3 store apart from it; empty where there is none."""
+    """Address of an S3 store of its own. Empty: the same address as the other services."""
 
     @field_validator("project", "home")
     @classmethod
@@ -51,24 +51,24 @@ class Settings(BaseSettings):
 
     @property
     def s3_endpoint(self) -> str:
-        """Where S3 is; empty for AWS itself."""
+        """Address of S3. Empty: AWS."""
         return self.aws_endpoint_url_s3 or self.aws_endpoint_url
 
     def docs_page(self, dataset: str, partition: str) -> str:
-        """The address of the data docs' page of one partition."""
+        """Build the address of the data docs' page of one partition."""
         return f"{self._docs}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
 
     def report_page(self, model: str, version: str) -> str:
-        """The address of the page of one version's verdict."""
+        """Build the address of the evaluation report of one model version."""
         return f"{self._docs}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
 
     def drift_page(self, model: str, day: str) -> str:
-        """The address of the page of what was seen of drift up to a day."""
+        """Build the address of the drift report of a model up to a day."""
         return f"{self._docs}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
     @property
     def docs_index(self) -> str:
-        """The address of the data docs' first page."""
+        """Address of the first page of the data docs."""
         return f"{self._docs}/index.html"
 
     @property
@@ -78,15 +78,15 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The settings, read once a process."""
+    """Return the settings of this process; the environment is read once."""
     return Settings()
 
 
 def actor() -> str:
-    """Whom this process works for: LEEWAY_ACTOR, else the user of the operating system."""
+    """Return who makes the request: LEEWAY_ACTOR, or else the user of the operating system."""
     if settings().actor:
         return settings().actor
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
+    except (KeyError, OSError):  # the user of a container may have no name
         return f"uid {os.getuid()}"

@@ -1,4 +1,4 @@
-"""The window of a training run: which days it may see as of a moment."""
+"""The window of a training run: the days that it may use as of a date."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ DAY = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Days:
-    """Days from `first` to `last`, both included."""
+    """A range of days from `first` to `last`, both included."""
 
     first: dt.date
     last: dt.date
 
     def __iter__(self) -> Iterator[dt.date]:
-        """Each day in order."""
+        """Iterate over the days in ascending order."""
         return (self.first + n * DAY for n in range(len(self)))
 
     def __len__(self) -> int:
-        """Number of days; 0 where `last` is before `first`."""
+        """Count the days; 0 where `last` is before `first`."""
         return max(0, (self.last - self.first).days + 1)
 
     def __str__(self) -> str:
-        """FIRST..LAST."""
+        """Format as FIRST..LAST."""
         return f"{self.first}..{self.last}"
 
 
 @dataclass(frozen=True)
 class Window:
-    """Days to train on, and the holdout to evaluate on, as of a moment.
+    """The days to train on, and the holdout to evaluate on, as of a date.
 
-    The label of day d becomes known during day d + delay, so as of D (its midnight) the last day of use is
-    D - delay - 1. The same gap lies between training and holdout: a model evaluated from day H on could not have
-    known more on H.
+    The label of day d becomes known during day d + delay. As of D (at midnight), the last day with known labels is
+    therefore D - delay - 1. The same gap lies between training and holdout, because a model that is used from day H on
+    cannot know more at H.
     """
 
     as_of: dt.date
@@ -45,21 +45,28 @@ class Window:
 
     @classmethod
     def of(cls, as_of: dt.date, train_days: int, holdout_days: int, label_delay_days: int) -> Self:
-        """The window that ends with the last day whose label is known before `as_of`."""
+        """Compute the window that ends with the last day whose label is known before `as_of`.
+
+        Args:
+            as_of: date of the training; nothing that became known on or after it is used.
+            train_days: days to train on, at least 1.
+            holdout_days: days to evaluate on, at least 1.
+            label_delay_days: days until the label of a day is known, 0 or more.
+        """
         last = as_of - (label_delay_days + 1) * DAY
         holdout = Days(last - (holdout_days - 1) * DAY, last)
         until = holdout.first - (label_delay_days + 1) * DAY
         return cls(as_of, Days(until - (train_days - 1) * DAY, until), holdout)
 
-    def starting(self, first: dt.date) -> Window:
-        """The same window, clipped where the data starts later."""
+    def clip_to(self, first: dt.date) -> Window:
+        """Return the window with its training days from `first` on, where the data starts later than the window."""
         return Window(self.as_of, Days(max(first, self.train.first), self.train.last), self.holdout)
 
     @property
     def all(self) -> Days:
-        """From the first day of training to the last of the holdout."""
+        """All days from the first training day to the last day of the holdout."""
         return Days(self.train.first, self.holdout.last)
 
     def __str__(self) -> str:
-        """TRAIN | HOLDOUT."""
+        """Format as TRAIN | HOLDOUT."""
         return f"{self.train} | {self.holdout}"

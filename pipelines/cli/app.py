@@ -123,7 +123,7 @@ def _finish(step: str, file: str, out: str, given: dict[str, str]) -> None:
     try:
         fields = spec_of(step).model_fields
         chosen = {name: _value(value, fields[name]) for name, value in given.items()}
-        values = params.section(settings().project, step) | _from_file(file) | chosen
+        values = params.load_section(settings().project, step) | _from_file(file) | chosen
         with redirect_stdout(sys.stderr):  # stdout is the result's; MLflow prints its run's address there
             result = runner_of(step)(spec_of(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
@@ -154,7 +154,7 @@ def _fail(error: Exception, out: str) -> NoReturn:
     sys.stderr.write(f"error: {known}\n")
     try:
         if out:
-            _write(out, Report.of(known).model_dump_json(indent=2))
+            _write(out, Report.from_error(known).model_dump_json(indent=2))
     except OSError as second:
         sys.stderr.write(f"error: the report could not be written to {out}: {second.strerror}\n")
     raise SystemExit(known.exit_code)

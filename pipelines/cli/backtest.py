@@ -37,12 +37,12 @@ def report(
         raise SpecError(f"--from {first} is after --to {last}.")
     from pipelines.backtest import page as backtest_page
     from pipelines.backtest import study
-    from pipelines.dataset import dataset as dataset_of
+    from pipelines.dataset import load_dataset
     from pipelines.steps.snapshot import SnapshotSpec
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
-    delay = int(params.section(settings().project, "snapshot").get("label_delay_days", default))
-    told = study.run_study(model, dataset_of(dataset or model), begin, end, delay, drop)
+    delay = int(params.load_section(settings().project, "snapshot").get("label_delay_days", default))
+    told = study.run_study(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write(folder, told)
     for line in backtest_page.lines(told):

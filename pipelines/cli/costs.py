@@ -74,7 +74,7 @@ def forecast(
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, this_month
 
-    ours = params.section(settings().project, "budget")
+    ours = params.load_section(settings().project, "budget")
     if runs is None:
         runs = _asked_of_airflow(dag, first, last)
     ledger, month, paying = Ledger.open(), this_month(), project or str(ours.get("project", ""))

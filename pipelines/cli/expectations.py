@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines import params
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
@@ -72,7 +72,7 @@ def replay(
 
     chosen, name = replaying.suite_at(suite), _dataset(table)
     days = replaying.days_of(table, *_days(first, last))
-    allowed = float(params.section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
+    allowed = float(params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
     told = list(track_progress(replaying.replay(chosen, table, name, days, allowed), len(days), "replaying days"))
     totals = replaying.totals(told)
     if as_json:
@@ -136,7 +136,7 @@ def _dataset(table: str) -> str:
 def _key(table: str) -> Sequence[str]:
     """The key of the table's dataset; none where the table is of no dataset that we know."""
     try:
-        return dataset(_dataset(table)).key
+        return load_dataset(_dataset(table)).key
     except SpecError:
         log.warning("%s is the table of no dataset: the draft says nothing of a key", table)
         return ()

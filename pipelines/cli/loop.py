@@ -54,7 +54,7 @@ def status(
 
     moment = as_of or str(dt.datetime.now(dt.UTC).date())
     given = {"dataset": dataset, "model_name": model, "as_of": moment, "trigger": "drift", "worst": worst}
-    spec = GuardSpec.parse({**params.section(settings().project, "guard"), **given}, "loop status")
+    spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **given}, "loop status")
     history = Journal.open().state(model)
     found = {one.guard: one for one in findings(request(spec, NOBODY), history, spec.policy)}
     for guard in GUARDS:
@@ -90,11 +90,11 @@ def report(
     begin, end = _day("--from", first), _day("--to", last) if last else None
     if end and begin > end:
         raise SpecError(f"--from {first} is after --to {last}.")
-    from pipelines.dataset import dataset as dataset_of
+    from pipelines.dataset import load_dataset
     from pipelines.loop import report as loop
     from pipelines.loop.study import run_study
 
-    study = run_study(model, dataset_of(dataset), begin, end)
+    study = run_study(model, load_dataset(dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
     page = loop.write_report(folder, study)
     for line in (*loop.format_lines(study), str(page)):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pipelines import params
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
@@ -54,7 +54,7 @@ def show(
     """The rows in quarantine, whole, a JSON object a line."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), dataset(name).quarantine
+    lake, table = Lake.open(), load_dataset(name).quarantine
     for day in sorted(_partitions(name, first, last)):
         with connect() as connection, lake.create_view(connection, "aside", table, day, day):
             rows = connection.sql(f"FROM aside LIMIT {limit}").to_arrow_table().to_pylist()
@@ -89,7 +89,7 @@ def _validate(name: str, day: dt.date) -> int:
     """Validates a partition as params.yaml says; returns how many rows are in quarantine then."""
     from pipelines.steps import validate
 
-    values = params.section(settings().project, "validate") | {"dataset": name, "partition": day}
+    values = params.load_section(settings().project, "validate") | {"dataset": name, "partition": day}
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
@@ -100,7 +100,7 @@ def _partitions(name: str, first: str, last: str) -> dict[dt.date, int]:
     begin, end = _day("--from", first, dt.date.min), _day("--to", last, dt.date.max)
     if begin > end:
         raise SpecError(f"--from {first} is after --to {last}.")
-    found = Lake.open().count_rows_by_day(dataset(name).quarantine)
+    found = Lake.open().count_rows_by_day(load_dataset(name).quarantine)
     return {day: rows for day, rows in found.items() if begin <= day <= end}
 
 
@@ -108,7 +108,7 @@ def _reasons(name: str, day: dt.date) -> Sequence[tuple[str, int]]:
     """What is wrong with a day's rows, the most frequent first."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), dataset(name).quarantine
+    lake, table = Lake.open(), load_dataset(name).quarantine
     with connect() as connection, lake.create_view(connection, "aside", table, day, day):
         rows = connection.execute("SELECT quarantine FROM aside").fetchall()
     counts = Counter(f"{one['expectation']} of {one['column']}" for (reasons,) in rows for one in reasons)

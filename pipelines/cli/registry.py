@@ -54,7 +54,7 @@ def check(
     from pipelines.registry.lifecycle import Journal, reconcile
     from pipelines.registry.versions import Registry
 
-    policy = params.section(settings().project, "promote").get("moved_by_hand", "put_back")
+    policy = params.load_section(settings().project, "promote").get("moved_by_hand", "put_back")
     kept = keep or (policy == "keep" and not put_back)
     _tell(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=kept)}")
 

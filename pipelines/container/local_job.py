@@ -40,7 +40,7 @@ def train(
     for name, folder in channels.items():
         if not (folder / "data.parquet").exists():
             raise DataError(f"{features / name}/data.parquet is not there.", "The step `preprocess` writes it.")
-    script = datasets.dataset(dataset).package / "training.py"
+    script = datasets.load_dataset(dataset).package / "training.py"
     job = _name_job(dataset, [*channels.values(), *_list_code(script)], hyperparameters)
     tree = settings().home / "training" / job
     # The script holds it too: it may outlive this process.

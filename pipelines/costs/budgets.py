@@ -66,7 +66,7 @@ def find_paying_project(project: str) -> str:
     Raises:
         SpecError: params.yaml is not valid. A retry cannot help.
     """
-    return project or str(params.section(settings().project, "budget").get("project", ""))
+    return project or str(params.load_section(settings().project, "budget").get("project", ""))
 
 
 def check_budget(training: PlannedTraining) -> BudgetVerdict:
@@ -110,7 +110,4 @@ def _exceeds_month(training: PlannedTraining, worst: float, spent: float, projec
     if training.month_usd is None or spent + worst <= training.month_usd + TOLERANCE_USD:
         return ""
     left, budget = max(0.0, training.month_usd - spent), training.month_usd
-    return (
-        f"more than the {usd(left)} left of {project}'s {usd(budget)} for {month}, "
-        f"where {usd(spent)} are spent"
-    )
+    return f"more than the {usd(left)} left of {project}'s {usd(budget)} for {month}, where {usd(spent)} are spent"

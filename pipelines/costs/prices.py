@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic import ValidationError as PydanticError
 
-from pipelines.contract import describe
+from pipelines.contract import describe_errors
 from pipelines.costs.charges import Price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
@@ -77,7 +77,7 @@ def _read(path: Path) -> _Table:
     try:
         return _Table.model_validate_json(path.read_text(encoding="utf-8"))
     except PydanticError as error:
-        raise DataError(f"{path.name} is no table of prices: {describe(error.errors())}.", _example()) from None
+        raise DataError(f"{path.name} is no table of prices: {describe_errors(error.errors())}.", _example()) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise DataError(f"{VARIABLE}={path}: {reason}.", f"Name a file, or {API}, or unset it.") from None

@@ -51,7 +51,7 @@ def build(chosen: Dataset, rows: ibis.Table) -> ibis.Table:
     """
     hidden = dict.fromkeys((*chosen.later_known, chosen.label))
     known = rows.mutate(**{LABEL: rows[chosen.label]}).drop(*hidden)
-    built = chosen.build()(known)
+    built = chosen.load_features()(known)
     missing = [name for name in (*chosen.key, *chosen.features, LABEL) if name not in built.columns]
     if missing:
         raise DataError(f"the features of {chosen.name} lack {', '.join(missing)}.", "Its `features` must keep `rows`.")

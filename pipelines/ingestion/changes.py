@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.ingestion.progress_log import log_progress
-from pipelines.source import ChangingSource
 from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
+from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import quote_identifier, quote_text, spill_folder
 
 MEMORY_MB = 384

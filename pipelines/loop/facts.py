@@ -24,7 +24,7 @@ PRICED = {"region", "instance_types", "max_run_s"}
 
 def data_digest(lake: Lake, chosen: Dataset, as_of: dt.date) -> str:
     """Digest of what a training as of a day would see: the published days of its window, and their content."""
-    section = params.section(settings().project, "snapshot")
+    section = params.load_section(settings().project, "snapshot")
     asked = SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
     window = Window.of(as_of, asked.train_days, asked.holdout_days, asked.label_delay_days)
     seen = lake.find_versions(chosen.published, lake.count_rows_of_days(chosen.published, [*window.all]))
@@ -58,7 +58,7 @@ def over_budget() -> str:
 
     Money is of the month on the wall: a replay pays today.
     """
-    section = params.section(settings().project, "budget")
+    section = params.load_section(settings().project, "budget")
     if not section.keys() >= PRICED:
         return ""
     verdict = check_budget(PlannedTraining.parse(section, "params.yaml, section 'budget'"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
@@ -64,10 +64,10 @@ def run(spec: BackfillSpec) -> BackfillResult:
     """
     from pipelines.lake import Lake
 
-    days, chosen, lake = Days(spec.first, spec.last), dataset(spec.dataset), Lake.open()
+    days, chosen, lake = Days(spec.first, spec.last), load_dataset(spec.dataset), Lake.open()
     if not len(days):
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
-    source = chosen.source()
+    source = chosen.open_source()
     wanted = list(days) if spec.absent == "fail" else source.partitions(days)
     have = {} if spec.again else lake.count_rows_by_day(chosen.published)
     todo = [day for day in wanted if day not in have]

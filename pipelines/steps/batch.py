@@ -9,7 +9,7 @@ import datetime as dt
 from pathlib import Path
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.system.log import log
 
 
@@ -51,7 +51,7 @@ def run(spec: BatchSpec) -> BatchResult:
     from pipelines.scoring.predictions import require_published
     from pipelines.system.files import replace_folder
 
-    data, lake = dataset(spec.dataset), Lake.open()
+    data, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, data, spec.partition)
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)

@@ -145,11 +145,11 @@ def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
 
     The evidence is kept before a day is published: one that passed is on its way.
     """
-    from pipelines.dataset import dataset
+    from pipelines.dataset import load_dataset
     from pipelines.lake import Lake
     from pipelines.validation.results_table import Evidence
 
-    lake, chosen = Lake.open(), dataset(spec.dataset)
+    lake, chosen = Lake.open(), load_dataset(spec.dataset)
     rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
     judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     return judged - lake.count_rows_of_days(chosen.published, sorted(judged)).keys() if judged else set()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
 from pipelines.system.log import log
@@ -80,7 +80,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256, write_json
 
-    chosen = dataset(spec.dataset)
+    chosen = load_dataset(spec.dataset)
     holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as making:
         model = chosen.load_model(folder)
@@ -163,7 +163,7 @@ def _registered(
     from pipelines.registry.versions import Candidate, Registry
     from pipelines.system import s3
 
-    registry, chosen = Registry.open(), dataset(spec.dataset)
+    registry, chosen = Registry.open(), load_dataset(spec.dataset)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(params.FILE))
         candidate = Candidate(

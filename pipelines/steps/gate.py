@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
 from pipelines.evaluation.gates import Approval, Check, Outcome, Policy
 from pipelines.settings import settings
@@ -118,7 +118,7 @@ def run(spec: GateSpec) -> GateResult:
     fair = champion if (newer or 0) >= 0 else None
     told = Evidence(
         rows=_holdout(spec, registry, fair),
-        features=tuple(dataset(spec.dataset).features),
+        features=tuple(load_dataset(spec.dataset).features),
         days_newer=newer,
         packaged=_packaged(spec, registry) if registry and spec.policy.serving else None,
         cost_usd=candidates.cost(candidate) if candidate else None,
@@ -191,7 +191,7 @@ def _holdout(spec: GateSpec, registry: Registry | None, champion: ModelVersion |
     """The holdout's rows, with what both models say of them."""
     from pipelines.evaluation.gates.holdout import Holdout
 
-    chosen = dataset(spec.dataset)
+    chosen = load_dataset(spec.dataset)
     rows, train = (_read(spec.features / split / "data.parquet", "preprocess") for split in ("holdout", "train"))
     return Holdout(
         label=rows[chosen.label].to_numpy(dtype=float),
@@ -227,7 +227,7 @@ def _packaged(spec: GateSpec, registry: Registry) -> Measured:
     """The candidate as it would be served."""
     from pipelines.evaluation.gates import serving
 
-    version, chosen = registry.version(spec.model_name, spec.version), dataset(spec.dataset)
+    version, chosen = registry.version(spec.model_name, spec.version), load_dataset(spec.dataset)
     holdout = _read(spec.features / "holdout" / "data.parquet", "preprocess").head(1_000)
     batch = spec.policy.serving.batch_rows if spec.policy.serving else 1
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:

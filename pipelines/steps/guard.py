@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError
 from pipelines.loop import Policy, Trigger
 from pipelines.settings import settings
@@ -105,7 +105,7 @@ def request(spec: GuardSpec, run: str) -> Request:
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
 
-    lake, chosen, drift = Lake.open(), dataset(spec.dataset), spec.trigger == "drift"
+    lake, chosen, drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
     days = facts.before(spec.as_of, spec.policy.quality_days if drift else 0)
     return Request(
         model=spec.model_name,

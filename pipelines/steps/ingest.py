@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.contract import Changes, Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
 from pipelines.system.log import log
 
@@ -63,8 +63,8 @@ def run(spec: IngestSpec) -> IngestResult:
         DataError: the day is not in the source or empty, or a column is missing. A retry cannot help.
         ConflictError: the catalog stayed busy. A retry can help.
     """
-    chosen = dataset(spec.dataset)
-    return stage_partition(chosen, chosen.source(spec.folder), spec.partition)
+    chosen = load_dataset(spec.dataset)
+    return stage_partition(chosen, chosen.open_source(spec.folder), spec.partition)
 
 
 def stage_partition(chosen: Dataset, source: Source, day: dt.date) -> IngestResult:

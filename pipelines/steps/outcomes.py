@@ -10,7 +10,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import Lake
     from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    data, lake = dataset(spec.dataset), Lake.open()
+    data, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, data, spec.partition)
     tables = [data.published, data.predictions]
     if lake.count_rows_of_days(data.predictions, [spec.partition]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.steps.snapshot import SnapshotResult
 from pipelines.system.log import log
@@ -101,7 +101,7 @@ def _write_split(window: PinnedRows, days: Days, engine: RunExpression, folder: 
     """`folder` holds the labelled rows of the days; returns their number."""
     from pipelines.features import building as features
 
-    chosen = dataset(window.snapshot.dataset)
+    chosen = load_dataset(window.snapshot.dataset)
 
     built = engine(partial(features.build_labelled, chosen), days)
     written = features.write_features(built, features.feature_schema(chosen, window.schema), folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.system.log import log
 
 
@@ -75,7 +75,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
     from pipelines.scoring.batch import Response, list_features
     from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    data, lake = dataset(spec.dataset), Lake.open()
+    data, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, data, spec.partition)
     result = ScoreResult(table=data.predictions, partition=spec.partition, model_name=spec.model_name)
     if spec.max_rows and lake.count_rows_of_days(data.published, [spec.partition])[spec.partition] > spec.max_rows:

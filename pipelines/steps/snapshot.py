@@ -12,8 +12,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from pipelines.contract import Result, Spec, describe
-from pipelines.dataset import Dataset, dataset
+from pipelines.contract import Result, Spec, describe_errors
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
 from pipelines.steps import backfill
 from pipelines.system.log import log
@@ -80,7 +80,7 @@ class SnapshotResult(Result):
         try:
             return cls.model_validate(read_json(path, wanted))
         except ValidationError as error:
-            raise DataError(f"{path} is no snapshot ({describe(error.errors())}): {wanted}.") from None
+            raise DataError(f"{path} is no snapshot ({describe_errors(error.errors())}): {wanted}.") from None
 
     def window(self) -> Window:
         """The window of the days."""
@@ -97,7 +97,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     from pipelines.lake import Lake
     from pipelines.system.files import write_json
 
-    chosen, lake = dataset(spec.dataset), Lake.open()
+    chosen, lake = load_dataset(spec.dataset), Lake.open()
     window = Window.of(spec.as_of, spec.train_days, spec.holdout_days, spec.label_delay_days)
     if spec.missing == "ingest":
         _fill(chosen, window, lake.count_rows_by_day(chosen.published).keys(), spec.max_missing_days)
@@ -131,7 +131,7 @@ def _clip_window(spec: SnapshotSpec, window: Window, chosen: Dataset, published:
     """The window from the first day that is published; refused where too little is left."""
     if not published:
         raise DataError(f"{chosen.published} is empty.", "Run `python -m pipelines backfill --help`.")
-    window = window.starting(min(published))
+    window = window.clip_to(min(published))
     if len(window.train) < spec.min_train_days:
         raise DataError(
             f"training as of {spec.as_of} would have {len(window.train)} days of the {spec.min_train_days} demanded: "
@@ -144,7 +144,7 @@ def _clip_window(spec: SnapshotSpec, window: Window, chosen: Dataset, published:
 def _fill(chosen: Dataset, window: Window, published: object, may_miss: int) -> None:
     """Ingests and validates the days of the window that the source has and the lake has not; some may be refused."""
     have: set[dt.date] = set(published)  # type: ignore[call-overload]
-    wanted = [day for day in chosen.source().partitions(window.all) if day not in have]
+    wanted = [day for day in chosen.open_source().partitions(window.all) if day not in have]
     if wanted:
         try:
             backfill.run(backfill.BackfillSpec(dataset=chosen.name, first=wanted[0], last=wanted[-1]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.steps.ingest import IngestResult, report_commit
 from pipelines.system.log import log
 
@@ -55,8 +55,8 @@ def run(spec: SyncSpec) -> SyncResult:
     """
     from pipelines.ingestion import watermarks
 
-    chosen = dataset(spec.dataset)
-    source = chosen.changing(spec.folder)
+    chosen = load_dataset(spec.dataset)
+    source = chosen.open_changing_source(spec.folder)
     with watermarks.hold_sync_lock(chosen.name):
         since = (watermarks.read(chosen.name) if spec.watermark is None else spec.watermark) or ""
         result = _stage_changes(chosen, source, since)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pipelines.contract import Changes, Result, Spec
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, ValidationError
 from pipelines.settings import settings
 from pipelines.system.log import log
@@ -87,7 +87,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
     from pipelines.validation import datadocs, quarantine, suites
     from pipelines.validation import results_table as evidence
 
-    chosen, lake = dataset(spec.dataset), Lake.open()
+    chosen, lake = load_dataset(spec.dataset), Lake.open()
     suite = suites.load(settings().project / "expectations", spec.suite or spec.dataset)
     with suites.rows_of(lake, chosen.staging, spec.partition, chosen.published) as rows:
         judgement = suites.judge(suite, rows)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from pipelines.cli import app
-from pipelines.contract import RESERVED, Result, Spec
+from pipelines.contract import RESERVED_OPTIONS, Result, Spec
 from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
 
 
@@ -76,8 +76,8 @@ def test_schema_is_json_of_spec_and_result(
 
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
 def test_a_field_may_not_be_named_as_an_option_of_every_step() -> None:
-    assert {"spec", "out", "schema", "help"} <= RESERVED
-    for name in sorted(RESERVED):
+    assert {"spec", "out", "schema", "help"} <= RESERVED_OPTIONS
+    for name in sorted(RESERVED_OPTIONS):
         with pytest.raises(TypeError, match=name):
             type("TakenSpec", (Spec,), {"__annotations__": {name: str}, name: ""})
     type("FreeSpec", (Spec,), {"__annotations__": {"free": str}, "free": ""})

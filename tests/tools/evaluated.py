@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 
 ROWS = 6_000
 
@@ -18,7 +18,7 @@ def write(data: Path, rows: int = ROWS, signal: float = 1.0) -> None:
         rows: of the holdout, and of the training.
         signal: how much the model knows; 0: nothing.
     """
-    flights, random = dataset("flights"), np.random.default_rng(3)
+    flights, random = load_dataset("flights"), np.random.default_rng(3)
     known = signal * random.normal(size=rows)
     chance = 1 / (1 + np.exp(1.4 - known))
     frame = pd.DataFrame({"date": pd.Timestamp("2013-03-01") + pd.to_timedelta(np.arange(rows) * 28 // rows, unit="D")})

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipelines.contract import describe
+from pipelines.contract import describe_errors
 from pipelines.errors import DataError
 from pipelines.system.files import read_json
 from pipelines.validation.suites.arguments import Arguments
@@ -49,7 +49,7 @@ class Expectation(BaseModel):
             return KNOWN[self.type][0].model_validate(self.kwargs)
         except ValidationError as error:
             if self.type in OWN:
-                raise DataError(f"{self.type}: {describe(error.errors())}.") from None
+                raise DataError(f"{self.type}: {describe_errors(error.errors())}.") from None
             return None
 
 
@@ -98,7 +98,7 @@ def _expectation(found: Any, origin: str) -> Expectation:
     try:
         return Expectation.model_validate(found)
     except ValidationError as error:
-        raise DataError(f"{origin}: {describe(error.errors())}.") from None
+        raise DataError(f"{origin}: {describe_errors(error.errors())}.") from None
 
 
 def _demand_known(read: Sequence[Expectation], origin: str) -> None:

@@ -24,6 +24,7 @@ from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
+from pipelines.dataset import load_dataset
 
 ROOT = Path(__file__).parents[3]
 STANDINS = Path(__file__).parent / "standins"
@@ -405,7 +406,6 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     at_dock, home, day_rows, champion, task, context, start, finish, monkeypatch, fresh_settings
 ):
     """The real steps, model and lake: to the last bit, so that scoring in process then commits nothing."""
-    from pipelines.dataset import dataset
     from pipelines.lake import Lake
     from pipelines.steps import score
 
@@ -413,7 +413,7 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
     fresh_settings()
     lake, rows = Lake.open(), day_rows("2013-02-01")
-    lake.write_partition("flights", dt.date(2013, 2, 1), rows, dataset("flights").key)
+    lake.write_partition("flights", dt.date(2013, 2, 1), rows, load_dataset("flights").key)
     fields = {
         **{"dataset": "flights", "model_name": "transformed", "partition": "2013-02-01", "config": {}},
         "python": sys.executable,

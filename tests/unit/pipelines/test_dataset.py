@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.dataset import Dataset, dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, SpecError
 
 
 def test_the_example_is_found() -> None:
-    found = dataset("flights")
+    found = load_dataset("flights")
     assert (found.staging, found.published, found.package.name) == ("flights_raw", "flights", "flights")
 
 
@@ -17,7 +17,7 @@ def test_the_example_is_found() -> None:
 )
 def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
     with pytest.raises(SpecError, match="Known: flights") as caught:
-        dataset(name)
+        load_dataset(name)
     assert caught.value.exit_code == 2
 
 
@@ -48,10 +48,10 @@ def test_a_folder_without_a_model_is_bad_data(tmp_path: Path, content: bytes | N
     if content is not None:
         (tmp_path / "model.ubj").write_bytes(content)
     with pytest.raises(DataError, match="holds no model of flights"):
-        dataset("flights").load_model(tmp_path)
+        load_dataset("flights").load_model(tmp_path)
 
 
 def test_a_broken_schema_is_bad_data(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"features": {}}')
     with pytest.raises(DataError, match="holds no model"):
-        dataset("flights").load_model(tmp_path)
+        load_dataset("flights").load_model(tmp_path)

@@ -47,7 +47,7 @@ def test_error_is_bounded_and_one_line(kind: type[LeewayError]) -> None:
 def test_exit_code_is_that_of_the_branch(kind: type[LeewayError]) -> None:
     expected = 2 if issubclass(kind, InvalidError) else 75 if issubclass(kind, TryAgainError) else 1
     assert kind("m").exit_code == expected
-    assert Report.of(kind("m", "h")).model_dump() == {
+    assert Report.from_error(kind("m", "h")).model_dump() == {
         "schema_version": 1, "error": kind.__name__, "message": "m", "hint": "h", "exit_code": expected,
     }  # fmt: skip
 

@@ -63,12 +63,12 @@ def test_all_complaints_of_a_section_are_named(tmp_path: Path) -> None:
 def test_a_typo_in_the_last_step_shows_at_the_first(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("gate: {oops: 1}\n")
     with pytest.raises(SpecError, match="oops"):
-        params.section(tmp_path, "snapshot")
+        params.load_section(tmp_path, "snapshot")
 
 
 def test_the_projects_own_params_are_valid() -> None:
-    assert params.section(ROOT, "snapshot")["dataset"] == "flights"
-    assert params.section(ROOT, "ingest") == {}
+    assert params.load_section(ROOT, "snapshot")["dataset"] == "flights"
+    assert params.load_section(ROOT, "ingest") == {}
 
 
 @pytest.mark.parametrize("text", [None, "", "# only a comment\n"])
@@ -80,4 +80,4 @@ def test_no_params_is_no_error(tmp_path: Path, text: str | None) -> None:
 
 def test_what_the_command_line_gives_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("snapshot: {train_days: 5}\n")
-    assert params.section(tmp_path, "snapshot") == {"train_days": 5}
+    assert params.load_section(tmp_path, "snapshot") == {"train_days": 5}

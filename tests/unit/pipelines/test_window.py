@@ -9,7 +9,7 @@ from pipelines.window import DAY, Days, Window
 def test_as_of_first_of_april() -> None:
     window = Window.of(dt.date(2013, 4, 1), train_days=60, holdout_days=28, label_delay_days=1)
     assert str(window) == "2013-01-01..2013-03-01 | 2013-03-03..2013-03-30"
-    assert str(window.starting(dt.date(2013, 1, 9)).train) == "2013-01-09..2013-03-01"
+    assert str(window.clip_to(dt.date(2013, 1, 9)).train) == "2013-01-09..2013-03-01"
     assert len(window.holdout) == 28
 
 
@@ -44,6 +44,6 @@ def test_days(first: int, last: int, days: int) -> None:
 
 def test_clipping_leaves_the_holdout_and_never_widens() -> None:
     window = Window.of(dt.date(2013, 4, 1), 60, 28, 1)
-    assert window.starting(dt.date(2012, 1, 1)) == window
-    assert window.starting(dt.date(2013, 2, 1)).holdout == window.holdout
-    assert len(window.starting(dt.date(2013, 3, 20)).train) == 0
+    assert window.clip_to(dt.date(2012, 1, 1)) == window
+    assert window.clip_to(dt.date(2013, 2, 1)).holdout == window.holdout
+    assert len(window.clip_to(dt.date(2013, 3, 20)).train) == 0

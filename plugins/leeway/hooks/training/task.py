@@ -91,7 +91,7 @@ class TrainingTask(JobTask):
 
     def _params(self) -> dict[str, Any]:
         try:
-            return dict(params.section(self.project, "train").get("hyperparameters", {}))
+            return dict(params.load_section(self.project, "train").get("hyperparameters", {}))
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
 

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from pipelines.backtest import study
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build
 from pipelines.lake import Lake
@@ -53,7 +53,7 @@ def test_the_report_is_right_and_sees_no_model_of_the_future(model: str, command
 
     first, second, third = (version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     refused = version(model, "2013-02-15", passes=False)
-    told = study.run_study(model, dataset("flights"), None, None, 1, 0.02)
+    told = study.run_study(model, load_dataset("flights"), None, None, 1, 0.02)
     assert [(one.version, one.passed) for one in told.models] == [
         (first, True), (refused, False), (second, True), (third, True),
     ]  # fmt: skip
@@ -80,9 +80,9 @@ def by_hand(model: str, version: str, first: str, last: str) -> float:
     lake = Lake.open()
     days = pd.date_range(first, last)
     rows = pa.concat_tables([lake.read_partition("flights", day.date()) for day in days])
-    frame = build(dataset("flights"), ibis.memtable(rows)).to_pandas()
+    frame = build(load_dataset("flights"), ibis.memtable(rows)).to_pandas()
     frame = frame[frame["late"].notna()]
-    score = dataset("flights").load_model(Path("data/model")).score(frame)
+    score = load_dataset("flights").load_model(Path("data/model")).score(frame)
     return float(roc_auc_score(frame["late"].astype(bool), score))
 
 
@@ -104,13 +104,13 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
     """Each way's versions from the registry and the loop's own events; a day is scored by the one of before it."""
     begin, end = dt.date(2013, 2, 1), dt.date(2013, 3, 31)
     with pytest.raises(DataError, match="no version of report was promoted as of 2013-02-01"):
-        loop_study(model, dataset("flights"), begin, end)
+        loop_study(model, load_dataset("flights"), begin, end)
     _, first = training(model, "2013-02-01", "manual")
     _, monthly = training(model, "2013-03-01", "backfill", champion=False)
     assert training(model, "2013-02-03", "drift") == ("held_back", "")
     _, drifted = training(model, "2013-02-20", "drift")
     _, refused = training(model, "2013-03-10", "drift", passes=False)
-    told = loop_study(model, dataset("flights"), begin, end)
+    told = loop_study(model, load_dataset("flights"), begin, end)
     assert {one.name: [(now.version, str(now.since)) for now in one.served] for one in told.strategies} == {
         NEVER: [(first, "2013-02-01")],
         MONTHLY: [(first, "2013-02-01"), (monthly, "2013-03-01")],
@@ -135,10 +135,10 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
 def test_days_without_a_month_to_score_are_refused(model: str) -> None:
     version(f"{model}-late", "2013-03-02")
     with pytest.raises(DataError, match=r"no day in a month that begins at 2013-03-02 or later"):
-        study.run_study(f"{model}-late", dataset("flights"), None, None, 1, 0.02)
+        study.run_study(f"{model}-late", load_dataset("flights"), None, None, 1, 0.02)
     version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
-        study.run_study(f"{model}-no", dataset("flights"), None, None, 1, 0.02)
+        study.run_study(f"{model}-no", load_dataset("flights"), None, None, 1, 0.02)
 
 
 def test_days_that_are_none_are_said(model: str, commands: Any) -> None:

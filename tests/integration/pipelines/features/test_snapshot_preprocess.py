@@ -236,7 +236,7 @@ def test_the_same_check_catches_a_leak(fill: Callable[..., None], monkeypatch: p
     def leaking(rows: Any) -> Any:
         return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
-    monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: leaking)
     # Else the column is not there to leak.
     blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
     monkeypatch.setattr("pipelines.datasets.flights.DATASET", blind)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.contract import Changes
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.ingestion import progress_log
 from pipelines.lake import Lake
@@ -94,7 +94,7 @@ def test_what_happens_to_columns_is_told(home: Path, caplog: pytest.LogCaptureFi
             return self.table.to_reader()
 
     def staged(**columns: Any) -> IngestResult:
-        return ingest.stage_partition(dataset("weather"), Rows(**columns), DAY)  # type: ignore[arg-type]
+        return ingest.stage_partition(load_dataset("weather"), Rows(**columns), DAY)  # type: ignore[arg-type]
 
     assert staged(temp=pa.array([1], pa.int32())).columns == []
     with caplog.at_level(logging.WARNING, "leeway"):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.monitoring.profiles.counting import count
@@ -43,7 +43,9 @@ def profiled(
     record, first = of_version(Registry.open(), version), as_of(version)
     rows = pd.read_parquet("data/features/holdout/data.parquet")
     scores = pd.read_parquet("data/evaluation/predictions.parquet")["score"]
-    column = next(name for name in dataset("flights").features if rows[name].dtype.kind == "f" and rows[name].std() > 0)
+    column = next(
+        name for name in load_dataset("flights").features if rows[name].dtype.kind == "f" and rows[name].std() > 0
+    )
     for n in set(range(days)) - set(skip):
         if (n, shift) not in counted:
             chosen = np.random.default_rng(n).choice(len(rows), 600)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
 from pipelines.evaluation import metrics
 from pipelines.registry import lineage
@@ -107,7 +107,7 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert {"leeway.git_commit", "leeway.candidate"} <= set(version.tags)
     assert version.tags["leeway.git_dirty"] in ("true", "false")
     provenance = json.loads(Path(client(with_mlflow).download_artifacts(first.run_id, "provenance.json")).read_text())
-    assert next(iter(dataset("flights").features)) in provenance["schema"]
+    assert next(iter(load_dataset("flights").features)) in provenance["schema"]
     assert len(version.tags["leeway.features_schema"]) == 12
     run = client(with_mlflow).get_run(first.run_id)
     assert run.data.metrics["holdout_auc"] == first.metrics["auc"]
@@ -141,7 +141,7 @@ def test_the_package_says_what_it_takes_and_what_it_needs(data: Path, model: str
     mlflow.set_tracking_uri(with_mlflow)
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{done.version}"))
     info = mlflow.models.get_model_info(str(folder))
-    assert info.signature.inputs.input_names() == list(dataset("flights").features)
+    assert info.signature.inputs.input_names() == list(load_dataset("flights").features)
     assert info.signature.outputs is not None
     assert len(mlflow.models.Model.load(str(folder)).load_input_example(str(folder))) == 3
     needs = (folder / "requirements.txt").read_text().split()
@@ -163,7 +163,7 @@ def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, wi
     loaded = mlflow.pyfunc.load_model(f"models:/{model}/{done.version}")
     rows = pd.read_parquet(data / "features/holdout/data.parquet")
     wanted = [column.name for column in loaded.metadata.get_input_schema().inputs]
-    assert wanted == list(dataset("flights").features)
+    assert wanted == list(load_dataset("flights").features)
     served = np.asarray(loaded.predict(rows[wanted]))
     scored = pd.read_parquet(data / "evaluation/predictions.parquet")["score"].to_numpy()
     assert np.abs(served - scored).max() < 1e-6

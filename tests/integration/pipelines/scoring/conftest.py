@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.lake import Lake
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
 
-FLIGHTS = dataset("flights")
+FLIGHTS = load_dataset("flights")
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.dataset import dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.lake import Lake
 from pipelines.steps import preprocess, score, snapshot
 from pipelines.system.files import sha256
 
-FLIGHTS = dataset("flights")
+FLIGHTS = load_dataset("flights")
 DAY, NEXT = dt.date(2013, 2, 1), dt.date(2013, 2, 2)
 Publish = Callable[..., pa.Table]
 

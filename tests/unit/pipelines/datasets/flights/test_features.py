@@ -77,7 +77,7 @@ def leaking(rows: ibis.Table) -> ibis.Table:
 def test_the_same_check_catches_a_feature_that_leaks(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: leaking)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: leaking)
     blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
     assert feature_bytes(permuted(rows, "dep_delay"), tmp_path / "b", blind) != feature_bytes(
         rows, tmp_path / "a", blind
@@ -94,7 +94,7 @@ def test_an_expression_over_what_is_later_known_does_not_compile(
     def using(known: ibis.Table) -> ibis.Table:
         return known.mutate(distance=known[column])
 
-    monkeypatch.setattr("pipelines.dataset.Dataset.build", lambda self: using)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: using)
     with pytest.raises(ibis.common.exceptions.IbisTypeError, match=column):
         built_of(rows)
 
