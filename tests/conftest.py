@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.tools import forking
 from tests.tools.groups import end_group
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
+    config.add_cleanup(forking.stop_server)
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -212,10 +214,17 @@ class Commands:
     cwd: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, *command: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
-        """The command, running in a process group of its own."""
+    def start(
+        self, *command: str, env: dict[str, str] | None = None, is_forked: bool = True, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own.
+
+        Args:
+            is_forked: Python is forked from the session's server; False where the test is about the process itself.
+        """
         options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        child = subprocess.Popen(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
+        popen = forking.Popen if is_forked else subprocess.Popen
+        child = popen(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
         self.started.append(child)
         return child
 

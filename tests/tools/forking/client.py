@@ -1,0 +1,177 @@
+"""Start a process through the forking server, with the interface of subprocess.Popen."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+SENSITIVE = ("OMP_", "OPENBLAS_", "MKL_", "LD_", "MALLOC_", "ARROW_", "PYICEBERG_", "GX_", "MPL", "PYTHON")
+"""Beginnings of variables that Python or a library reads when it starts: a process where one differs starts anew."""
+FREE = ("PYTHONPATH",)
+_servers: dict[int, tuple[subprocess.Popen[bytes], str, dict[str, str]]] = {}
+"""Process to its server: a process that was forked from this one has its own."""
+
+
+def server_socket() -> str:
+    """Return the path of this process's server, starting it first where there is none."""
+    if os.getpid() not in _servers:
+        path = str(Path(tempfile.gettempdir()) / f"forking-{uuid.uuid4().hex[:12]}")
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [sys.executable, "-P", str(Path(__file__).with_name("server.py")), path]
+        log = None if "FORKING_LOG" in env else subprocess.DEVNULL
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True
+        )
+        _servers[os.getpid()] = process, path, sensitive(env)
+    process, path, _ = _servers[os.getpid()]
+    ends = time.monotonic() + 300
+    while not Path(path).exists():
+        assert process.poll() is None, "the forking server ended; FORKING_LOG=1 shows what it wrote"
+        assert time.monotonic() < ends, "the forking server did not start"
+        time.sleep(0.01)
+    return path
+
+
+def stop_server() -> None:
+    """End this process's server. Its children live on. Idempotent."""
+    process, path, _ = _servers.pop(os.getpid(), (None, "", {}))
+    if process:
+        assert process.stdin
+        process.stdin.close()
+        process.wait(60)
+        Path(path).unlink(missing_ok=True)
+
+
+def sensitive(env: dict[str, str]) -> dict[str, str]:
+    """Return the variables that Python or a library reads when it starts."""
+    return {name: value for name, value in env.items() if name.startswith(SENSITIVE) and name not in FREE}
+
+
+def connect(path: str) -> socket.socket:
+    """Connect to a server; one that has bound its socket may not listen yet."""
+    for _ in range(500):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+            return connection
+        except ConnectionRefusedError:
+            connection.close()
+            time.sleep(0.01)
+    raise ConnectionRefusedError(path)
+
+
+class Popen(subprocess.Popen[Any]):
+    """A subprocess.Popen whose process is forked from the server; where that cannot be, it is started anew.
+
+    The first word of the command has to be this interpreter; the next are `[-u] -m MODULE`, `[-u] -c CODE` or
+    `[-u] SCRIPT`.
+    """
+
+    _connection: socket.socket | None = None
+    _answers = b""
+
+    def _execute_child(self, *given: Any) -> None:
+        (args, executable, preexec_fn, _close_fds, pass_fds, cwd, env, _info, _flags, shell) = given[:10]
+        pipes, (_restore, gid, gids, uid, umask, session, group) = given[10:16], given[16:23]
+        environment = dict(os.environ if env is None else env)
+        plain = not (executable or preexec_fn or pass_fds or shell or gids) and (gid, uid, umask, group) == (
+            None, None, -1, -1,
+        )  # fmt: skip
+        if not (plain and can_fork(args, environment)):
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        p2cread, _, _, c2pwrite, _, errwrite = pipes
+        numbers = [own if own != -1 else standard for standard, own in enumerate((p2cread, c2pwrite, errwrite))]
+        request = {
+            "arguments": [os.fspath(word) for word in args[1:]], "cwd": os.path.abspath(os.fspath(cwd or os.getcwd())),
+            "env": environment, "session": bool(session), "tied": False, "executable": "",
+        }  # fmt: skip
+        try:
+            if not os.path.isdir(request["cwd"]):
+                raise FileNotFoundError(2, "No such file or directory", request["cwd"])
+            self._connection = connect(server_socket())
+            body = json.dumps(request).encode()
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", numbers))]
+            self._connection.sendmsg([len(body).to_bytes(8, "big")], rights)
+            self._connection.sendall(body)
+            self.pid = int(self._answer(None)["pid"])  # type: ignore[index]
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _answer(self, timeout: float | None) -> dict[str, int] | None:
+        """The server's next line; None where none came in time."""
+        assert self._connection
+        while b"\n" not in self._answers:
+            if timeout is not None and not select.select([self._connection], [], [], timeout)[0]:
+                return None
+            part = self._connection.recv(1_000)
+            if not part:
+                raise ChildProcessError("the forking server is gone")
+            self._answers += part
+        line, _, self._answers = self._answers.partition(b"\n")
+        return dict(json.loads(line))
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        if self._connection is None:
+            return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
+        answer = self._answer(0.0 if wait_flags & os.WNOHANG else None)
+        if answer is None:
+            return 0, 0
+        self._connection.close()  # the server reaps it
+        return self.pid, answer["status"]
+
+    def _internal_poll(self, *given: Any, **more: Any) -> int | None:
+        if self._connection is None:
+            return super()._internal_poll(*given, **more)  # type: ignore[misc, no-any-return]
+        if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
+            try:
+                if self.returncode is None:
+                    with contextlib.suppress(OSError):
+                        pid, status = self._try_wait(os.WNOHANG)
+                        if pid == self.pid:
+                            self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+
+def can_fork(args: Any, env: dict[str, str]) -> bool:
+    """Whether the server may serve the command."""
+    if not hasattr(os, "pidfd_open") or isinstance(args, str | bytes) or os.fspath(args[0]) != sys.executable:
+        return False
+    words = [os.fspath(word) for word in args[1:]]
+    first = next((word for word in words if word != "-u"), "")
+    if len(words) < 2 or (first.startswith("-") and first not in ("-m", "-c")):
+        return False
+    server_socket()
+    return sensitive(env) == _servers[os.getpid()][2]
+
+
+def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a command as subprocess.run does, with its options `capture_output`, `check`, `timeout` and Popen's."""
+    if options.pop("capture_output", False):
+        options.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    timeout, is_checked, text = options.pop("timeout", None), options.pop("check", False), options.pop("input", None)
+    if text is not None:
+        options["stdin"] = subprocess.PIPE
+    with Popen(command, **options) as process:
+        try:
+            out, err = process.communicate(text, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    if is_checked and process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, out, err)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)

@@ -1,0 +1,321 @@
+"""Fork a Python process for each request that comes through a Unix socket.
+
+A program by itself: `python -P server.py SOCKET`. It ends when its standard input is closed.
+
+A request is one message: a header of 8 bytes (length of the body), then a JSON body, the header with the three file
+descriptors that become the child's stdin, stdout and stderr. The answers are lines of JSON: {"pid": N} from the child
+as soon as it is in its place, and {"status": N} when it has ended, a status of waitpid(2). The child stays a zombie, so
+that nobody else has its number, until the client closes the connection. A client that closes it before kills a child
+that is `tied` to it.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PRELOADED = (
+    *("typer", "rich.console", "yaml", "requests", "pydantic_settings", "jinja2", "psutil", "tenacity", "packaging"),
+    *("pandas", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute", "duckdb", "ibis", "datasketches"),
+    *("sqlalchemy.orm", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "pyiceberg.expressions.parser"),
+    *("scipy.stats", "sklearn.metrics", "xgboost", "matplotlib.figure", "matplotlib.backends.backend_agg"),
+    *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking"),
+    *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
+)
+"""Imported once. None starts a thread of Python or a pool of Arrow, DuckDB or OpenMP at its import: `main` looks."""
+
+
+class Child:
+    """A process that was forked, and the connection to the client that wants to know its end."""
+
+    def __init__(self, pid: int, connection: socket.socket, is_tied: bool) -> None:
+        self.pid, self.connection, self.is_tied = pid, connection, is_tied
+        self.pidfd = os.pidfd_open(pid)
+        self.has_ended = False
+
+
+class Server:
+    """Serve requests until standard input is closed.
+
+    Args:
+        path: of the Unix socket.
+        libraries: entries of sys.path that every child has after its own.
+        exit_calls: what the preloaded libraries registered to be called at the end of a process.
+    """
+
+    def __init__(self, path: str, libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
+        self.libraries, self.exit_calls = libraries, exit_calls
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(path)
+        self.listener.listen(128)
+        self.lifeline = os.dup(0)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ, self._accept)
+        self.selector.register(self.lifeline, selectors.EVENT_READ, self._leave)
+
+    def serve(self) -> Callable[[], None]:
+        """Serve; return only in a child, what it has to do."""
+        while True:
+            for key, _ in self.selector.select():
+                # What came before it in this batch may have closed it.
+                if self.selector.get_map().get(key.fd) == key and (job := key.data()) is not None:
+                    return job
+
+    def _leave(self) -> None:
+        os._exit(0)
+
+    def _accept(self) -> Callable[[], None] | None:
+        connection, _ = self.listener.accept()
+        try:
+            request, descriptors = _received(connection)
+        except (OSError, ValueError):
+            connection.close()
+            return None
+        pid = os.fork()
+        if pid == 0:
+            self._forget()
+            return lambda: become(request, descriptors, connection, self.libraries, self.exit_calls)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        child = Child(pid, connection, bool(request["tied"]))
+        self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._report(child))
+        self.selector.register(connection, selectors.EVENT_READ, lambda: self._release(child))
+        return None
+
+    def _report(self, child: Child) -> None:
+        """Tell the client that the child has ended; the child stays a zombie."""
+        ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        child.has_ended = True
+        self.selector.unregister(child.pidfd)
+        os.close(child.pidfd)
+        code, is_signal = ended.si_status, ended.si_code != os.CLD_EXITED
+        self._send(child, {"status": code if is_signal else code << 8})
+
+    def _release(self, child: Child) -> None:
+        """Reap the child whose client is gone, as soon as it has ended."""
+        self.selector.unregister(child.connection)
+        child.connection.close()
+        if not child.has_ended:
+            self.selector.unregister(child.pidfd)
+            self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._bury(child))
+            if child.is_tied:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+        else:
+            os.waitpid(child.pid, 0)
+
+    def _bury(self, child: Child) -> None:
+        self.selector.unregister(child.pidfd)
+        os.close(child.pidfd)
+        os.waitpid(child.pid, 0)
+
+    def _send(self, child: Child, answer: dict[str, int]) -> None:
+        with contextlib.suppress(OSError):  # a client that is gone: `_release` comes next
+            child.connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _forget(self) -> None:
+        """Close in a child what belongs to the server."""
+        registered = [key.fileobj for key in self.selector.get_map().values()]
+        self.selector.close()
+        for each in registered:
+            if isinstance(each, int):
+                os.close(each)
+            else:
+                each.close()
+
+
+def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """The request, and the descriptors that came with it."""
+    descriptors = array.array("i")
+    room = socket.CMSG_SPACE(3 * descriptors.itemsize)
+    header, ancillary, _, _ = connection.recvmsg(8, room)
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+    length, parts = int.from_bytes(header, "big"), b""
+    while len(parts) < length:
+        part = connection.recv(min(length - len(parts), 1 << 16))
+        if not part:
+            raise ValueError("the client is gone")
+        parts += part
+    if len(descriptors) != 3:
+        raise ValueError("three descriptors are needed")
+    return json.loads(parts), list(descriptors)
+
+
+def become(
+    request: dict[str, Any],
+    descriptors: list[int],
+    connection: socket.socket,
+    libraries: list[str],
+    exit_calls: list[tuple[Any, ...]],
+) -> None:
+    """Be the Python process of the request, from its first line to its end."""
+    if request["session"]:
+        os.setsid()
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    for descriptor in {*descriptors} - {0, 1, 2}:
+        os.close(descriptor)
+    os.chdir(request["cwd"])
+    _reset_signals()
+    connection.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n")
+    connection.close()
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    tempfile.tempdir = None
+    sys.modules["numpy"].random.seed()  # Python's own generator is seeded at each fork, NumPy's is not
+    importlib.invalidate_caches()
+    sys.executable = request["executable"] or sys.executable
+    code = 1
+    try:
+        _run(request["arguments"], libraries, exit_calls)
+        code = 0
+    except SystemExit as ended:
+        code = _exit_code(ended)
+    except BaseException as error:
+        _show(error)
+        if isinstance(error, KeyboardInterrupt):
+            code = -signal.SIGINT
+    _end(code)
+
+
+def _exit_code(ended: SystemExit) -> int:
+    if ended.code is None or isinstance(ended.code, int):
+        return int(ended.code or 0) & 0xFF
+    print(ended.code, file=sys.stderr)  # noqa: T201
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """Write an uncaught error as the interpreter does, without this module's frames."""
+    trace = error.__traceback__
+    while trace and trace.tb_next and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+
+def _end(code: int) -> None:
+    """End the process as the interpreter does, but without taking apart object by object what was preloaded."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _run(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
+    """Run `[-u] -m MODULE ...`, `[-u] -c CODE ...` or `[-u] SCRIPT ...`."""
+    if arguments[0] == "-u":
+        arguments = arguments[1:]
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [*paths, *(path for path in libraries if path not in paths)]
+    program = types.ModuleType("__main__")
+    program.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = program
+    _register_first(exit_calls)
+    if arguments[0] == "-m":
+        import runpy
+
+        sys.path.insert(0, os.getcwd())
+        sys.argv = ["-m", *arguments[2:]]
+        runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
+    elif arguments[0] == "-c":
+        sys.path.insert(0, "")
+        sys.argv = ["-c", *arguments[2:]]
+        exec(compile(arguments[1], "<string>", "exec"), program.__dict__)
+    else:
+        script = Path(arguments[0])
+        sys.path.insert(0, str(script.resolve().parent))
+        sys.argv = list(arguments)
+        program.__file__ = arguments[0]
+        exec(compile(script.read_bytes(), arguments[0], "exec"), program.__dict__)
+
+
+def _register_first(exit_calls: list[tuple[Any, ...]]) -> None:
+    """Register the libraries' exit calls after the program's first own one, as if it imported them now.
+
+    `python -m pipelines` registers, before it imports anything, a call that ends the process at once: what is
+    registered after it is called before it.
+    """
+    register = atexit.register
+
+    def register_all() -> None:
+        atexit.register = register
+        for function, arguments, options in exit_calls:
+            register(function, *arguments, **options)
+
+    def register_one(function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[..., Any]:
+        result = register(function, *arguments, **options)
+        if atexit.register is register_one:
+            register_all()
+        return result
+
+    atexit.register = register_one  # type: ignore[assignment]
+    register(lambda: None if atexit.register is register else register_all())
+
+
+def preload() -> list[tuple[Any, ...]]:
+    """Import the libraries; return what they wanted to be called at the end of the process."""
+    exit_calls: list[tuple[Any, ...]] = []
+    register = atexit.register
+
+    def record(function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[..., Any]:
+        exit_calls.append((function, arguments, options))
+        return function
+
+    atexit.register = record  # type: ignore[assignment]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in PRELOADED:
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(name)
+    atexit.register = register
+    return exit_calls
+
+
+def main() -> Callable[[], None]:
+    """Serve; return only in a child, what it has to do."""
+    exit_calls = preload()
+    assert threading.active_count() == 1, threading.enumerate()
+    assert not {"pipelines", "drydock", "leeway", "stack"} & sys.modules.keys(), "the code under test is the child's"
+    gc.collect()
+    gc.freeze()  # the children's collector does not touch, and so copy, what is here
+    return Server(sys.argv[1], list(sys.path), exit_calls).serve()
+
+
+if __name__ == "__main__":
+    main()()

@@ -1,0 +1,68 @@
+"""Write a `python` that asks the forking server for its process, for programs that start Python by a path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.tools.forking.client import server_socket
+
+TEMPLATE = """#!{python} -IS
+import array, json, os, signal, socket, sys
+
+words = sys.argv[1:]
+program = words[1:] if words[:1] == ["-u"] else words
+if not program or (program[0] not in ("-m", "-c") and not program[0].endswith(".py")) or program[:1] == ["-c"]:
+    os.execv({python!r}, [{python!r}, *words])
+parent = os.environ.pop("LEEWAY_PARENT", "")
+if parent:  # the child would compare it with its own parent, which is the server: this process goes with it instead
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGTERM)
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+try:
+    connection.connect({path!r})
+except OSError:
+    os.execv({python!r}, [{python!r}, *words])
+child = 0
+
+def forward(number, _):
+    if child:
+        os.killpg(child, number)
+
+forwarded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+for number in forwarded:
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, forward)
+request = dict(arguments=words, cwd=os.getcwd(), env=dict(os.environ), session=True, tied=True, executable=__file__)
+body = json.dumps(request).encode()
+connection.sendmsg(
+    [len(body).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
+)
+connection.sendall(body)
+answers = connection.makefile()
+child = json.loads(answers.readline())["pid"]
+status = json.loads(answers.readline())["status"]
+if os.WIFSIGNALED(status):
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    os.kill(os.getpid(), os.WTERMSIG(status))
+os._exit(os.WEXITSTATUS(status))
+"""
+
+
+def write_stand_in(folder: Path) -> Path:
+    """Write the executable `python` into a folder, and return its path.
+
+    It serves `[-u] -m MODULE` and `[-u] SCRIPT.py`; all else runs in the real interpreter. The child is in a process
+    group of its own: signals are forwarded to it, and it is killed where the stand-in is. Put it where steps are
+    started to see what they do, not where tests look at processes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "python"
+    path.write_text(TEMPLATE.format(python=os.path.abspath(sys.executable), path=server_socket()))
+    path.chmod(0o755)
+    return path
