@@ -48,7 +48,7 @@ def status(
     worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, with commas between them.")] = "",
 ) -> None:
     """Whether drift would start a training as of a day, and what each guard says to it. Changes nothing."""
-    from pipelines.loop.guards import GUARDS, findings
+    from pipelines.loop.guards import GUARDS, list_hold_backs
     from pipelines.loop.journal import Journal
     from pipelines.steps.guard import GuardSpec, request
 
@@ -56,25 +56,27 @@ def status(
     given = {"dataset": dataset, "model_name": model, "as_of": moment, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **given}, "loop status")
     history = Journal.open().state(model)
-    found = {one.guard: one for one in findings(request(spec, NOBODY), history, spec.policy)}
+    hold_backs = {
+        hold_back.guard: hold_back for hold_back in list_hold_backs(request(spec, NOBODY), history, spec.policy)
+    }
     for guard in GUARDS:
-        held = found.get(guard.__name__)
-        until = f" (until {held.until})" if held and held.until else ""
-        _tell(f"{guard.__name__:<12}  {f'holds: {held.why}{until}' if held else 'lets through'}")
-    _tell(f"{model} as of {spec.as_of}: drift would {'be held back' if found else 'start a training'}")
+        hold_back = hold_backs.get(guard)
+        until = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
+        _tell(f"{guard:<12}  {f'holds back: {hold_back.why}{until}' if hold_back else 'lets through'}")
+    _tell(f"{model} as of {spec.as_of}: drift would {'be held back' if hold_backs else 'start a training'}")
 
 
 @app.command("reset")
 def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Why: it stays on record.")]) -> None:
     """The breaker is closed again: what drift started before does not count for it any more."""
-    from pipelines.loop import deciding
+    from pipelines.loop import transitions
     from pipelines.loop.journal import Journal
 
     if not why.strip():
         raise SpecError("--why is empty: say why, it stays on record.")
     journal = Journal.open()
     _demand(model, journal.state(model).events)
-    journal.change(model, lambda history: deciding.reset(model, why, history))
+    journal.change(model, lambda history: transitions.reset_breaker(model, why, history))
     _tell(f"{model}: the breaker is closed again")
 
 

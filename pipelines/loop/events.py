@@ -1,4 +1,4 @@
-"""Events of the loop, and their fold: what was trained, and what became of it."""
+"""Events of the loop, and the history of trainings that they add up to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome = Literal["passed", "not_passed", "failed"]
 
 
 class Kind(StrEnum):
-    """What can happen."""
+    """Kinds of events."""
 
     STARTED = "started"
     HELD_BACK = "held_back"
@@ -27,51 +27,51 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened, once."""
+    """One event of the loop of a model."""
 
     id: str
-    """Digest of what makes it this event: the same event has the same id, whoever tells it again."""
+    """Digest that identifies the event: recorded twice, it has the same id."""
     model: str
     kind: Kind
     at: dt.datetime
     who: str
     run: str = ""
-    """Run of a DAG, DAG/RUN; empty of a reset."""
+    """Run of a DAG, DAG/RUN; empty for a reset."""
     as_of: dt.date | None = None
-    """Moment of the training; none of a reset."""
+    """As_of of the training; None for a reset."""
     trigger: str = ""
     reason: str = ""
-    """Why a training was asked for."""
+    """Why the training was requested."""
     worst: tuple[str, ...] = ()
-    """Columns that drifted, the worst first."""
+    """Columns that drifted; the one furthest over its bound comes first."""
     guard: str = ""
-    """Guard that held it back: the first, where several did."""
+    """Guard that held it back; the first of several."""
     why: str = ""
-    """Why it was held back, or reset."""
+    """Why the training was held back, or the breaker was reset."""
     until: dt.date | None = None
-    """First moment at which the guards would let it through by themselves; none: something has to happen first."""
+    """First as_of at which the guards would let it through without a change; None: something has to change first."""
     alert: bool = False
-    """Whether somebody should look at it."""
+    """Whether to alert a person."""
     data: str = ""
-    """Digest of what would be trained on."""
+    """Digest of the data of the training's window."""
     outcome: str = ""
-    """Of one that ended: passed, not_passed, failed."""
+    """Result of a training that ended: passed, not_passed, failed."""
     version: str = ""
-    """Of one that ended: what its gate judged; empty where it did not come so far."""
+    """Version that the gate of an ended training judged; empty where no version was registered."""
 
     @classmethod
-    def of(cls, kind: Kind, model: str, run: str = "", *, key: str = "", **more: Any) -> Self:
-        """The event as of now, told by whom this process works for.
+    def create(cls, kind: Kind, model: str, run: str = "", *, key: str = "", **fields: Any) -> Self:
+        """Make an event with the current time and the current user.
 
         Args:
-            kind: what happened.
+            kind: kind of the event.
             model: registered model.
-            run: run of a DAG.
-            key: what else makes it another event than one of the same kind and run.
-            more: the other fields.
+            run: run of a DAG, DAG/RUN.
+            key: distinguishes it from another event of the same kind and run.
+            fields: the other fields.
         """
-        named = hashlib.sha256(json.dumps([model, kind, run, key]).encode()).hexdigest()[:32]
-        return cls(named, model, kind, dt.datetime.now(dt.UTC), actor(), run, **more)
+        event_id = hashlib.sha256(json.dumps([model, kind, run, key]).encode()).hexdigest()[:32]
+        return cls(event_id, model, kind, dt.datetime.now(dt.UTC), actor(), run, **fields)
 
 
 @dataclass(frozen=True)
@@ -83,59 +83,59 @@ class Training:
     trigger: str
     data: str
     at: dt.datetime
-    """When it was started, last."""
+    """When it was last started."""
     outcome: str = ""
     """Empty while it runs."""
     version: str = ""
-    """What its gate judged; two runs that made the same model share one."""
+    """Version that its gate judged; two runs that trained the same model share one version."""
 
     @property
     def counts(self) -> bool:
-        """Whether the guards count it: a backfill plays the past, and as a rule promotes nothing."""
+        """Whether the guards count it. They do not count a backfill: as a rule it promotes nothing."""
         return self.trigger != "backfill"
 
 
 @dataclass(frozen=True)
 class History:
-    """What is so after some events."""
+    """The state after some events."""
 
     events: tuple[Event, ...] = field(default=(), repr=False)
-    """They, oldest first."""
+    """The events, oldest first."""
     trainings: Mapping[str, Training] = field(default_factory=dict)
-    """By run; one that was cleared and runs again is one."""
-    tried: tuple[str, ...] = ()
-    """Runs that drift started and that ended since the last reset, the last one last."""
+    """Run to its training. A run that was cleared and runs again has one training."""
+    breaker_runs: tuple[str, ...] = ()
+    """Runs that drift started and that ended since the last reset, newest last."""
 
-    def answer(self, run: str) -> Event | None:
-        """What this run was told; None where it was told nothing yet, or has ended since."""
-        told = [one for one in self.events if one.run == run]
-        return told[-1] if told and told[-1].kind is not Kind.ENDED else None
+    def last_answer(self, run: str) -> Event | None:
+        """Return the event that started the run or held it back; None where it has none yet, or has ended since."""
+        events = [event for event in self.events if event.run == run]
+        return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 
-    def ends(self, run: str) -> int:
-        """How often the run ended: more than once where somebody cleared it."""
-        return sum(one.run == run and one.kind is Kind.ENDED for one in self.events)
+    def count_ends(self, run: str) -> int:
+        """Count how often the run ended: a run that was cleared ends more than once."""
+        return sum(event.run == run and event.kind is Kind.ENDED for event in self.events)
 
-    def after(self, event: Event) -> History:
-        """What is so when this event has happened, too."""
+    def add(self, event: Event) -> History:
+        """Return the history with this event as its last."""
         history = replace(self, events=(*self.events, event))
         if event.kind is Kind.STARTED and event.as_of:
-            made = Training(event.run, event.as_of, event.trigger, event.data, event.at)
-            return replace(history, trainings={**self.trainings, event.run: made})
+            training = Training(event.run, event.as_of, event.trigger, event.data, event.at)
+            return replace(history, trainings={**self.trainings, event.run: training})
         if event.kind is Kind.ENDED and event.run in self.trainings:
-            return _ended(history, event)
-        return replace(history, tried=()) if event.kind is Kind.RESET else history
+            return _add_end(history, event)
+        return replace(history, breaker_runs=()) if event.kind is Kind.RESET else history
 
 
 def fold(events: Iterable[Event]) -> History:
-    """What is so after all of them, oldest first."""
+    """Build the history of the events, oldest first."""
     history = History()
     for event in events:
-        history = history.after(event)
+        history = history.add(event)
     return history
 
 
-def _ended(history: History, event: Event) -> History:
-    done = replace(history.trainings[event.run], outcome=event.outcome, version=event.version)
-    ours = (event.run,) if done.trigger == "drift" else ()
-    tried = (*(run for run in history.tried if run != event.run), *ours)
-    return replace(history, trainings={**history.trainings, event.run: done}, tried=tried)
+def _add_end(history: History, event: Event) -> History:
+    training = replace(history.trainings[event.run], outcome=event.outcome, version=event.version)
+    newest = (event.run,) if training.trigger == "drift" else ()
+    breaker_runs = (*(run for run in history.breaker_runs if run != event.run), *newest)
+    return replace(history, trainings={**history.trainings, event.run: training}, breaker_runs=breaker_runs)

@@ -1,9 +1,9 @@
-"""Each guard: what is asked, what happened, the policy -> why it is held back, or nothing."""
+"""The guards: each takes a request, the history and the policy, and returns why to hold back, or None."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipelines.loop.events import History, Training
@@ -14,132 +14,147 @@ WEEK_DAYS = 7
 
 @dataclass(frozen=True)
 class Request:
-    """A training that is asked for, and what is so while it is."""
+    """A request for a training, with the facts that the guards need."""
 
     model: str
     run: str
     as_of: dt.date
     trigger: str
     now: dt.datetime
-    """The clock on the wall."""
+    """Wall-clock time."""
     reason: str = ""
     worst: tuple[str, ...] = ()
+    """Columns that drifted; the one furthest over its bound comes first."""
     data: str = ""
-    """Digest of what would be trained on."""
-    broken: tuple[str, ...] = ()
-    """What validations found wrong with the drifted columns, in words."""
+    """Digest of the data of the training's window."""
+    failed_validations: tuple[str, ...] = ()
+    """What validation found wrong with the drifted columns, one sentence each."""
     over_budget: str = ""
-    """Why the budget does not allow it; empty where it does."""
+    """Why the budget does not allow the training; empty where it does."""
 
 
 @dataclass(frozen=True)
-class Held:
+class HoldBack:
     """Why a request is held back."""
 
     guard: str
     why: str
     until: dt.date | None = None
-    """First moment at which it would be let through; none: something has to happen first."""
+    """First as_of at which it would be let through; None: something has to change first."""
 
 
-def data_quality(request: Request, history: History, policy: Policy) -> Held | None:
-    """Data that did not pass validation makes drift that a training would learn: the data want mending."""
-    if not request.broken:
+def check_data_quality(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back where validation failed: a model would learn bad data, and the data must be corrected first."""
+    failures = request.failed_validations
+    if not failures:
         return None
-    more = f"; and {len(request.broken) - 3} more" if len(request.broken) > 3 else ""
-    return Held("data_quality", f"validation failed where drift was seen: {'; '.join(request.broken[:3])}{more}")
+    more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
+    return HoldBack("data_quality", f"validation failed where drift was seen: {'; '.join(failures[:3])}{more}")
 
 
-def breaker(request: Request, history: History, policy: Policy) -> Held | None:
-    """Trainings that do not pass the gate do not mend the drift: somebody has to look."""
-    known = {one.run: one for one in _until_now(request, history)}
-    last = [known[run] for run in history.tried if run in known][-policy.breaker_after :]
-    if len(last) < policy.breaker_after or any(one.outcome == "passed" for one in last):
+def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look."""
+    trainings = {training.run: training for training in _earlier_trainings(request, history)}
+    last = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
+    if len(last) < policy.breaker_after or any(training.outcome == "passed" for training in last):
         return None
-    told = ", ".join(f"as of {one.as_of} {one.outcome}" for one in last)
-    why = f"the last {len(last)} trainings that drift started did not pass the gate: {told}"
-    return Held("breaker", f"{why}; `python -m pipelines loop reset {request.model} --why ...` closes it again")
+    results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in last)
+    why = f"the last {len(last)} trainings that drift started did not pass the gate: {results}"
+    return HoldBack("breaker", f"{why}; `python -m pipelines loop reset {request.model} --why ...` closes it again")
 
 
-def same_data(request: Request, history: History, policy: Policy) -> Held | None:
-    """The same data never train twice."""
-    same = next((one for one in _others(request, history) if request.data and one.data == request.data), None)
-    return Held("same_data", f"{same.run} trained on the very same data, as of {same.as_of}") if same else None
+def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back where another training had the same data."""
+    trainings = _other_trainings(request, history)
+    same = next((training for training in trainings if request.data and training.data == request.data), None)
+    return HoldBack("same_data", f"{same.run} trained on the very same data, as of {same.as_of}") if same else None
 
 
-def in_flight(request: Request, history: History, policy: Policy) -> Held | None:
-    """One at a time: the next is judged by what this one comes to."""
-    patience = dt.timedelta(hours=policy.in_flight_h)
-    running = [one for one in _others(request, history) if not one.outcome and request.now - one.at < patience]
+def check_in_flight(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back while another training runs: its result decides whether the next one is needed."""
+    limit = dt.timedelta(hours=policy.in_flight_h)
+    trainings = _other_trainings(request, history)
+    running = [training for training in trainings if not training.outcome and request.now - training.at < limit]
     if not running:
         return None
     since = f"{running[-1].at:%Y-%m-%d %H:%M} UTC"
-    return Held("in_flight", f"{running[-1].run} trains as of {running[-1].as_of}, since {since}")
+    return HoldBack("in_flight", f"{running[-1].run} trains as of {running[-1].as_of}, since {since}")
 
 
-def cooldown(request: Request, history: History, policy: Policy) -> Held | None:
-    """A new model needs days of its own before it can be said to drift."""
-    near = [one.as_of for one in _others(request, history) if _apart(one, request) < policy.cooldown_days]
+def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back soon after a training: a new model needs days of its own before drift can be measured."""
+    trainings = _other_trainings(request, history)
+    near = [training.as_of for training in trainings if _days_apart(training, request) < policy.cooldown_days]
     if not near:
         return None
     last = max(near)
     days = (request.as_of - last).days
     apart = f"{abs(days)} day(s) {'before' if days >= 0 else 'after'} {request.as_of}"
-    why = f"the last training was as of {last}, {apart}: {policy.cooldown_days} are to pass"
-    return Held("cooldown", why, last + dt.timedelta(policy.cooldown_days))
+    why = f"the last training was as of {last}, {apart}: the policy demands {policy.cooldown_days}"
+    return HoldBack("cooldown", why, last + dt.timedelta(policy.cooldown_days))
 
 
-def per_week(request: Request, history: History, policy: Policy) -> Held | None:
-    """At most so many in any seven days."""
+def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back where seven days would have more trainings than the policy allows."""
     week = dt.timedelta(WEEK_DAYS)
-    recent = sorted(one.as_of for one in _others(request, history) if _apart(one, request) < WEEK_DAYS)
+    trainings = _other_trainings(request, history)
+    recent = sorted(training.as_of for training in trainings if _days_apart(training, request) < WEEK_DAYS)
     if len(recent) < policy.per_week:
         return None
     why = f"trainings in the week to {request.as_of}: {len(recent)}, the last as of {recent[-1]}"
-    return Held("per_week", f"{why}; allowed: {policy.per_week}", recent[-policy.per_week] + week)
+    return HoldBack("per_week", f"{why}; allowed: {policy.per_week}", recent[-policy.per_week] + week)
 
 
-def budget(request: Request, history: History, policy: Policy) -> Held | None:
-    """Its worst case has to fit what is left of the month."""
-    return Held("budget", request.over_budget) if request.over_budget else None
+def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold back where the worst-case cost does not fit what is left of the month's budget."""
+    return HoldBack("budget", request.over_budget) if request.over_budget else None
 
 
-Guard = Callable[[Request, History, Policy], Held | None]
-GUARDS: Sequence[Guard] = (data_quality, breaker, same_data, in_flight, cooldown, per_week, budget)
-"""The gravest first."""
+Guard = Callable[[Request, History, Policy], HoldBack | None]
+GUARDS: Mapping[str, Guard] = {
+    "data_quality": check_data_quality,
+    "breaker": check_breaker,
+    "same_data": check_same_data,
+    "in_flight": check_in_flight,
+    "cooldown": check_cooldown,
+    "per_week": check_per_week,
+    "budget": check_budget,
+}
+"""Name to guard, the most serious first."""
 ALERTING = ("data_quality", "breaker")
-"""Guards that only a person can content."""
+"""Guards that hold back until a person acts."""
 
 
-def findings(request: Request, history: History, policy: Policy) -> list[Held]:
-    """What every guard that holds this request back says; only what drift asks for is ever held back.
+def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:
+    """List what every guard that holds this request back says.
 
-    Nor is a run that was started before: somebody cleared it, and wants it to run again.
+    Only a request by drift is ever held back. A run that was started before is not: a person cleared it, to repeat it.
     """
     if request.trigger != "drift" or request.run in history.trainings:
         return []
-    found = (guard(request, history, policy) for guard in GUARDS)
-    return [one for one in found if one]
+    hold_backs = (guard(request, history, policy) for guard in GUARDS.values())
+    return [hold_back for hold_back in hold_backs if hold_back]
 
 
-def held(request: Request, history: History, policy: Policy) -> Held | None:
-    """Why it is held back, by all guards together; None where it may start."""
-    found = findings(request, history, policy)
-    if not found:
+def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Combine what all guards say into one answer, under the name of the most serious; None where none holds back."""
+    hold_backs = list_hold_backs(request, history, policy)
+    if not hold_backs:
         return None
-    days = [one.until for one in found if one.until]
-    return Held(found[0].guard, "; ".join(one.why for one in found), max(days) if len(days) == len(found) else None)
+    days = [hold_back.until for hold_back in hold_backs if hold_back.until]
+    why = "; ".join(hold_back.why for hold_back in hold_backs)
+    return HoldBack(hold_backs[0].guard, why, max(days) if len(days) == len(hold_backs) else None)
 
 
-def _others(request: Request, history: History) -> Iterator[Training]:
-    return (one for one in history.trainings.values() if one.counts and one.run != request.run)
+def _other_trainings(request: Request, history: History) -> Iterator[Training]:
+    return (training for training in history.trainings.values() if training.counts and training.run != request.run)
 
 
-def _apart(one: Training, request: Request) -> int:
-    """Days between both moments, whichever is first: days that are asked about in any order start no more."""
-    return abs((request.as_of - one.as_of).days)
+def _days_apart(training: Training, request: Request) -> int:
+    """Count the days between both as_of, in either direction, so that the order of requests does not matter."""
+    return abs((request.as_of - training.as_of).days)
 
 
-def _until_now(request: Request, history: History) -> Iterator[Training]:
-    """Those of moments up to this one: a replay knows nothing of later ones."""
-    return (one for one in _others(request, history) if one.as_of <= request.as_of)
+def _earlier_trainings(request: Request, history: History) -> Iterator[Training]:
+    """Yield the trainings with an as_of up to the request's: a replay must not see later ones."""
+    return (training for training in _other_trainings(request, history) if training.as_of <= request.as_of)

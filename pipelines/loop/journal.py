@@ -1,4 +1,4 @@
-"""The table `loop_events`: what was started, held back, ended and reset, of all models."""
+"""The table `loop_events`: which trainings were started, held back and ended, and resets of the breaker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.loop.events import Event, History, Kind, fold
 
 
 class Journal(EventTable[Event, History]):
-    """The events of all models' loops."""
+    """Events of the loops of all models."""
 
     table = "loop_events"
     columns = pa.schema(
@@ -30,9 +30,9 @@ class Journal(EventTable[Event, History]):
     )
 
     def row(self, event: Event) -> Row:
-        """The event's columns; its worst columns as JSON."""
+        """Return the columns of the event; the drifted columns are JSON."""
         return {**vars(event), "kind": str(event.kind), "worst": json.dumps(event.worst, ensure_ascii=False)}
 
     def fold(self, rows: Iterable[Row]) -> History:
-        """What is so after these events."""
+        """Build the history of the events in these rows."""
         return fold(Event(**{**row, "kind": Kind(row["kind"]), "worst": (*json.loads(row["worst"]),)}) for row in rows)

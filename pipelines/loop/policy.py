@@ -1,4 +1,4 @@
-"""What the guards hold to: a section of params.yaml."""
+"""The policy of the guards: key `policy` in the section `guard` of params.yaml."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Days = Annotated[int, Field(ge=0, le=3_660)]
 
 
 class Policy(BaseModel):
-    """What the guards hold to. What it does not know is refused: a misspelt bound would guard nothing."""
+    """Bounds of the guards. An unknown key is refused, since a misspelt bound would have no effect."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cooldown_days: Days = 14
-    """Days between the moment of one training and the next that drift may start; 0: none."""
+    """Days from the as_of of one training to the next that drift may start; 0: no pause."""
     per_week: Count = 1
-    """Most trainings, whoever started them, whose moments may lie within seven days."""
+    """Most trainings, whatever started them, whose as_of may lie within seven days."""
     breaker_after: Count = 3
-    """So many trainings in a row that drift started and that did not pass the gate stop the loop."""
+    """Number of trainings in a row, started by drift and without passing the gate, that stop the loop."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
-    """Hours after which a training that never told its end counts as dead; longer than an approval may take."""
+    """Hours after which a training without a recorded end counts as dead; longer than an approval may take."""
     quality_days: Days = 7
-    """Days before `as_of` whose validations are looked at: the window in which drift was seen; 0: none."""
+    """Days before `as_of` whose validations must have passed: the window in which drift was seen; 0: none."""

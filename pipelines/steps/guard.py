@@ -79,12 +79,12 @@ def run(spec: GuardSpec) -> GuardResult:
         DataError: the budget's instance type has no known price. A retry cannot help.
         ConflictError: others kept writing events. A retry can help.
     """
-    from pipelines.loop.deciding import answered
     from pipelines.loop.journal import Journal
+    from pipelines.loop.transitions import answer_request
 
     asked, journal = request(spec, asking(spec.run)), Journal.open()
-    event = journal.change(spec.model_name, lambda history: answered(asked, history, spec.policy))
-    told = event or journal.state(spec.model_name).answer(asked.run)
+    event = journal.change(spec.model_name, lambda history: answer_request(asked, history, spec.policy))
+    told = event or journal.state(spec.model_name).last_answer(asked.run)
     assert told is not None  # it was told before, or this very moment
     return _result(told)
 
@@ -116,7 +116,7 @@ def request(spec: GuardSpec, run: str) -> Request:
         reason=spec.reason,
         worst=tuple(spec.worst),
         data=facts.data_digest(lake, chosen, spec.as_of),
-        broken=tuple(facts.broken(lake, chosen, days, spec.worst)),
+        failed_validations=tuple(facts.broken(lake, chosen, days, spec.worst)),
         over_budget=facts.over_budget() if drift else "",
     )
 

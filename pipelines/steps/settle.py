@@ -41,12 +41,12 @@ def run(spec: SettleSpec) -> SettleResult:
         SpecError: it is not said which run. A retry cannot help.
         ConflictError: others kept writing events. A retry can help.
     """
-    from pipelines.loop.deciding import ended
     from pipelines.loop.journal import Journal
+    from pipelines.loop.transitions import end_training
 
     ours, outcome, journal = asking(spec.run), _outcome(spec), Journal.open()
     event = journal.change(
-        spec.model_name, lambda history: ended(spec.model_name, ours, outcome, spec.version, history)
+        spec.model_name, lambda history: end_training(spec.model_name, ours, outcome, spec.version, history)
     )
     training = journal.state(spec.model_name).trainings.get(ours)
     told = training.outcome if training else ""

@@ -224,7 +224,7 @@ def test_drift_that_comes_too_soon_is_skipped_with_the_reason_and_the_next_one_t
     told, states = drifted("2013-05-02")
     assert (told.state, states) == ("success", ["skipped", "skipped", "skipped"]), told.log[-4_000:]
     assert (told.xcoms["guard"]["guard"], told.xcoms["guard"]["until"]) == ("cooldown", "2013-05-15")
-    assert "1 day(s) before 2013-05-02: 14 are to pass" in told.log
+    assert "1 day(s) before 2013-05-02: the policy demands 14" in told.log
     assert "settle" not in told.xcoms
     told, states = drifted("2013-05-15", code=1)
     assert (told.state, states) == ("failed", ["success", "failed", "success"])

@@ -305,7 +305,7 @@ def test_events_status_and_reset_for_people() -> None:
     assert "2013-04-10  held_back  breaker" in lines[-1]
     assert "2013-01-10 failed, as of 2013-02-10 failed, as of 2013-03-10 failed" in lines[-1]
     told = cli("status", "m", "--as-of", "2013-04-11")
-    assert "breaker       holds: the last 3 trainings" in told
+    assert "breaker       holds back: the last 3 trainings" in told
     assert "cooldown      lets through" in told
     assert told.endswith("m as of 2013-04-11: drift would be held back\n")
     assert cli("reset", "m", "--why", "the label was late") == "m: the breaker is closed again\n"
@@ -313,7 +313,7 @@ def test_events_status_and_reset_for_people() -> None:
     assert kinds()[-2:] == ["held_back", "reset"], "a look changes nothing"
     assert ask("d/4", "2013-04-11").outcome == "started"
     told = cli("status", "m", "--as-of", "2013-04-12")
-    assert "(until 2013-04-25)" in told and "in_flight     holds: d/4" in told
+    assert "(until 2013-04-25)" in told and "in_flight     holds back: d/4" in told
     last = json.loads(cli("events", "m", "--json"))[-2]
     assert (last["kind"], last["why"]) == ("reset", "the label was late")
 

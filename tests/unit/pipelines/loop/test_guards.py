@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipelines.loop import GUARDS, Event, Held, History, Kind, Policy, Request, fold, held
-from pipelines.loop import guards as each
-from pipelines.loop.deciding import answered, ended, reset
+from pipelines.loop import GUARDS, Event, History, HoldBack, Kind, Policy, Request, combine_hold_backs, fold, guards
+from pipelines.loop.transitions import answer_request, end_training, reset_breaker
 
 DAY = dt.date(2013, 6, 1)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -42,14 +41,14 @@ def request(n: int = 0, run: str = "asked", **more: Any) -> Request:
 
 def started(n: int, run: str = "", trigger: str = "drift", ago_h: float = 1.0, **more: Any) -> Event:
     told = {"as_of": day(n), "trigger": trigger, "data": f"of {n}", **more}
-    event = Event.of(Kind.STARTED, "m", run or f"r{n}", **told)
+    event = Event.create(Kind.STARTED, "m", run or f"r{n}", **told)
     return Event(**{**vars(event), "at": NOW - dt.timedelta(hours=ago_h)})
 
 
 def over(n: int, outcome: str = "not_passed", **more: Any) -> list[Event]:
     """A training that has ended."""
     first = started(n, **more)
-    return [first, Event.of(Kind.ENDED, "m", first.run, outcome=outcome, as_of=day(n), trigger=first.trigger)]
+    return [first, Event.create(Kind.ENDED, "m", first.run, outcome=outcome, as_of=day(n), trigger=first.trigger)]
 
 
 def history(*events: Event | list[Event]) -> History:
@@ -63,24 +62,24 @@ def history(*events: Event | list[Event]) -> History:
     ("days", "holds"), [(0, True), (13, True), (14, False), (40, False), (-13, True), (-14, False)]
 )
 def test_cooldown_is_of_moments_on_both_sides(days: int, holds: bool) -> None:
-    told = each.cooldown(request(days), history(over(0)), Policy(cooldown_days=14))
+    told = guards.check_cooldown(request(days), history(over(0)), Policy(cooldown_days=14))
     assert (told is not None) == holds
     if told:
         assert told.until == day(14)
         side = "before" if days >= 0 else "after"
-        assert f"{abs(days)} day(s) {side} {day(days)}: 14 are to pass" in told.why
+        assert f"{abs(days)} day(s) {side} {day(days)}: the policy demands 14" in told.why
 
 
 def test_cooldown_of_no_days_or_after_nothing_holds_nothing() -> None:
-    assert each.cooldown(request(0), history(over(0)), Policy(cooldown_days=0)) is None
-    assert each.cooldown(request(0), history(), Policy()) is None
+    assert guards.check_cooldown(request(0), history(over(0)), Policy(cooldown_days=0)) is None
+    assert guards.check_cooldown(request(0), history(), Policy()) is None
 
 
 @pytest.mark.parametrize("trigger", ["drift", "schedule", "manual", "backfill"])
 def test_whoever_started_a_training_it_counts_but_for_a_backfill(trigger: str) -> None:
     before = history(started(0, trigger=trigger, data="of 1"))
-    guards = (each.cooldown, each.per_week, each.in_flight, each.same_data)
-    assert {bool(guard(request(1), before, Policy())) for guard in guards} == {trigger != "backfill"}
+    counting = (guards.check_cooldown, guards.check_per_week, guards.check_in_flight, guards.check_same_data)
+    assert {bool(guard(request(1), before, Policy())) for guard in counting} == {trigger != "backfill"}
 
 
 @pytest.mark.parametrize(
@@ -97,43 +96,45 @@ def test_whoever_started_a_training_it_counts_but_for_a_backfill(trigger: str) -
 )
 def test_at_most_so_many_in_any_seven_days(before: list[int], n: int, until: int | None) -> None:
     trained, policy = history(*(over(one) for one in before)), Policy(per_week=2)
-    told = each.per_week(request(n), trained, policy)
+    told = guards.check_per_week(request(n), trained, policy)
     assert (told.until if told else None) == (None if until is None else day(until))
     if until is not None:
-        assert each.per_week(request(until), trained, policy) is None
-        assert each.per_week(request(until - 1), trained, policy) is not None
+        assert guards.check_per_week(request(until), trained, policy) is None
+        assert guards.check_per_week(request(until - 1), trained, policy) is not None
 
 
 @pytest.mark.parametrize(("ago_h", "holds"), [(0.0, True), (95.9, True), (96.1, False), (-2.0, True)])
 def test_one_at_a_time_until_it_ends_or_is_dead(ago_h: float, holds: bool) -> None:
     running = history(started(-60, ago_h=ago_h))
-    assert bool(each.in_flight(request(), running, Policy(in_flight_h=96))) == holds
-    assert each.in_flight(request(), history(over(-60, ago_h=ago_h)), Policy(in_flight_h=96)) is None
+    assert bool(guards.check_in_flight(request(), running, Policy(in_flight_h=96))) == holds
+    assert guards.check_in_flight(request(), history(over(-60, ago_h=ago_h)), Policy(in_flight_h=96)) is None
 
 
 def test_a_run_does_not_stand_in_its_own_way() -> None:
     running = history(started(0, run="asked"))
-    assert [guard(request(0), running, Policy()) for guard in GUARDS] == [None] * len(GUARDS)
-    assert held(request(0, run="other"), running, Policy()) is not None
+    assert [guard(request(0), running, Policy()) for guard in GUARDS.values()] == [None] * len(GUARDS)
+    assert combine_hold_backs(request(0, run="other"), running, Policy()) is not None
 
 
 @pytest.mark.parametrize(("data", "holds"), [("of 0", True), ("of 0, a day of it published again", False), ("", False)])
 def test_the_same_data_never_train_twice(data: str, holds: bool) -> None:
-    told = each.same_data(request(0, data=data), history(over(0, "failed")), OFF)
+    told = guards.check_same_data(request(0, data=data), history(over(0, "failed")), OFF)
     assert bool(told) == holds
     assert not told or (told.until is None and "r0 trained on the very same data" in told.why)
 
 
 def test_drift_of_data_that_did_not_pass_validation_is_named() -> None:
     broken = tuple(f"2013-05-2{n}: warning" for n in range(5))
-    told = each.data_quality(request(broken=broken), history(), OFF)
+    told = guards.check_data_quality(request(failed_validations=broken), history(), OFF)
     assert told and told.why.endswith("2013-05-22: warning; and 2 more")
-    assert each.data_quality(request(), history(), OFF) is None
+    assert guards.check_data_quality(request(), history(), OFF) is None
 
 
 def test_budget_that_does_not_allow_it_holds() -> None:
-    assert each.budget(request(over_budget="9 USD are more"), history(), OFF) == Held("budget", "9 USD are more")
-    assert each.budget(request(), history(), OFF) is None
+    assert guards.check_budget(request(over_budget="9 USD are more"), history(), OFF) == HoldBack(
+        "budget", "9 USD are more"
+    )
+    assert guards.check_budget(request(), history(), OFF) is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_budget_that_does_not_allow_it_holds() -> None:
 )
 def test_breaker_opens_after_so_many_that_did_not_pass(outcomes: list[str], holds: bool) -> None:
     tried = history(*(over(20 * n, outcome) for n, outcome in enumerate(outcomes)))
-    told = each.breaker(request(100), tried, Policy(breaker_after=3))
+    told = guards.check_breaker(request(100), tried, Policy(breaker_after=3))
     assert bool(told) == holds
     assert not told or "loop reset m --why" in told.why
 
@@ -156,28 +157,28 @@ def test_breaker_opens_after_so_many_that_did_not_pass(outcomes: list[str], hold
 def test_breaker_counts_what_drift_started_and_ended_up_to_the_moment() -> None:
     three = [over(20 * n, "failed") for n in range(3)]
     policy = Policy(breaker_after=3)
-    assert each.breaker(request(100), history(*three), policy)
-    assert each.breaker(request(30), history(*three), policy) is None, "a replay knows nothing of later ones"
+    assert guards.check_breaker(request(100), history(*three), policy)
+    assert guards.check_breaker(request(30), history(*three), policy) is None, "a replay knows nothing of later ones"
     others = [over(20 * n, "failed", trigger="schedule") for n in range(3)]
-    assert each.breaker(request(100), history(*others), policy) is None
+    assert guards.check_breaker(request(100), history(*others), policy) is None
     running = [*three[:2], started(40)]
-    assert each.breaker(request(100), history(*running), policy) is None, "the third may pass yet"
+    assert guards.check_breaker(request(100), history(*running), policy) is None, "the third may pass yet"
 
 
 def test_breaker_stays_open_until_it_is_reset_and_then_counts_anew() -> None:
     three = [over(20 * n, "failed") for n in range(3)]
     passed_by_hand = over(70, "passed", trigger="manual")
     policy = Policy(breaker_after=3)
-    assert each.breaker(request(300), history(*three, passed_by_hand), policy)
-    closed = history(*three, reset("m", "mended", history(*three)))
-    assert each.breaker(request(300), closed, policy) is None
+    assert guards.check_breaker(request(300), history(*three, passed_by_hand), policy)
+    closed = history(*three, reset_breaker("m", "mended", history(*three)))
+    assert guards.check_breaker(request(300), closed, policy) is None
     more = [over(100 + 20 * n, "failed") for n in range(3)]
     opened = closed
     for events in more:
-        assert each.breaker(request(300), opened, policy) is None
+        assert guards.check_breaker(request(300), opened, policy) is None
         for event in events:
-            opened = opened.after(event)
-    assert each.breaker(request(300), opened, policy)
+            opened = opened.add(event)
+    assert guards.check_breaker(request(300), opened, policy)
 
 
 # All of them.
@@ -185,22 +186,22 @@ def test_breaker_stays_open_until_it_is_reset_and_then_counts_anew() -> None:
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual", "backfill"])
 def test_only_drift_is_held_back(trigger: str) -> None:
-    wrong = {"broken": ("all",), "over_budget": "much"}
-    assert held(request(1, trigger=trigger, **wrong), history(started(0)), Policy()) is None
-    assert held(request(1, **wrong), history(started(0)), Policy())
+    wrong = {"failed_validations": ("all",), "over_budget": "much"}
+    assert combine_hold_backs(request(1, trigger=trigger, **wrong), history(started(0)), Policy()) is None
+    assert combine_hold_backs(request(1, **wrong), history(started(0)), Policy())
 
 
 def test_the_gravest_guard_is_named_and_all_are_told() -> None:
-    told = held(request(1, over_budget="much"), history(started(0)), Policy())
+    told = combine_hold_backs(request(1, over_budget="much"), history(started(0)), Policy())
     assert told and told.guard == "in_flight"
-    assert [word in told.why for word in ("r0 trains", "14 are to pass", "in the week", "much")] == [True] * 4
+    assert [word in told.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [True] * 4
     assert told.until is None, "a training has to end first"
 
 
 def test_until_is_when_the_last_of_them_lets_through() -> None:
-    told = held(request(1), history(over(0)), Policy(cooldown_days=5, per_week=1))
+    told = combine_hold_backs(request(1), history(over(0)), Policy(cooldown_days=5, per_week=1))
     assert told and (told.guard, told.until) == ("cooldown", day(7))
-    assert held(request(7), history(over(0)), Policy(cooldown_days=5, per_week=1)) is None
+    assert combine_hold_backs(request(7), history(over(0)), Policy(cooldown_days=5, per_week=1)) is None
 
 
 def test_a_policy_with_a_word_it_does_not_know_is_refused() -> None:
@@ -215,8 +216,8 @@ def test_a_policy_with_a_word_it_does_not_know_is_refused() -> None:
 
 
 def ask(before: History, asked: Request, policy: Policy = OFF) -> tuple[Event | None, History]:
-    event = answered(asked, before, policy)
-    return event, before.after(event) if event else before
+    event = answer_request(asked, before, policy)
+    return event, before.add(event) if event else before
 
 
 def test_a_run_is_answered_once() -> None:
@@ -225,28 +226,28 @@ def test_a_run_is_answered_once() -> None:
     assert first and no and (first.kind, no.kind, no.guard) == ("started", "held_back", "in_flight")
     assert ask(last, request(0, run="a"), Policy())[0] is None
     assert ask(last, request(1, run="b"), Policy())[0] is None, "nor when the guards would say otherwise by now"
-    assert last.answer("b") == no
+    assert last.last_answer("b") == no
 
 
 def test_a_run_that_ended_and_was_cleared_starts_again_unguarded_and_is_one_training() -> None:
     done = history(over(0, "failed", run="a"))
-    event, again = ask(done, request(0, run="a", broken=("all",)), Policy())
+    event, again = ask(done, request(0, run="a", failed_validations=("all",)), Policy())
     assert event and event.kind == "started" and event.id != done.events[0].id
     assert again.trainings["a"].outcome == ""
     assert len(again.trainings) == 1
-    assert each.in_flight(request(30, now=event.at), again, Policy()), "and runs"
-    end = ended("m", "a", "passed", "1", again)
+    assert guards.check_in_flight(request(30, now=event.at), again, Policy()), "and runs"
+    end = end_training("m", "a", "passed", "1", again)
     assert end and end.id != done.events[1].id
-    last = again.after(end)
-    assert (last.trainings["a"].outcome, last.tried) == ("passed", ("a",))
+    last = again.add(end)
+    assert (last.trainings["a"].outcome, last.breaker_runs) == ("passed", ("a",))
 
 
 def test_the_first_word_on_an_end_stands_and_nothing_ends_that_was_not_started() -> None:
     done = history(over(0, "failed", run="a"))
-    assert ended("m", "a", "passed", "1", done) is None
-    assert ended("m", "b", "passed", "1", done) is None
+    assert end_training("m", "a", "passed", "1", done) is None
+    assert end_training("m", "b", "passed", "1", done) is None
     _, refused = ask(history(started(0)), request(1, run="b"), Policy())
-    assert ended("m", "b", "failed", "", refused) is None
+    assert end_training("m", "b", "failed", "", refused) is None
 
 
 def test_a_cause_alerts_once_and_the_next_one_again() -> None:
@@ -260,7 +261,7 @@ def test_a_cause_alerts_once_and_the_next_one_again() -> None:
         9: ("another, days later",),
     }
     for n, found in broken.items():
-        event, so_far = ask(so_far, request(n, run=f"r{n}", broken=found))
+        event, so_far = ask(so_far, request(n, run=f"r{n}", failed_validations=found))
         assert event
         alerts.append((str(event.kind), event.alert))
     assert alerts == [
@@ -290,9 +291,9 @@ def storm(policy: Policy, days: Iterable[int], outcome: Callable[[int], str | No
         on.append(n)
         came = outcome(len(on))
         if came:
-            end = ended("m", f"r{n}", came, "1", so_far)  # type: ignore[arg-type]
+            end = end_training("m", f"r{n}", came, "1", so_far)  # type: ignore[arg-type]
             assert end
-            so_far = so_far.after(end)
+            so_far = so_far.add(end)
     return on, so_far
 
 
@@ -329,5 +330,5 @@ def test_a_replay_after_the_year_decides_as_the_year_did() -> None:
         assert event
         if event.kind is Kind.STARTED:
             again.append(n)
-            later = later.after(Event.of(Kind.ENDED, "m", f"r{n}", outcome="passed"))
+            later = later.add(Event.create(Kind.ENDED, "m", f"r{n}", outcome="passed"))
     assert again == on

@@ -1,0 +1,48 @@
+"""Make the next event of the loop from a request and the history. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.loop.events import Event, History, Kind, Outcome
+from pipelines.loop.guards import ALERTING, HoldBack, Request, combine_hold_backs
+from pipelines.loop.policy import Policy
+from pipelines.window import DAY
+
+
+def answer_request(request: Request, history: History, policy: Policy) -> Event | None:
+    """Make the event that starts the requested training or holds it back; None where its run has an answer already."""
+    if history.last_answer(request.run):
+        return None
+    fields: dict[str, Any] = {name: getattr(request, name) for name in ("as_of", "trigger", "reason", "worst", "data")}
+    hold_back = combine_hold_backs(request, history, policy)
+    if hold_back is None:
+        key = str(history.count_ends(request.run))
+        return Event.create(Kind.STARTED, request.model, request.run, key=key, **fields)
+    alert = _needs_alert(hold_back, request, history)
+    fields |= {"guard": hold_back.guard, "why": hold_back.why, "until": hold_back.until, "alert": alert}
+    return Event.create(Kind.HELD_BACK, request.model, request.run, **fields)
+
+
+def end_training(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
+    """Make the event that ends the run's training; None where it has ended before, or was never started."""
+    start = history.last_answer(run)
+    if start is None or start.kind is not Kind.STARTED:
+        return None
+    fields: dict[str, Any] = {"as_of": start.as_of, "trigger": start.trigger, "data": start.data}
+    key = str(history.count_ends(run))
+    return Event.create(Kind.ENDED, model, run, key=key, outcome=outcome, version=version, **fields)
+
+
+def reset_breaker(model: str, why: str, history: History) -> Event:
+    """Make the event after which the breaker no longer counts earlier trainings."""
+    return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
+
+
+def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
+    """Whether to alert: once, and not again for each further day on which the same guard holds back."""
+    last = history.events[-1] if history.events else None
+    if hold_back.guard not in ALERTING or last is None:
+        return hold_back.guard in ALERTING
+    is_next_day = last.as_of is not None and request.as_of - last.as_of <= DAY
+    return not (is_next_day and last.kind is Kind.HELD_BACK and last.guard == hold_back.guard)
