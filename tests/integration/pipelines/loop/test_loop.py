@@ -33,7 +33,7 @@ def lake(home: Path, source: Any) -> Lake:
     made = Lake.open()
     for n in (3, 4, 5, 6):
         day = dt.date(2013, 1, n)
-        made.write("flights", day, source.read(day))
+        made.write_partition("flights", day, source.read(day))
     return made
 
 
