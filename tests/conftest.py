@@ -215,15 +215,18 @@ class Commands:
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(
-        self, *command: str, env: dict[str, str] | None = None, is_forked: bool = True, **options: Any
+        self, *command: str, env: dict[str, str] | None = None, is_real: bool = False, **options: Any
     ) -> subprocess.Popen[str]:
         """Start a command in a process group of its own.
 
         Args:
-            is_forked: Python is forked from the session's server; False where the test is about the process itself.
+            command: its words.
+            env: variables added to `self.env`.
+            is_real: the test is about the process itself: Python is started anew, and not forked from the server.
+            options: of Popen.
         """
         options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        popen = forking.Popen if is_forked else subprocess.Popen
+        popen = subprocess.Popen if is_real else forking.Popen
         child = popen(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
         self.started.append(child)
         return child
@@ -235,7 +238,9 @@ class Commands:
         return SimpleNamespace(code=child.returncode, out=out or "", err=err or "")
 
     def step(self, *arguments: str, **options: Any) -> SimpleNamespace:
-        """As `run`, for `python -m pipelines`."""
+        """As `run`, for `python -m pipelines`; what it starts in Python is forked, too."""
+        if not options.get("is_real"):
+            options["executable_of_child"] = forking.stand_in()
         return self.run(sys.executable, "-m", "pipelines", *arguments, **options)
 
     def members(self, group: int) -> list[psutil.Process]:

@@ -25,6 +25,7 @@ from leeway.operators.batch_score import BatchScoreOperator
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
 from pipelines.dataset import load_dataset
+from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
 STANDINS = Path(__file__).parent / "standins"
@@ -416,7 +417,7 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     lake.write_partition("flights", dt.date(2013, 2, 1), rows, load_dataset("flights").key)
     fields = {
         **{"dataset": "flights", "model_name": "transformed", "partition": "2013-02-01", "config": {}},
-        "python": sys.executable,
+        "python": forking.stand_in(),
         "transform_above_rows": rows.num_rows - 1,
     }
     told = finish(task(**fields), start(task(**fields), context))

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
 from tests.tools.policies import EASY, HARD
 
@@ -39,7 +40,7 @@ class Airflow:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         options = {"cwd": self.home.parent, "env": self.env, "capture_output": True, "text": True, "timeout": 400}
-        return subprocess.run([sys.executable, *arguments], **options)
+        return forking.run([sys.executable, *arguments], **options)
 
     def run(self, dag_id: str, logical: str | None = None, **conf: Any) -> SimpleNamespace:
         return self.runs.run(self.dags, dag_id, logical, conf)
@@ -78,6 +79,7 @@ def airflow(
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0",
         "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud",
+        "LEEWAY_PYTHON": forking.stand_in(),
         "LEEWAY_PROJECT": str(project),
         "LEEWAY_HOME": str(folder / "home"),
         "LEEWAY_BUCKET": "leeway",

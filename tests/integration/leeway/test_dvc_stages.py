@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 from leeway.dvc_stages import dvc_stages
 
 from pipelines.errors import SpecError
+from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
 STAGES = """
@@ -97,7 +98,7 @@ def test_edges_are_those_of_dvc_dag(which: str, staged: Path) -> None:
         for name in ("dvc.yaml", "params.yaml"):
             (staged / name).write_text((ROOT / name).read_text())
     for command in (["init", "--no-scm", "-q"], ["dag", "--dot"]):
-        told = subprocess.run(
+        told = forking.run(
             [sys.executable, "-m", "dvc", *command], cwd=staged, capture_output=True, text=True, check=True
         ).stdout
     found = set(re.findall(r'^"([^"]+)" -> "([^"]+)";$', told, re.MULTILINE))
@@ -133,6 +134,7 @@ def test_a_real_run_goes_through_all_of_them_in_one_workspace(
         "AIRFLOW_HOME": str(tmp_path / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "LEEWAY_PYTHON": forking.stand_in(),
         "LEEWAY_PROJECT": str(staged),
         "LEEWAY_HOME": str(tmp_path / "home"),
     }

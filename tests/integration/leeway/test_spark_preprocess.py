@@ -19,6 +19,7 @@ from leeway.operators.spark_preprocess import SparkPreprocessOperator
 
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
+from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
 STANDINS = Path(__file__).parent / "standins"
@@ -299,7 +300,7 @@ def test_spark_builds_the_same_features_in_the_job_as_duckdb_does_here(
     fields = {
         "snapshot": str(tmp_path / "data/snapshot.json"),
         "folder": str(tmp_path / "brought"),
-        "python": sys.executable,
+        "python": forking.stand_in(),
         "environment": {"LC_ALL": "C.UTF-8", "JAVA_TOOL_OPTIONS": os.environ["JAVA_TOOL_OPTIONS"]},
     }
     told = finish(task(**fields), start(task(**fields), context))

@@ -51,7 +51,7 @@ def said(log: IO[str]) -> str:
 def test_a_step_ends_with_its_operator_be_it_by_kill_9(
     training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN, stderr=log)
+    operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN, stderr=log, is_real=True)
     step = int(operator.stdout.readline())
     training()
     assert len(commands.members(step)) == 2, "the step and the script"
@@ -65,7 +65,7 @@ def test_without_an_operator_a_step_is_on_its_own(
 ) -> None:
     """The negative control: what is not said to be an operator's outlives the one that started it."""
     code = OPERATOR.replace('"LEEWAY_PARENT"', '"NOBODY"')
-    shell = commands.start(sys.executable, "-c", code, *TRAIN, stderr=log)
+    shell = commands.start(sys.executable, "-c", code, *TRAIN, stderr=log, is_real=True)
     step = int(shell.stdout.readline())
     training()
     shell.send_signal(signal.SIGKILL)
@@ -79,7 +79,7 @@ def test_an_operator_that_is_dead_already(features: None, commands: Any, home: P
     """It died between starting the step and the step's first line."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    done = commands.run(*TRAIN, env={"LEEWAY_PARENT": str(gone.pid)})
+    done = commands.run(*TRAIN, env={"LEEWAY_PARENT": str(gone.pid)}, is_real=True)
     assert done.code == 128 + signal.SIGTERM
     assert not list(home.glob("training/*"))
 
@@ -87,7 +87,7 @@ def test_an_operator_that_is_dead_already(features: None, commands: Any, home: P
 def test_sigterm_of_an_operators_step_takes_the_script_along(
     training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    child = commands.start(*TRAIN, env={"LEEWAY_PARENT": str(os.getpid())}, stderr=log)
+    child = commands.start(*TRAIN, env={"LEEWAY_PARENT": str(os.getpid())}, stderr=log, is_real=True)
     training()
     child.terminate()
     child.communicate(timeout=60)
@@ -100,7 +100,7 @@ def test_sigterm_of_an_operators_step_takes_the_script_along(
 def test_ctrl_c_is_quiet_and_leaves_nothing_running(
     training: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
-    child = commands.start(*TRAIN, stderr=log)
+    child = commands.start(*TRAIN, stderr=log, is_real=True)
     training()
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
     out, _ = child.communicate(timeout=60)
@@ -112,7 +112,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing_running(
 
 def test_sigterm_of_a_step_that_waits_for_nothing(commands: Any, home: Path, until: Callable[..., Any]) -> None:
     child = commands.start(
-        sys.executable, "-m", "pipelines", "backfill", "--first", "2013-01-01", "--last", "2013-12-31"
+        sys.executable, "-m", "pipelines", "backfill", "--first", "2013-01-01", "--last", "2013-12-31", is_real=True
     )
     until((home / "validation/flights/2013-01-02.json").exists)
     child.terminate()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
+
+from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
 FILES = ["pipelines", "expectations", "tools", "dvc.yaml", "params.yaml", ".dvc", ".dvcignore", ".gitignore"]
@@ -58,8 +59,10 @@ def step(made: SimpleNamespace, base: str, head: str) -> subprocess.CompletedPro
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "metrics.yaml").read_text())
     (script,) = [one["run"] for one in flow["jobs"]["compare"]["steps"] if one.get("name") == "compare"]
     git(made.folder, "checkout", "--quiet", head)
+    path = f"{Path(forking.stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "BASE": base, "GITHUB_STEP_SUMMARY": str(made.summary), "LEEWAY_HOME": str(made.home)}
-    script = script.replace(".venv/bin/python", sys.executable)
+    env["PATH"] = path
+    script = script.replace(".venv/bin/python", forking.stand_in())
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=made.folder, env=env, capture_output=True, text=True
     )

@@ -9,6 +9,6 @@ about starting, about parents, about memory, and about bytes that must not depen
 """
 
 from tests.tools.forking.client import Popen, run, stop_server
-from tests.tools.forking.stand_in import write_stand_in
+from tests.tools.forking.stand_in import stand_in, write_stand_in
 
-__all__ = ["Popen", "run", "stop_server", "write_stand_in"]
+__all__ = ["Popen", "run", "stand_in", "stop_server", "write_stand_in"]

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -51,6 +52,7 @@ def stop_server() -> None:
         process.stdin.close()
         process.wait(60)
         Path(path).unlink(missing_ok=True)
+        shutil.rmtree(f"{path}-bin", ignore_errors=True)
 
 
 def sensitive(env: dict[str, str]) -> dict[str, str]:
@@ -76,10 +78,19 @@ class Popen(subprocess.Popen[Any]):
 
     The first word of the command has to be this interpreter; the next are `[-u] -m MODULE`, `[-u] -c CODE` or
     `[-u] SCRIPT`.
+
+    Args:
+        args: the command.
+        executable_of_child: what `sys.executable` is in the child, such as a stand-in; empty: this interpreter.
+        options: of subprocess.Popen.
     """
 
     _connection: socket.socket | None = None
     _answers = b""
+
+    def __init__(self, args: Any, *, executable_of_child: str = "", **options: Any) -> None:
+        self._executable_of_child = executable_of_child
+        super().__init__(args, **options)
 
     def _execute_child(self, *given: Any) -> None:
         (args, executable, preexec_fn, _close_fds, pass_fds, cwd, env, _info, _flags, shell) = given[:10]
@@ -95,7 +106,8 @@ class Popen(subprocess.Popen[Any]):
         numbers = [own if own != -1 else standard for standard, own in enumerate((p2cread, c2pwrite, errwrite))]
         request = {
             "arguments": [os.fspath(word) for word in args[1:]], "cwd": os.path.abspath(os.fspath(cwd or os.getcwd())),
-            "env": environment, "session": bool(session), "tied": False, "executable": "",
+            "env": environment, "session": bool(session), "tied": False,
+            "executable": self._executable_of_child,
         }  # fmt: skip
         try:
             if not os.path.isdir(request["cwd"]):
@@ -154,6 +166,8 @@ def can_fork(args: Any, env: dict[str, str]) -> bool:
     words = [os.fspath(word) for word in args[1:]]
     first = next((word for word in words if word != "-u"), "")
     if len(words) < 2 or (first.startswith("-") and first not in ("-m", "-c")):
+        return False
+    if "LEEWAY_PARENT" in env:  # the step compares it with its own parent
         return False
     server_socket()
     return sensitive(env) == _servers[os.getpid()][2]

@@ -54,6 +54,12 @@ os._exit(os.WEXITSTATUS(status))
 """
 
 
+def stand_in() -> str:
+    """Return the path of this process's stand-in, writing it first where there is none."""
+    path = Path(f"{server_socket()}-bin") / "python"
+    return str(path if path.exists() else write_stand_in(path.parent))
+
+
 def write_stand_in(folder: Path) -> Path:
     """Write the executable `python` into a folder, and return its path.
 

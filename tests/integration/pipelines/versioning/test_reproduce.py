@@ -16,6 +16,8 @@ import duckdb
 import pytest
 import yaml
 
+from tests.tools import forking
+
 ROOT = Path(__file__).parents[4]
 SMALL = {"as_of": "2013-01-20", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
 PARAMS = {
@@ -36,9 +38,10 @@ class Shop:
 
     def step(self, *arguments: str, **env: str) -> SimpleNamespace:
         command = [sys.executable, "-m", "pipelines", *arguments]
-        done = subprocess.run(
-            command, cwd=self.project, env={**self.env, **env}, capture_output=True, text=True, timeout=400
-        )
+        done = forking.run(
+            command, cwd=self.project, env={**self.env, **env}, capture_output=True, text=True, timeout=400,
+            executable_of_child=forking.stand_in(),
+        )  # fmt: skip
         return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
     def registered(self, name: str) -> Path:
