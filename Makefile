@@ -1,6 +1,6 @@
 # Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test docs bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test test-fast docs bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last: what was interrupted is done again.
@@ -84,9 +84,12 @@ check: $(STAMP) ## style, types and who may import whom
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
-# Two at once, and no more: three on two cores take as long, and make Airflow late.
-test: $(STAMP) ## the whole test suite
-	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder # in the folders' order: the quick ones, unit, come last
+# Two at once, and no more: three on two cores take as long, and make Airflow late. tests/README.md says what runs where.
+test: $(STAMP) ## the whole test suite (STORE=1 keeps the durations, by which the workers are balanced)
+	$(RUN)/pytest -n 2 --dist loadfile $(if $(STORE),--store-durations)
+
+test-fast: $(STAMP) ## what needs no server: unit tests, the steps' contract, the DAGs
+	$(RUN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/dags
 
 docs: $(STAMP) ## build the documentation's site in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
@@ -95,7 +98,8 @@ docs: $(STAMP) ## build the documentation's site in site/, strictly
 bench: $(STAMP) ## measure what is claimed fast
 	$(RUN)/python -m benchmarks
 
-soak: $(STAMP) ## the long proofs: 100 interrupted trainings, a server killed again and again
+soak: $(STAMP) ## the long proofs: more kills, seeds and levels than in `make test`, and those of two benchmarks
+	$(RUN)/pytest -m soak
 	$(RUN)/python -m benchmarks interruptions drydock
 
 clean: down ## stop the stack; remove its state and all outputs

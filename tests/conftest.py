@@ -25,6 +25,7 @@ import pytest
 
 from tests.tools import forking
 from tests.tools.groups import end_group
+from tests.tools.scheduling import Balance
 
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
@@ -33,6 +34,10 @@ PORTS = range(20_000, 32_000)
 """Below those that a system gives by itself, to a client or to who asks for any: nobody is given one before its use."""
 PRINTED = 3_000
 """Characters shown of what a failed test printed."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew from this run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     config.add_cleanup(forking.stop_server)
+    config.pluginmanager.register(Balance(config.getoption("store_durations")))
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,6 +22,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.tools import forking
+
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 60.0
 BUCKET = "bucket"
@@ -233,7 +235,7 @@ def started(folder: Path, *options: str, environment: Mapping[str, str] | None =
     path = folder / "log"
     with (
         path.open("a") as log,
-        subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True) as process,
+        forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True) as process,
     ):
         try:
             until("the server's port", lambda: port_file.exists() or process.poll() is not None)

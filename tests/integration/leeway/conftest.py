@@ -22,6 +22,7 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.tools import forking
 from tests.tools.groups import end_group
 from tests.tools.recording import TESTS
 
@@ -115,7 +116,7 @@ def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
     command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
+        process = forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
         until(lambda: port.exists() or process.poll() is not None)
         dock = Dock(f"http://127.0.0.1:{port.read_text()}", process)

@@ -17,7 +17,20 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-SENSITIVE = ("OMP_", "OPENBLAS_", "MKL_", "LD_", "MALLOC_", "ARROW_", "PYICEBERG_", "GX_", "MPL", "PYTHON")
+SENSITIVE = (
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "LD_",
+    "MALLOC_",
+    "ARROW_",
+    "PYICEBERG_",
+    "GX_",
+    "MPL",
+    "PYTHON",
+    "S3_",
+    "MOTO_",
+)
 """Beginnings of variables that Python or a library reads when it starts: a process where one differs starts anew."""
 FREE = ("PYTHONPATH",)
 _servers: dict[int, tuple[subprocess.Popen[bytes], str, dict[str, str]]] = {}
@@ -141,7 +154,10 @@ class Popen(subprocess.Popen[Any]):
         answer = self._answer(0.0 if wait_flags & os.WNOHANG else None)
         if answer is None:
             return 0, 0
-        self._connection.close()  # the server reaps it
+        self._connection.shutdown(socket.SHUT_WR)  # the server reaps it, and closes its end after that
+        while self._connection.recv(100):
+            pass
+        self._connection.close()
         return self.pid, answer["status"]
 
     def _internal_poll(self, *given: Any, **more: Any) -> int | None:

@@ -5,8 +5,8 @@ A program by itself: `python -P server.py SOCKET`. It ends when its standard inp
 A request is one message: a header of 8 bytes (length of the body), then a JSON body, the header with the three file
 descriptors that become the child's stdin, stdout and stderr. The answers are lines of JSON: {"pid": N} from the child
 as soon as it is in its place, and {"status": N} when it has ended, a status of waitpid(2). The child stays a zombie, so
-that nobody else has its number, until the client closes the connection. A client that closes it before kills a child
-that is `tied` to it.
+that nobody else has its number, until the client closes its end of the connection; the server closes the other end when
+the child is reaped. A client that closes its end before that kills a child that is `tied` to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ PRELOADED = (
     *("pandas", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute", "duckdb", "ibis", "datasketches"),
     *("sqlalchemy.orm", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "pyiceberg.expressions.parser"),
     *("scipy.stats", "sklearn.metrics", "xgboost", "matplotlib.figure", "matplotlib.backends.backend_agg"),
-    *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking"),
+    *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking", "sagemaker.core.image_uris"),
+    *("moto.moto_server.werkzeug_app", "moto.backends", "moto.s3.models", "moto.s3.responses", "moto.sts.models"),
+    *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),
     *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
 )
 """Imported once. None starts a thread of Python or a pool of Arrow, DuckDB or OpenMP at its import: `main` looks."""
@@ -112,7 +114,6 @@ class Server:
     def _release(self, child: Child) -> None:
         """Reap the child whose client is gone, as soon as it has ended."""
         self.selector.unregister(child.connection)
-        child.connection.close()
         if not child.has_ended:
             self.selector.unregister(child.pidfd)
             self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._bury(child))
@@ -121,6 +122,7 @@ class Server:
                     os.killpg(child.pid, signal.SIGKILL)
         else:
             os.waitpid(child.pid, 0)
+        child.connection.close()  # after the reaping, which the client waits for
 
     def _bury(self, child: Child) -> None:
         self.selector.unregister(child.pidfd)

@@ -320,7 +320,8 @@ def test_the_documented_script_goes_on_after_a_stop(example: Path, commands: Any
     env = {"SAGEMAKER_BASE_DIR": str(tmp_path / "ml")}
     model = tmp_path / "ml/model/model.json"
     command = (sys.executable, str(example))
-    assert commands.run(*command, env=env).out == "checkpoint restored: none\n"
+    done = commands.run(*command, env=env)
+    assert done.out == "checkpoint restored: none\n", done.err
     whole = model.read_bytes()
     model.unlink()
     seen: list[int] = []

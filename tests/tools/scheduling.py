@@ -1,0 +1,82 @@
+"""Balance the test files between xdist's workers by their known durations: the longest file first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+ROOT = Path(__file__).parents[2]
+DURATIONS = ROOT / "tests" / "durations.json"
+"""Seconds of each test file, with the set-up and the end of its fixtures; `make test STORE=1` writes it anew."""
+TOGETHER: tuple[str, ...] = ()
+"""Folders whose tests run on one worker, since they share a server that is started once."""
+UNKNOWN_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
+SHORT_S = 1.0
+"""A file of less is not worth a line, nor an order."""
+
+
+def scope_of(node_id: str) -> str:
+    """Return what runs on one worker: the test's file, or the folder whose tests share a server."""
+    file = node_id.partition("::")[0]
+    return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+def known_durations() -> dict[str, float]:
+    """Return the seconds of each scope that is known."""
+    seconds: dict[str, float] = defaultdict(float)
+    for file, duration in (json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}).items():
+        seconds[scope_of(file)] += duration
+    return dict(seconds)
+
+
+def duration_of(scope: str, known: dict[str, float]) -> float:
+    """Return a scope's seconds, as known or as guessed from its folder."""
+    guess = next((seconds for folder, seconds in UNKNOWN_S.items() if scope.startswith(folder)), 0.0)
+    return known.get(scope, guess)
+
+
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
+    """Give a scope to the worker that is free, in the order of the collection, which has the longest first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+class Balance:
+    """The plug-in of pytest; it only acts where there are workers.
+
+    Args:
+        stores: whether the durations of this run are kept.
+    """
+
+    def __init__(self, stores: bool) -> None:
+        self.stores = stores
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            return
+        known = known_durations()
+        scopes = {scope_of(item.nodeid) for item in items}
+        rank = {scope: -duration_of(scope, known) for scope in scopes}
+        items.sort(key=lambda item: rank[scope_of(item.nodeid)])  # stable: of equals the folders' order stays
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LongestFirst:
+        config.option.loadscopereorder = False  # the order is the collection's
+        return LongestFirst(config, log)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        if self.stores and "PYTEST_XDIST_WORKER" not in os.environ:
+            rows = {file: round(seconds, 1) for file, seconds in sorted(self.seconds.items()) if seconds >= SHORT_S}
+            DURATIONS.write_text(json.dumps(rows, indent=1) + "\n")
