@@ -494,8 +494,9 @@ with open(os.environ["LEDGER"], "a") as ledger:
 """
 
 
-def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any) -> None:
-    ledger, count, chance = tmp_path / "ledger", 200, random.Random(13)
+@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, count: int) -> None:
+    ledger, chance = tmp_path / "ledger", random.Random(13)
     names = [f"storm-{number:03d}" for number in range(count)]
     known: list[str] = []
     with start(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
@@ -523,7 +524,7 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any) 
         server.client("sagemaker")  # made here: boto3's sessions are not for several threads
         with ThreadPoolExecutor(16) as pool:
             work = [pool.submit(create, name) for name in names]
-            for act in [server.stop] * 50 + [interrupt] * 50:
+            for act in [server.stop] * (count // 4) + [interrupt] * (count // 4):
                 work.insert(0, pool.submit(disturb, act))
             for one in work:
                 one.result()

@@ -141,10 +141,11 @@ class Writer(threading.Thread):
         self.count += 1
 
 
-def test_every_acknowledged_change_is_there_after_kill_9(server: Server) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
+def test_every_acknowledged_change_is_there_after_kill_9(server: Server, kills: int) -> None:
     kept: dict[str, bytes | None] = {}
     moments = random.Random(7)
-    for turn in range(5):
+    for turn in range(kills):
         # botocore's loaders are not thread-safe while a client is being made.
         writers = [Writer(number, server.s3, kept, 100 * turn + number) for number in range(8)]
         for writer in writers:

@@ -124,10 +124,13 @@ def test_many_jobs_at_once_run_once_each(tmp_path: Path, start: Any) -> None:
     assert sorted(ledger.read_text().split()) == names
 
 
-def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(tmp_path: Path, start: Any) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.soak)])
+def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(
+    tmp_path: Path, start: Any, kills: int
+) -> None:
     """The same with 20 kills is `python -m benchmarks drydock_kills`."""
     chance, stored, names = random.Random(13), {}, []  # type: ignore[var-annotated]
-    for kills in range(6):
+    for _ in range(kills):
         with start(tmp_path, *OPTIONS) as server:
             until, before = time.monotonic() + chance.uniform(0.3, 2.0), len(names)
             while time.monotonic() < until or len(names) < before + 2:  # two, where a disk takes seconds for one
@@ -142,7 +145,6 @@ def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(tmp_pat
                     break
                 time.sleep(0.1)
             kill(server, tmp_path)
-        assert kills < 6
     with start(tmp_path, *OPTIONS) as server:
         ended = {name: server.ended(name) for name in names}
         for name, one in ended.items():
@@ -152,7 +154,7 @@ def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(tmp_pat
             if one["TrainingJobStatus"] == "Completed":
                 goal = one["Environment"]["GOAL"].encode()
                 assert server.members(one["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": goal}
-        assert len(names) > 6
+        assert len(names) > kills
         for uri, body in stored.items():
             assert server.get(uri) == body
         listed = server.client("sagemaker").get_paginator("list_training_jobs").paginate()

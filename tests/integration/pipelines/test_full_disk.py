@@ -15,6 +15,11 @@ from pipelines.system.files import sha256
 from tests.tools import evaluated
 
 
+def soaked(left_kib: int) -> Any:
+    """A level that only `make soak` tries."""
+    return pytest.param(left_kib, marks=pytest.mark.soak)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small tmpfs."""
@@ -52,7 +57,7 @@ def refused(done: SimpleNamespace) -> None:
     assert done.out == ""
 
 
-@pytest.mark.parametrize("left_kib", [0, 8, 40, 120])
+@pytest.mark.parametrize("left_kib", [0, soaked(8), 40, soaked(120)])
 def test_ingest_into_a_full_home(disk: Path, ballast: Callable[[int], None], commands: Any, left_kib: int) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
     first = commands.step("ingest", "--partition", "2013-01-01", env=env)
@@ -72,7 +77,7 @@ def test_ingest_into_a_full_home(disk: Path, ballast: Callable[[int], None], com
     assert json.loads(after.out)["rows"] == 943
 
 
-@pytest.mark.parametrize("left_kib", [0, 8, 40])
+@pytest.mark.parametrize("left_kib", [0, soaked(8), 40])
 def test_publishing_into_a_full_home(disk: Path, ballast: Callable[[int], None], commands: Any, left_kib: int) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
     filled = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
@@ -95,7 +100,7 @@ def test_a_new_home_on_a_full_disk(disk: Path, ballast: Callable[[int], None], c
     assert commands.step("ingest", "--partition", "2013-01-01", env=env).code == 0
 
 
-@pytest.mark.parametrize("left_kib", [0, 60, 300])
+@pytest.mark.parametrize("left_kib", [0, soaked(60), 300])
 def test_training_in_a_full_home(
     disk: Path, ballast: Callable[[int], None], commands: Any, trained: SimpleNamespace, left_kib: int
 ) -> None:

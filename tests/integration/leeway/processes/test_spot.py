@@ -93,7 +93,7 @@ def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, begun, until):
     assert run.result()["attempts"] == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, begun, never_two, until, seed):
     """kill -9 of what runs tasks, of the triggerer, of the scheduler, at moments that nobody chose."""
     dice = random.Random(seed)

@@ -36,7 +36,7 @@ class Job:
         self.base, self.features, self.commands = base, features, commands
         self.checkpoints = base / "checkpoints"
 
-    def start(self, given: dict[str, Any]) -> Any:
+    def start(self, given: dict[str, Any], is_real: bool = False) -> Any:
         shutil.rmtree(self.base / "model", ignore_errors=True)
         shutil.rmtree(self.base / "output", ignore_errors=True)
         env = {
@@ -47,7 +47,9 @@ class Job:
         }
         told = [part for name, value in given.items() for part in (f"--{name}", str(value))]
         script = str(ROOT / "pipelines/datasets/flights/training.py")
-        return self.commands.start(sys.executable, "-u", script, *told, env=env, stderr=subprocess.STDOUT)
+        return self.commands.start(
+            sys.executable, "-u", script, *told, env=env, stderr=subprocess.STDOUT, is_real=is_real
+        )
 
     def run(self, given: dict[str, Any]) -> str:
         """What it said; it ended well."""
@@ -113,7 +115,7 @@ def interrupted(child: Any, number: int) -> str:
     return said
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_kills_and_stops_at_random_moments_change_no_byte(new_job: Callable[[str], Job], seed: int) -> None:
     """With a checkpoint after each round a kill costs a round at most, and a stop nothing."""
     whole, job, chance = new_job("whole"), new_job("interrupted"), random.Random(seed)
@@ -139,14 +141,15 @@ def test_kills_and_stops_at_random_moments_change_no_byte(new_job: Callable[[str
     assert differing == {"params.json"}, "they name the interval"
 
 
-def test_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job]) -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])
+def test_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job], kills: int) -> None:
     """Killed again and again within a tenth of a second, and with only one checkpoint kept, it gets on all the same."""
     whole, job, chance = new_job("whole"), new_job("interrupted"), random.Random(20)
     given = GIVEN | {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
     unhurried = given | {"checkpoint_s": 1_000}  # what is not killed need not save, and takes half the time
     whole.run(unhurried)
     done = 0
-    for n in range(8):
+    for n in range(kills):
         had = set(job.checkpoints.glob("[0-9]*"))  # not the probe that the script puts there for a moment
         child = held_back(job.start(given))
         said = until_line(child, "checkpoint restored")
@@ -161,11 +164,12 @@ def test_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job]) -> None:
     assert job.made() == whole.made()
 
 
-def test_stopped_before_the_first_round(new_job: Callable[[str], Job]) -> None:
+@pytest.mark.parametrize("stops", [4, pytest.param(8, marks=pytest.mark.soak)])
+def test_stopped_before_the_first_round(new_job: Callable[[str], Job], stops: int) -> None:
     """While Python imports, or reads the data: nothing is lost, nothing is left."""
     job, chance = new_job("job"), random.Random(4)
-    for _ in range(8):
-        child = job.start(GIVEN | ENDLESS)
+    for _ in range(stops):
+        child = job.start(GIVEN | ENDLESS, is_real=True)
         time.sleep(chance.random() * 2)
         interrupted(child, signal.SIGTERM)
         assert not (job.base / "model").exists()

@@ -249,11 +249,12 @@ for n in itertools.count(1):
 )
 
 
-def test_kill_9_of_a_writer_leaves_the_old_partition_or_the_new(commands: Any) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(6, marks=pytest.mark.soak)])
+def test_kill_9_of_a_writer_leaves_the_old_partition_or_the_new(commands: Any, kills: int) -> None:
     lake, chance = Lake.open(), random.Random(11)
     lake.write_partition("t", D1, rows(D1, 0, 5_000))
     lake.write_partition("t", D2, rows(D2, 5))
-    for attempt in range(6):
+    for attempt in range(kills):
         child = commands.start(sys.executable, "-c", FOREVER, str(Path(__file__).parent))
         assert child.stdout.readline() == "ready\n"
         seen, die = set(), time.monotonic() + chance.uniform(0.1, 1.0)

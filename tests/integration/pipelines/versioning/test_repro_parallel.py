@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tools.groups import signal_group
 
 
@@ -68,8 +70,9 @@ def test_without_the_lock_two_would_compute_the_same(
     assert ran(tmp_path) == ["2013-02-01"] * 2
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_killed_at_any_moment_it_leaves_nothing_broken_and_goes_on(
-    repro: Any, home: Path, tmp_path: Path, until: Callable[..., Any], commands: Any
+    repro: Any, home: Path, tmp_path: Path, until: Callable[..., Any], commands: Any, kills: int
 ) -> None:
     size = {"TOY_FILES": "60", "TOY_LINES": "60000"}
     chance, killed, runs = random.Random(4), [0, 0], 0
@@ -78,7 +81,9 @@ def test_killed_at_any_moment_it_leaves_nothing_broken_and_goes_on(
     def made(folder: Path, least: int) -> Callable[[], bool]:
         return lambda: sum(1 for path in folder.rglob("*") if path.is_file()) >= least
 
-    while min(killed) < 3:  # a run that was over before the signal came counts for nothing, and another one is killed
+    while (
+        min(killed) < kills
+    ):  # a run that was over before the signal came counts for nothing, and another one is killed
         day, name = f"2013-03-{1 + runs:02d}", f"run{runs}"
         before = sum(1 for path in cached.rglob("*") if path.is_file())
         moment = [

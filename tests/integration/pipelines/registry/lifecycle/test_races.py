@@ -26,7 +26,7 @@ from pipelines.registry.versions import Registry
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
 
-PROMOTERS, ROUNDS = 16, 3
+PROMOTERS = 16
 FORK = multiprocessing.get_context("fork")
 
 
@@ -102,11 +102,12 @@ def race(model: str, numbers: list[str]) -> dict[str, str]:
     return ended
 
 
-def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(model: str) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(model: str, rounds: int) -> None:
     over, seen, winners = FORK.Event(), FORK.Queue(), [""]
     looking = FORK.Process(target=reader, args=(model, over, seen))
     looking.start()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         ended = race(model, [candidate(model, winners[-1]) for _ in range(PROMOTERS)])
         won = [number for number, how in ended.items() if how == "won"]
         assert len(won) == 1, ended
@@ -122,7 +123,7 @@ def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(m
     events = state(model).events
     moves = [(one.from_version, one.to_version) for one in events if one.moves]
     assert moves == list(pairwise(winners))
-    assert len(events) == ROUNDS * PROMOTERS + ROUNDS
+    assert len(events) == rounds * PROMOTERS + rounds
     assert fold(events) == state(model)
 
 
