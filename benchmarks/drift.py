@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decisions, measures
-from pipelines.monitoring.drift.alarms import breaches
+from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decide_each, measures
+from pipelines.monitoring.drift.alarms import find_breaches
 from pipelines.monitoring.drift.counts import Column, Counts
 from pipelines.monitoring.drift.dispersion import Sample, null
 
@@ -107,19 +107,19 @@ def began(flags: Sequence[bool]) -> int:
 
 def alarms(told: Iterable[Decision]) -> int:
     """How often an alarm began."""
-    return began([one.drifted for one in told])
+    return began([one.is_drift for one in told])
 
 
 def found(history: Sequence[WindowResult]) -> list[bool]:
     """Whether each window has a significant finding, whatever its effect: what the p-values do by themselves."""
     any_effect = Policy(bounds={"psi": 1e-6, "missing": 1e-6})
-    return [bool(breaches(one, any_effect)) for one in history]
+    return [bool(find_breaches(one, any_effect)) for one in history]
 
 
 def delay(told: Sequence[Decision]) -> int | None:
     """Days of the planted shift until the decision that found it; None: never."""
     first = START - WINDOW_DAYS + 1
-    return next((place - first + 1 for place, one in enumerate(told) if place >= first and one.drifted), None)
+    return next((place - first + 1 for place, one in enumerate(told) if place >= first and one.is_drift), None)
 
 
 def _days(random: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
@@ -178,7 +178,7 @@ def run() -> dict[str, Any]:
         facts |= {f"{what} a year, {name}": told for what, told in _false(memory, day, by_day).items()}
     for name, plant in PLANTS.items():
         found = [
-            delay(list(decisions(windows(year(np.random.default_rng([2, n]), plant)), policy)))
+            delay(list(decide_each(windows(year(np.random.default_rng([2, n]), plant)), policy)))
             for n in range(YEARS // 2)
         ]
         facts[f"days to detection, {name}"] = _delays(found)
@@ -189,7 +189,7 @@ def _false(memory: float, day: float, by_day: bool) -> dict[str, str]:
     """What is found in years without drift."""
     years = [windows(year(np.random.default_rng([1, n]), memory=memory, day=day), by_day) for n in range(YEARS)]
     told = {
-        "false alarms": sum(alarms(decisions(one, Policy())) for one in years),
+        "false alarms": sum(alarms(decide_each(one, Policy())) for one in years),
         "windows with a significant finding": sum(sum(found(one)) for one in years),
         "runs of such windows": sum(began(found(one)) for one in years),
     }
@@ -211,7 +211,7 @@ def _seconds(policy: Policy) -> dict[str, list[float]]:
         "all measures of 25 columns, a window of 365 days": [
             _time(lambda: columns.window("", 1, inputs)) for _ in range(3)
         ],
-        "a decision from 359 windows": [_time(lambda: list(decisions(history, policy))) for _ in range(3)],
+        "a decision from 359 windows": [_time(lambda: list(decide_each(history, policy))) for _ in range(3)],
     }
 
 

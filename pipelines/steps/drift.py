@@ -134,7 +134,7 @@ def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     seen = list(windows.windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused))
     if not seen:
         return _undecided(spec, number, "no day of the window was published", [])
-    decisions = list(drift.decisions([one.result for one in seen], spec.policy))
+    decisions = list(drift.decide_each([one.result for one in seen], spec.policy))
     result = _told(spec, number, decisions[-1], seen[-1].result)
     _draw(spec, number, record, seen, decisions)
     return result
@@ -190,7 +190,7 @@ def _told(spec: DriftSpec, version: str, decision: Decision, window: WindowResul
         outcome=decision.outcome,
         reasons=list(decision.reasons),
         worst=list(decision.worst),
-        retrain=decision.drifted and (spec.in_backfill or not spec.backfill),
+        retrain=decision.is_drift and (spec.in_backfill or not spec.backfill),
         page=settings().drift_page(spec.model_name, str(spec.partition)),
         rows=window.rows,
         missing=[],

@@ -6,8 +6,8 @@ Pure: arrays of counts in, numbers and decisions out. Only decisions are loaded 
 
 from __future__ import annotations
 
-from pipelines.monitoring.drift.alarms import Decision, decide, decisions
+from pipelines.monitoring.drift.alarms import Decision, decide, decide_each
 from pipelines.monitoring.drift.finding import Finding, Measure, WindowResult
 from pipelines.monitoring.drift.policy import Policy
 
-__all__ = ["Decision", "Finding", "Measure", "Policy", "WindowResult", "decide", "decisions"]
+__all__ = ["Decision", "Finding", "Measure", "Policy", "WindowResult", "decide", "decide_each"]

@@ -1,4 +1,7 @@
-"""From findings to a decision: a pure function of the windows up to a day, so a backfill decides as daily runs did."""
+"""Decide whether the findings of the windows up to a day are an alarm.
+
+A pure function of these windows: a backfill decides as the daily runs did.
+"""
 
 from __future__ import annotations
 
@@ -12,137 +15,146 @@ from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
-"""By column, its finding that is furthest over its bound."""
+"""Column to its finding that is furthest over its bound."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a day's windows say."""
+    """The decision on a day."""
 
     day: str
     outcome: Outcome
-    """drift; none; undecided: there are too few rows to say."""
+    """drift; none; undecided: there are too few rows to decide."""
     reasons: tuple[str, ...]
-    """The same in words, a line a column."""
+    """Why, one sentence for each column."""
     worst: tuple[str, ...]
-    """Columns that drifted, the one furthest over its bound first."""
+    """Columns that drifted; the one furthest over its bound comes first."""
 
     @property
-    def drifted(self) -> bool:
+    def is_drift(self) -> bool:
         """Whether there is an alarm."""
         return self.outcome == "drift"
 
 
 def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
-    """The decision of the last window's day.
+    """Decide on the day of the last window.
 
     Args:
-        history: oldest first, since the reference was made; of these, only windows up to the day.
+        history: windows since the reference was made, oldest first. Only windows up to the day may be in it.
         policy: when drift is an alarm.
     """
-    last = Decision("", "undecided", ("there are no windows",), ())
-    for last in decisions(history, policy):  # noqa: B007
+    decision = Decision("", "undecided", ("there are no windows",), ())
+    for decision in decide_each(history, policy):  # noqa: B007
         pass
-    return last
+    return decision
 
 
-def decisions(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
-    """The decision of each window's day, in order: the n-th is `decide` of the first n."""
+def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
+    """Decide on the day of each window, in order: the n-th decision is `decide` of the first n windows."""
     recent: deque[Breaches] = deque(maxlen=policy.of_last)
     alarmed: frozenset[str] = frozenset()
     for window in history:
         if window.rows < policy.min_rows:
-            few = f"{window.rows} rows, fewer than the {policy.min_rows} that decide"
-            yield Decision(window.day, "undecided", (few,), ())
+            reason = f"{window.rows} rows, fewer than the {policy.min_rows} that decide"
+            yield Decision(window.day, "undecided", (reason,), ())
             continue
-        recent.append(breaches(window, policy))
-        alarmed = _held(window, alarmed, policy) | _raised(window, recent, policy)
-        yield _told(window, alarmed, recent, policy)
+        recent.append(find_breaches(window, policy))
+        alarmed = _continued_alarms(window, alarmed, policy) | _new_alarms(recent, policy)
+        yield _make_decision(window, alarmed, recent, policy)
 
 
-def breaches(window: WindowResult, policy: Policy) -> Breaches:
-    """Columns with an effect over its bound that is also significant after correction for all tests of the window."""
-    judged = [
-        one for one in window.findings if one.effect is not None and one.p_value is not None and bound(one, policy)
-    ]
-    adjusted = benjamini_hochberg([one.p_value or 0.0 for one in judged])
-    found: Breaches = {}
-    for one, p_value in zip(judged, adjusted, strict=True):
-        over = excess(one, policy)
-        if over >= 1 and p_value <= policy.alpha and over > excess(found.get(one.column), policy):
-            found[one.column] = one
-    return found
+def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
+    """Find the columns with an effect over its bound that is significant, corrected for all tests of the window."""
+    findings = [finding for finding in window.findings if _is_testable(finding, policy)]
+    adjusted = adjust_p_values([finding.p_value or 0.0 for finding in findings])
+    breaches: Breaches = {}
+    for finding, p_value in zip(findings, adjusted, strict=True):
+        over = excess(finding, policy)
+        if over >= 1 and p_value <= policy.alpha and over > excess(breaches.get(finding.column), policy):
+            breaches[finding.column] = finding
+    return breaches
 
 
 def bound(finding: Finding, policy: Policy) -> float | None:
-    """Least effect that matters; None: the measure decides nothing. A column that is gone is as far away as can be."""
+    """Return the least effect that matters; None where the measure decides nothing.
+
+    A column that vanished has the largest effect, 1, and that is its bound.
+    """
     return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
 
 
 def excess(finding: Finding | None, policy: Policy) -> float:
-    """The effect in bounds: from 1 on it matters; 0 where nothing was measured."""
+    """Return the effect divided by its bound: 1 and more matters; 0 where nothing was measured."""
     least = bound(finding, policy) if finding else None
     return finding.effect / least if finding and finding.effect is not None and least else 0.0
 
 
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number, in their order: refuse those at most alpha.
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
+    """Adjust the p-values for their number, by Benjamini & Hochberg (1995), JRSS B 57; reject those up to alpha.
 
-    Benjamini & Hochberg (1995), JRSS B 57: the false discovery rate; where nothing drifts at all, the chance of any
-    false finding is at most alpha (Simes 1986), also of positively related tests (Benjamini & Yekutieli 2001).
+    This controls the false discovery rate. Where nothing drifts, the chance of any false finding is at most alpha
+    (Simes 1986), for positively dependent tests too (Benjamini & Yekutieli 2001).
     """
-    number, least = len(p_values), 1.0
-    adjusted = [1.0] * number
-    for rank, place in reversed(list(enumerate(sorted(range(number), key=p_values.__getitem__), start=1))):
-        least = min(least, p_values[place] * number / rank)
-        adjusted[place] = least
-    return adjusted
+    from scipy.stats import false_discovery_control  # loading scipy takes longer than all decisions of a year
+
+    return [float(p_value) for p_value in false_discovery_control(p_values)] if p_values else []
 
 
-def _held(window: WindowResult, alarmed: frozenset[str], policy: Policy) -> frozenset[str]:
-    """Of the alarmed columns, those whose effect has not gone below the lower bound."""
-    return frozenset(
-        one.column for one in window.findings if one.column in alarmed and excess(one, policy) >= policy.release
-    )
+def _is_testable(finding: Finding, policy: Policy) -> bool:
+    return finding.effect is not None and finding.p_value is not None and bound(finding, policy) is not None
 
 
-def _raised(window: WindowResult, recent: Sequence[Breaches], policy: Policy) -> frozenset[str]:
-    """Columns that breach now and often enough before, if they are important enough together."""
+def _continued_alarms(window: WindowResult, alarmed: frozenset[str], policy: Policy) -> frozenset[str]:
+    """Keep the alarms whose effect is not yet below the release bound (hysteresis)."""
+    findings = (finding for finding in window.findings if finding.column in alarmed)
+    return frozenset(finding.column for finding in findings if excess(finding, policy) >= policy.release)
+
+
+def _new_alarms(recent: Sequence[Breaches], policy: Policy) -> frozenset[str]:
+    """Find the columns that breach now, did so often enough before, and are important enough together."""
     now = recent[-1]
-    lasting = frozenset(name for name in now if _times(name, recent) >= policy.at_least)
-    return lasting if sum(now[name].weight for name in lasting) >= policy.min_weight else frozenset()
+    lasting = frozenset(column for column in now if _count_breaches(column, recent) >= policy.at_least)
+    return lasting if sum(now[column].weight for column in lasting) >= policy.min_weight else frozenset()
 
 
-def _times(column: str, recent: Sequence[Breaches]) -> int:
-    return sum(column in one for one in recent)
+def _count_breaches(column: str, recent: Sequence[Breaches]) -> int:
+    return sum(column in breaches for breaches in recent)
 
 
-def _told(window: WindowResult, alarmed: frozenset[str], recent: Sequence[Breaches], policy: Policy) -> Decision:
+def _make_decision(
+    window: WindowResult, alarmed: frozenset[str], recent: Sequence[Breaches], policy: Policy
+) -> Decision:
     if not alarmed:
-        return Decision(window.day, "none", (_calm(window, recent[-1], policy),), ())
+        return Decision(window.day, "none", (_explain_no_alarm(window, recent[-1], policy),), ())
     worst = sorted(
-        (_furthest(window, name, policy) for name in alarmed), key=lambda one: (-excess(one, policy), one.column)
+        (_furthest_finding(window, column, policy) for column in alarmed),
+        key=lambda finding: (-excess(finding, policy), finding.column),
     )
-    reasons = tuple(_words(one, _times(one.column, recent), len(recent), policy) for one in worst)
-    return Decision(window.day, "drift", reasons, tuple(one.column for one in worst))
+    reasons = tuple(
+        _explain_alarm(finding, _count_breaches(finding.column, recent), len(recent), policy) for finding in worst
+    )
+    return Decision(window.day, "drift", reasons, tuple(finding.column for finding in worst))
 
 
-def _calm(window: WindowResult, breached: Breaches, policy: Policy) -> str:
-    """Why there is no alarm: a large effect may be a week's weather, and a sure one may pass or not matter."""
-    if breached:
-        return f"{len(breached)} columns surely over their bounds, none lasting and important enough"
-    large = {one.column for one in window.findings if excess(one, policy) >= 1}
-    return f"{len(large)} columns over their bounds, none of them surely" if large else "nothing drifted"
+def _explain_no_alarm(window: WindowResult, breaches: Breaches, policy: Policy) -> str:
+    if breaches:
+        return (
+            f"{len(breaches)} columns significantly over their bounds, but not for long enough or not important enough"
+        )
+    large = {finding.column for finding in window.findings if excess(finding, policy) >= 1}
+    return f"{len(large)} columns over their bounds, none of them significantly" if large else "nothing drifted"
 
 
-def _furthest(window: WindowResult, column: str, policy: Policy) -> Finding:
-    return max((one for one in window.findings if one.column == column), key=lambda one: excess(one, policy))
+def _furthest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:
+    findings = (finding for finding in window.findings if finding.column == column)
+    return max(findings, key=lambda finding: excess(finding, policy))
 
 
-def _words(one: Finding, times: int, of: int, policy: Policy) -> str:
-    if one.measure == "vanished":
-        return f"{one.column}: {one.note}"
-    p_value = "" if one.p_value is None else f", p = {one.p_value:.2g}"
-    over = f"surely over it in {times} of {of} windows"
-    lasting = over if excess(one, policy) >= 1 else "not yet far enough below to end it"
-    return f"{one.column}: {one.measure} {one.effect:.4g}, bound {bound(one, policy):.4g}{p_value}; {lasting}"
+def _explain_alarm(finding: Finding, times: int, windows: int, policy: Policy) -> str:
+    if finding.measure == "vanished":
+        return f"{finding.column}: {finding.note}"
+    p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
+    over = f"significantly over it in {times} of {windows} windows"
+    lasting = over if excess(finding, policy) >= 1 else "not yet far enough below it to end the alarm"
+    effect = f"{finding.measure} {finding.effect:.4g}, bound {bound(finding, policy):.4g}{p_value}"
+    return f"{finding.column}: {effect}; {lasting}"

@@ -91,12 +91,12 @@ def _heat(seen: Seen, order: Sequence[str]) -> Any:
     figure, axis = plt.subplots(figsize=(12, 1.6 + 0.26 * len(names)), layout="constrained")
     drawn = axis.imshow(cells, aspect="auto", cmap="YlOrRd", vmin=0, vmax=FULL, interpolation="nearest")
     for at, (window, decision) in enumerate(zip(seen.watched, seen.decisions, strict=True)):
-        _marks(axis, at, names, alarms.breaches(window.result, seen.policy), "_")
+        _marks(axis, at, names, alarms.find_breaches(window.result, seen.policy), "_")
         _marks(axis, at, names, decision.worst, "s")
     axis.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
     _days(axis, [one.day for one in seen.watched])
     axis.set_title(
-        "Color: largest effect of the window up to the day, in bounds. Dash: surely over it. Square: the column alarms",
+        "Color: largest effect of the window up to the day, in bounds. Dash: significantly over it. Square: an alarm",
         loc="left",
         fontsize=10,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.monitoring.drift import Finding, Policy, WindowResult, decisions, report
+from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each, report
 from pipelines.monitoring.drift.counts import Column, Counts
 from pipelines.monitoring.profiles.record import Record
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
@@ -39,7 +39,7 @@ def watched(day: int, psi: float, gone: bool = False) -> Watched:
 
 def seen(*windows: Watched) -> report.Seen:
     policy = Policy()
-    told = list(decisions([one.result for one in windows], policy))
+    told = list(decide_each([one.result for one in windows], policy))
     return report.Seen(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import drift
-from pipelines.monitoring.drift import Policy, columns, decisions
+from pipelines.monitoring.drift import Policy, columns, decide_each
 
 POLICY = Policy()
 YEARS = 12
@@ -17,7 +17,7 @@ def still() -> list[list[drift.WindowResult]]:
 
 
 def test_false_alarms_are_at_most_as_stated(still: list[list[drift.WindowResult]]) -> None:
-    assert sum(drift.alarms(decisions(one, POLICY)) for one in still) == 0
+    assert sum(drift.alarms(decide_each(one, POLICY)) for one in still) == 0
     # The p-values alone hold the level, whatever the effect and without persistence.
     runs = sum(drift.began(drift.found(one)) for one in still)
     assert stats.poisson.sf(runs - 1, POLICY.false_alarms_per_year * YEARS) > 0.01
@@ -28,7 +28,7 @@ def test_false_alarms_are_at_most_as_stated(still: list[list[drift.WindowResult]
 
 def test_where_days_differ_much_bounds_alone_hold_nothing() -> None:
     year = drift.year(np.random.default_rng([5, 0]), day=0.5)
-    by_day, plain = (list(decisions(drift.windows(year, by_day=one), POLICY)) for one in (True, False))
+    by_day, plain = (list(decide_each(drift.windows(year, by_day=one), POLICY)) for one in (True, False))
     assert drift.alarms(by_day) == 0
     # Negative control: the same bounds and persistence, with rows taken as independent.
     assert drift.alarms(plain) > 10
@@ -37,17 +37,17 @@ def test_where_days_differ_much_bounds_alone_hold_nothing() -> None:
 @pytest.mark.parametrize(("name", "days"), [("sudden", 10), ("gradual", 35), ("one feature", 10), ("stuck sensor", 4)])
 def test_planted_shifts_are_found(name: str, days: int) -> None:
     year = drift.year(np.random.default_rng([6, 1]), drift.PLANTS[name])
-    told = list(decisions(drift.windows(year), POLICY))
+    told = list(decide_each(drift.windows(year), POLICY))
     found = drift.delay(told)
     assert found is not None and found <= days
     # And not before: the days up to it are as any.
     assert drift.alarms(told[: drift.START - drift.WINDOW_DAYS]) == 0
-    assert told[-1].drifted
+    assert told[-1].is_drift
 
 
 def test_the_right_column_is_the_worst() -> None:
     for name, column in (("one feature", "x3"), ("stuck sensor", "x7")):
-        told = list(decisions(drift.windows(drift.year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY))
+        told = list(decide_each(drift.windows(drift.year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY))
         assert told[-1].worst == (column,)
 
 
