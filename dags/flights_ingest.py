@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
-from leeway.notifiers.lifecycle import told
+from leeway.default_args import default_args
 from leeway.operators.ingest import IngestOperator
 from leeway.operators.validate import ValidateOperator
 
@@ -30,15 +30,7 @@ with DAG(
     catchup=False,
     max_active_runs=8,
     tags=["leeway", "flights", "data"],
-    default_args={
-        **told(),
-        "owner": "data",
-        "retries": 3,
-        "retry_delay": dt.timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=10),
-        "execution_timeout": dt.timedelta(minutes=20),
-    },
+    default_args=default_args("data"),
 ):
     ingest = IngestOperator(task_id="ingest", dataset="flights")
     validate = ValidateOperator(

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
-from leeway.notifiers.lifecycle import told
+from leeway.default_args import default_args
 from leeway.operators.drift import DriftSensor
 
 DOC = """
@@ -39,15 +39,7 @@ with DAG(
         "partition": Param(None, type=["null", "string"], format="date", description="Day; null: that of the run."),
         "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
     },
-    default_args={
-        **told(),
-        "owner": "ml",
-        "retries": 3,
-        "retry_delay": dt.timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=10),
-        "execution_timeout": dt.timedelta(minutes=20),
-    },
+    default_args=default_args("ml"),
 ):
     DriftSensor(
         task_id="drift",

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Param
-from leeway.notifiers.lifecycle import told
+from leeway.default_args import default_args
 from leeway.operators.rollback import RollbackOperator
 
 DOC = """
@@ -31,15 +31,7 @@ with DAG(
         "to": Param(None, type=["null", "string"], description="Version to go back to. Null: the champion before."),
         "force": Param(False, type="boolean", description="Whether `to` may be one that was never champion."),
     },
-    default_args={
-        **told(),
-        "owner": "ml",
-        "retries": 3,
-        "retry_delay": dt.timedelta(seconds=15),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=5),
-        "execution_timeout": dt.timedelta(minutes=15),
-    },
+    default_args=default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
 ):
     RollbackOperator(
         task_id="rollback",

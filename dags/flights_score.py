@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
-from leeway.notifiers.lifecycle import told
+from leeway.default_args import default_args
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -36,22 +36,14 @@ with DAG(
     is_paused_upon_creation=True,  # a backfill of a year before the first model would start 365 runs for nothing
     max_active_runs=4,
     tags=["leeway", "flights", "scoring"],
-    default_args={
-        **told(),
-        "owner": "ml",
-        "retries": 3,
-        "retry_delay": dt.timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=10),
-        "execution_timeout": dt.timedelta(minutes=20),
-    },
+    default_args=default_args("ml"),
 ):
     score = BatchScoreOperator(task_id="score", dataset="flights", model_name=MODEL)
     outcomes = OutcomesOperator(task_id="outcomes", dataset="flights", model_name=MODEL)
     profile = ProfileOperator(
         task_id="profile",
         model_name=MODEL,
-        version="{{ ti.xcom_pull('score')['version'] }}",
-        rows="{{ ti.xcom_pull('score')['rows'] }}",
+        version=score.output["version"],
+        rows=score.output["rows"],
     )
     score >> [outcomes, profile]

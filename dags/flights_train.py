@@ -1,47 +1,49 @@
-"""flights_train: trains as of a day, gates the candidate and promotes it."""
+"""flights_train: train as of a day, judge the candidate, and promote it."""
 
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
-from leeway.macros import as_of, asked
-from leeway.notifiers.lifecycle import told
+from leeway.default_args import default_args
 from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
 from leeway.operators.promote import PromoteOperator
-from leeway.operators.settle import SettleOperator
+from leeway.operators.record_outcome import RecordOutcomeOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 
 DOC = """
-### Train, evaluate, gate, promote: as of a day
+### Train, evaluate, judge and promote a model, as of a day
 
-Training as of D sees only flights whose label was known before D, so a backfill over months is a walk-forward backtest.
-`guard` holds back what drift asks for too soon. `preprocess` pins the window and builds its features with DVC; `train`
-runs on SageMaker managed spot (drydock on a laptop); `evaluate` registers a candidate; `gate` judges it, and skips what
-follows where the answer is no; `approve` asks a person where `params.yaml` says so; `settle` records the end.
+A training as of day D sees only flights whose label was known before D, so a backfill over months is a walk-forward
+backtest.
 
-* **By hand**: with `as_of`. * **By drift**: an event with `extra={"as_of": ..., "reason": ..., "worst": [...]}`. * **By
-time**: monthly. * **Backfill**: moves no alias unless `promote_in_backfill`; `--max-active-runs 1`: one after another.
+1. `guard` decides whether the training may start. It holds back trainings that drift starts too often.
+2. `preprocess` pins the window and builds its features with DVC.
+3. `train` runs on SageMaker managed spot (drydock on a laptop).
+4. `evaluate` measures the model on the holdout and registers it as a candidate.
+5. `gate` judges the candidate. If the verdict is no, the tasks after it are skipped.
+6. `approve` asks a person, if `params.yaml` says so.
+7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
+
+**What starts a run**
+
+* A person: trigger the DAG with `as_of`.
+* Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
+* The calendar: the first day of each month.
+* A backfill: it does not move the champion unless `promote_in_backfill` is set. Use `--max-active-runs 1`, so that each
+  run compares its candidate with the one before.
 """
-AS_OF = "{{ as_of(params, dag_run, triggering_asset_events) }}"
-ASKED = "{{ asked(params, dag_run, triggering_asset_events)['%s'] }}"
-WINDOW = {"as_of": AS_OF, "missing": "fail"}
-WORKSPACE = "{{ ti.xcom_pull('preprocess')['workspace'] }}"
-JOB = "{{ ti.xcom_pull('train')['%s'] }}"
-COSTS = ("training_s", "billable_s", "cost_usd", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s")
-TOLD = ("training_job_arn", "instance_type", *COSTS)
-WHY = {name: ASKED % name for name in ("trigger", "reason", "worst")}
-DRIFT = Asset(name="flights_drift", uri="x-leeway://drift/flights")
-MODEL, VERSION = "flights", "{{ ti.xcom_pull('evaluate')['version'] }}"
-JUDGED = "{{ (ti.xcom_pull('gate') or {}).get('version', '') }}"
 
 with DAG(
     dag_id="flights_train",
     doc_md=DOC,
-    description="Trains, evaluates, gates and promotes the flights model as of a day.",
-    schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable("0 0 1 * *", timezone="UTC"), assets=DRIFT),
+    description="Trains, evaluates, judges and promotes the flights model as of a day.",
+    schedule=AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable("0 0 1 * *", timezone="UTC"),
+        assets=Asset(name="flights_drift", uri="x-leeway://drift/flights"),
+    ),
     start_date=dt.datetime(2013, 2, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     catchup=False,
@@ -51,49 +53,42 @@ with DAG(
         "as_of": Param(None, type=["null", "string"], format="date", description="Moment of training."),
         "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
     },
-    user_defined_macros={"as_of": as_of, "asked": asked},
-    default_args={
-        **told(),
-        "owner": "ml",
-        "retries": 2,
-        "retry_delay": dt.timedelta(seconds=15),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=15),
-        "execution_timeout": dt.timedelta(hours=1),
-    },
+    default_args=default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
 ):
-    guard = GuardOperator(task_id="guard", dataset="flights", model_name=MODEL, as_of=AS_OF, **WHY)
+    guard = GuardOperator(task_id="guard", dataset="flights", model_name="flights")
     preprocess = DvcReproOperator(
-        task_id="preprocess", targets=["preprocess"], refresh=["snapshot"], overrides={"snapshot": WINDOW}
+        task_id="preprocess",
+        targets=["preprocess"],
+        refresh=["snapshot"],
+        overrides={"snapshot": {"missing": "fail"}},
+        window=guard.output["window"],
     )
+    workspace = preprocess.output["workspace"]
     train = SpotTrainingOperator(
         task_id="train",
         entry_point="pipelines/datasets/flights/training.py",
         bundle="pipelines/datasets/flights/bundle.txt",
-        channels={name: f"{WORKSPACE}/data/features/{name}" for name in ("train", "validation")},
+        channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
         instance_type="ml.m5.large",
-        model=MODEL,
+        model="flights",
         max_run_s=3_600,
         max_wait_s=7_200,
         check_interval_s=5,
     )
     evaluate = EvaluateOperator(
-        task_id="evaluate",
-        dataset="flights",
-        workspace=WORKSPACE,
-        model=JOB % "model",
-        record=JOB % "record",
-        training_job=JOB % "training_job",
-        register_as=MODEL,
-        lineage={**{name: JOB % name for name in TOLD}, "dag_run": "{{ dag.dag_id }}/{{ run_id }}"},
+        task_id="evaluate", dataset="flights", workspace=workspace, training=train.output, register_as="flights"
     )
-    gate = GateOperator(task_id="gate", dataset="flights", workspace=WORKSPACE, model_name=MODEL, version=VERSION)
+    version = evaluate.output["version"]
+    gate = GateOperator(task_id="gate", dataset="flights", workspace=workspace, model_name="flights", version=version)
+    approve = PromotionApprovalOperator(task_id="approve", verdict=gate.output)
     promote = PromoteOperator(
         task_id="promote",
-        model_name=MODEL,
-        version=VERSION,
-        verdict="{{ ti.xcom_pull('gate')['verdict'] }}",
+        model_name="flights",
+        version=version,
+        verdict=gate.output["verdict"],
         promote_in_backfill="{{ params.promote_in_backfill }}",
     )
-    settle = SettleOperator(task_id="settle", model_name=MODEL, version=JUDGED).as_teardown(setups=guard)
-    chain(guard, preprocess, train, evaluate, gate, PromotionApprovalOperator(task_id="approve"), promote, settle)
+    record_outcome = RecordOutcomeOperator(
+        task_id="record_outcome", model_name="flights", version=gate.output["version"]
+    ).as_teardown(setups=guard)
+    chain(guard, preprocess, train, evaluate, gate, approve, promote, record_outcome)

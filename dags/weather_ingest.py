@@ -3,8 +3,8 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from leeway.default_args import default_args
 from leeway.macros import month_end
-from leeway.notifiers.lifecycle import told
 from leeway.operators.backfill import BackfillOperator
 
 DOC = """
@@ -31,15 +31,7 @@ with DAG(
     max_active_runs=4,
     tags=["leeway", "flights", "weather", "data"],
     user_defined_macros={"month_end": month_end},
-    default_args={
-        **told(),
-        "owner": "data",
-        "retries": 3,
-        "retry_delay": dt.timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": dt.timedelta(minutes=10),
-        "execution_timeout": dt.timedelta(minutes=30),
-    },
+    default_args=default_args("data", execution_timeout=dt.timedelta(minutes=30)),
 ):
     BackfillOperator(
         task_id="publish",

@@ -22,14 +22,21 @@ PRICED = {"region", "instance_types", "max_run_s"}
 """Keys of params.yaml, section budget, without which there is no worst case to hold against it."""
 
 
-def data_digest(lake: Lake, chosen: Dataset, as_of: dt.date) -> str:
-    """Digest of what a training as of a day would see: the published days of its window, and their content."""
+def training_window(as_of: dt.date) -> SnapshotSpec:
+    """Read the window of a training as of a moment: the section `snapshot` of params.yaml, with that moment.
+
+    Raises:
+        SpecError: the section is not valid. A retry cannot help.
+    """
     section = params.load_section(settings().project, "snapshot")
-    asked = SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
-    window = Window.of(as_of, asked.train_days, asked.holdout_days, asked.label_delay_days)
-    seen = lake.find_versions(chosen.published, lake.count_rows_of_days(chosen.published, [*window.all]))
-    told = {str(day): version for day, version in seen.items()} | {"window": str(window)}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
+
+
+def data_digest(lake: Lake, chosen: Dataset, window: Window) -> str:
+    """Digest what a training would see: the published days of its window, and their content."""
+    versions = lake.find_versions(chosen.published, lake.count_rows_of_days(chosen.published, [*window.all]))
+    content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def broken(lake: Lake, chosen: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:

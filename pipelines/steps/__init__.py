@@ -10,7 +10,7 @@ from pipelines.contract import Result, Spec
 
 STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
-    *("guard", "settle"),
+    *("guard", "record_outcome"),
     *("score", "outcomes", "profile", "drift"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
 )
@@ -19,14 +19,19 @@ that serve them: changes, many days, DVC's stages, windows for processing jobs, 
 money."""
 
 
+def class_prefix(step: str) -> str:
+    """Return how the classes of a step begin: `RecordOutcome` of `record_outcome`."""
+    return "".join(word.capitalize() for word in step.split("_"))
+
+
 def spec_of(step: str) -> type[Spec]:
     """The Spec class of a step of `STEPS`."""
-    return _part(step, f"{step.capitalize()}Spec")  # type: ignore[no-any-return]
+    return _part(step, f"{class_prefix(step)}Spec")  # type: ignore[no-any-return]
 
 
 def result_of(step: str) -> type[Result]:
     """The Result class of a step of `STEPS`."""
-    return _part(step, f"{step.capitalize()}Result")  # type: ignore[no-any-return]
+    return _part(step, f"{class_prefix(step)}Result")  # type: ignore[no-any-return]
 
 
 def runner_of(step: str) -> Callable[[Any], Result]:

@@ -21,6 +21,7 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.loop import Event, Request
+    from pipelines.window import Window
 
 
 def _names(given: object) -> object:
@@ -69,6 +70,8 @@ class GuardResult(Result):
     """First moment at which the guards would let drift start one by themselves; null: something has to happen first."""
     alert: bool
     """Whether somebody should look at it: data did not pass validation, or trainings the gate; once for a cause."""
+    window: dict[str, int | dt.date]
+    """Window of the training, for the step `snapshot`: as_of, train_days, holdout_days, label_delay_days."""
 
 
 def run(spec: GuardSpec) -> GuardResult:
@@ -79,14 +82,16 @@ def run(spec: GuardSpec) -> GuardResult:
         DataError: the budget's instance type has no known price. A retry cannot help.
         ConflictError: others kept writing events. A retry can help.
     """
+    from pipelines.loop import facts
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import answer_request
 
-    asked, journal = request(spec, asking(spec.run)), Journal.open()
+    window = facts.training_window(spec.as_of)
+    asked, journal = request(spec, asking(spec.run), window.window()), Journal.open()
     event = journal.change(spec.model_name, lambda history: answer_request(asked, history, spec.policy))
     told = event or journal.state(spec.model_name).last_answer(asked.run)
     assert told is not None  # it was told before, or this very moment
-    return _result(told)
+    return _result(told, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
 
 
 def asking(given: str) -> str:
@@ -100,7 +105,7 @@ def asking(given: str) -> str:
     return given or settings().run
 
 
-def request(spec: GuardSpec, run: str) -> Request:
+def request(spec: GuardSpec, run: str, window: Window) -> Request:
     """What is asked, with what is so now. What only guards of drift ask is not looked up for others."""
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
@@ -115,16 +120,16 @@ def request(spec: GuardSpec, run: str) -> Request:
         now=dt.datetime.now(dt.UTC),
         reason=spec.reason,
         worst=tuple(spec.worst),
-        data=facts.data_digest(lake, chosen, spec.as_of),
+        data=facts.data_digest(lake, chosen, window),
         failed_validations=tuple(facts.broken(lake, chosen, days, spec.worst)),
         over_budget=facts.over_budget() if drift else "",
     )
 
 
-def _result(told: Event) -> GuardResult:
+def _result(told: Event, window: dict[str, int | dt.date]) -> GuardResult:
     held = told.kind == "held_back"
     say = log.warning if told.alert else log.info
     say("%s as of %s, by %s: %s%s", told.model, told.as_of, told.trigger, told.kind, f": {told.why}" if held else "")
     answer = {"outcome": "held_back" if held else "started", "guard": told.guard, "reason": told.why}
     about = {"model_name": told.model, "as_of": told.as_of, "trigger": told.trigger}
-    return GuardResult.model_validate(about | answer | {"until": told.until, "alert": told.alert})
+    return GuardResult.model_validate(about | answer | {"until": told.until, "alert": told.alert, "window": window})

@@ -42,6 +42,10 @@ class SnapshotSpec(Spec):
     file: Path = Path("data/snapshot.json")
     """File to write."""
 
+    def window(self) -> Window:
+        """Compute the window, before it is clipped to the days that are published."""
+        return Window.of(self.as_of, self.train_days, self.holdout_days, self.label_delay_days)
+
 
 class SnapshotResult(Result):
     """Pinned data, as in data/snapshot.json."""
@@ -98,7 +102,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     from pipelines.system.files import write_json
 
     chosen, lake = load_dataset(spec.dataset), Lake.open()
-    window = Window.of(spec.as_of, spec.train_days, spec.holdout_days, spec.label_delay_days)
+    window = spec.window()
     if spec.missing == "ingest":
         _fill(chosen, window, lake.count_rows_by_day(chosen.published).keys(), spec.max_missing_days)
     published = lake.count_rows_by_day(chosen.published)

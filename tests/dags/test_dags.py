@@ -3,6 +3,7 @@
 import ast
 import copy
 import datetime as dt
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_tasks_follow_one_another(bag):
         return [task.task_id for task in bag.dags[dag_id].topological_sort()]
 
     assert chain("flights_ingest") == ["ingest", "validate"]
-    training = ["guard", "preprocess", "train", "evaluate", "gate", "approve", "promote", "settle"]
+    training = ["guard", "preprocess", "train", "evaluate", "gate", "approve", "promote", "record_outcome"]
     assert chain("flights_train") == training
     assert chain("flights_score") == ["score", "outcomes", "profile"]
     assert chain("flights_monitor") == ["drift"]
@@ -88,12 +89,28 @@ def test_tasks_follow_one_another(bag):
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 
 
+def test_outputs_add_no_arrow_between_tasks_that_do_not_follow_one_another_anyway(bag):
+    """Airflow makes a task that takes an output follow the task that gives it."""
+    tasks = bag.dags["flights_train"].topological_sort()
+    for before, after in itertools.pairwise(tasks):
+        assert after.task_id in before.downstream_task_ids
+    assert tasks[0].downstream_task_ids == {"preprocess", "record_outcome"}
+    profile = bag.dags["flights_score"].get_task("profile")
+    assert profile.upstream_task_ids == {"score"}
+
+
+def test_a_day_that_was_scored_is_profiled_by_the_version_that_scored_it(bag):
+    dag = bag.dags["flights_score"]
+    spec = rendered(dag, "profile", context(dag, partition="2013-02-08")).spec()
+    assert (spec["version"], spec["rows"]) == ("2", "/srv/rows.parquet")
+
+
 def test_a_training_is_guarded_first_and_settled_whatever_failed(bag):
-    guard, settle = (bag.dags["flights_train"].get_task(name) for name in ("guard", "settle"))
+    guard, record_outcome = (bag.dags["flights_train"].get_task(name) for name in ("guard", "record_outcome"))
     assert guard.is_setup and guard.upstream_list == []
-    assert settle.is_teardown and "guard" in settle.upstream_task_ids
-    assert settle.trigger_rule == "all_done_setup_success"
-    assert not settle.on_failure_fail_dagrun
+    assert record_outcome.is_teardown and "guard" in record_outcome.upstream_task_ids
+    assert record_outcome.trigger_rule == "all_done_setup_success"
+    assert not record_outcome.on_failure_fail_dagrun
 
 
 @pytest.mark.parametrize(
@@ -145,7 +162,10 @@ def test_as_of_refuses_what_is_no_date(bag, given):
 
 # Rendering: the context has the keys that Airflow's task runner gives, and no others.
 
+WINDOW = {"as_of": "2013-03-01", "train_days": 60, "holdout_days": 28, "label_delay_days": 1}
 XCOMS = {
+    "guard": {"window": WINDOW},
+    "score": {"version": "2", "rows": "/srv/rows.parquet"},
     "preprocess": {"workspace": "/srv/workspaces/one"},
     "train": {
         "training_job": "job-1", "training_job_arn": "arn:1", "model": "s3://b/model.tar.gz",
@@ -154,7 +174,7 @@ XCOMS = {
         "lost_s": 0.5, "capacity_s": 2.0,
     },
     "evaluate": {"version": "3"},
-    "gate": {"verdict": "/srv/workspaces/one/data/verdict.json"},
+    "gate": {"verdict": "/srv/workspaces/one/data/verdict.json", "version": "3", "asks": True},
 }  # fmt: skip
 
 
@@ -168,7 +188,7 @@ def context(dag: Any, *, logical: str | None = None, partition: str | None = Non
         "partition_key": partition,
         "triggering_asset_events": events(),
         "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=DagRunType.SCHEDULED),
-        "ti": SimpleNamespace(xcom_pull=lambda task: XCOMS[task]),
+        "ti": SimpleNamespace(xcom_pull=lambda task_ids, **_: XCOMS[task_ids]),
         **more,
     }
     return given | ({"logical_date": date, "ds": logical} if logical else {})
@@ -240,30 +260,12 @@ def test_days_of_a_month(bag, given, days):
     assert (task.spec()["first"], task.spec()["last"]) == days
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        ({"logical": "2013-03-01"}, "2013-03-01"),
-        ({"logical": "2013-03-01", "params": {"as_of": "2013-02-15"}}, "2013-02-15"),
-        ({"triggering_asset_events": events({"as_of": "2013-05-07", "reason": "psi"})}, "2013-05-07"),
-        ({"triggering_asset_events": events({"as_of": "2013-05-09"}, {"as_of": "2013-05-07"})}, "2013-05-09"),
-        (
-            {
-                "triggering_asset_events": events({"as_of": "2013-05-07"}),
-                "params": {"as_of": "2013-04-01"},
-            },
-            "2013-04-01",
-        ),
-        ({"triggering_asset_events": events({"reason": "no date"}), "logical": "2013-06-01"}, "2013-06-01"),
-    ],
-)
-def test_moment_of_training_param_then_event_then_logical_date(bag, more, expected):
+def test_the_snapshot_has_the_window_that_the_guard_looked_at(bag):
     dag = bag.dags["flights_train"]
-    task = rendered(dag, "preprocess", context(dag, **more))
-    assert task.spec() == {
+    assert rendered(dag, "preprocess", context(dag)).spec() == {
         "targets": ["preprocess"],
         "refresh": ["snapshot"],
-        "params": {"snapshot": {"as_of": expected, "missing": "fail"}},
+        "params": {"snapshot": {"missing": "fail", **WINDOW}},
         "workspace": "flights_train.run",
         "commit": "",
         "push": True,
@@ -271,48 +273,53 @@ def test_moment_of_training_param_then_event_then_logical_date(bag, more, expect
     }
 
 
-NOBODY = {"reason": "", "worst": ""}
+NO_REASON = {"reason": "", "worst": []}
 LATE, EARLY = (
     {"as_of": "2013-05-09", "reason": "auc 0.61", "worst": ["auc", "dep_hour"]},
     {"as_of": "2013-05-07", "reason": "psi", "worst": "carrier"},
 )
-TOLD = {"trigger": "drift", "reason": "auc 0.61", "worst": '["auc", "dep_hour"]'}
+DRIFT = {"trigger": "drift", **LATE}
 
 
 @pytest.mark.parametrize(
     ("kind", "extras", "as_of", "expected"),
     [
-        (DagRunType.ASSET_TRIGGERED, [LATE, EARLY], None, TOLD),
-        (DagRunType.ASSET_TRIGGERED, [EARLY, LATE], None, TOLD),
-        (DagRunType.ASSET_TRIGGERED, [{"as_of": "2013-05-09"}], None, {"trigger": "drift", **NOBODY}),
-        (DagRunType.ASSET_TRIGGERED, [{"reason": "no moment"}], None, {"trigger": "drift", **NOBODY}),
-        (DagRunType.MANUAL, [], "2013-05-09", {"trigger": "manual", **NOBODY}),
-        (DagRunType.MANUAL, [LATE], "2013-05-08", {"trigger": "manual", **NOBODY}),
-        (DagRunType.SCHEDULED, [], None, {"trigger": "schedule", **NOBODY}),
-        (DagRunType.BACKFILL, [], None, {"trigger": "backfill", **NOBODY}),
+        (DagRunType.ASSET_TRIGGERED, [LATE, EARLY], None, DRIFT),
+        (DagRunType.ASSET_TRIGGERED, [EARLY, LATE], None, DRIFT),
+        (DagRunType.ASSET_TRIGGERED, [{"as_of": "2013-05-09"}], None, DRIFT | NO_REASON),
+        (DagRunType.ASSET_TRIGGERED, [{"reason": "no moment"}], None, {"trigger": "drift", **NO_REASON}),
+        (DagRunType.MANUAL, [], "2013-05-09", {"trigger": "manual", **NO_REASON}),
+        (DagRunType.MANUAL, [LATE], "2013-05-08", {"trigger": "manual", **NO_REASON}),
+        (DagRunType.SCHEDULED, [], None, {"trigger": "schedule", **NO_REASON}),
+        (DagRunType.BACKFILL, [], None, {"trigger": "backfill", **NO_REASON}),
     ],
 )
-def test_guard_knows_who_asks_and_why(bag, kind, extras, as_of, expected):
+def test_guard_reads_from_the_run_why_and_as_of_when_it_trains(bag, monkeypatch, kind, extras, as_of, expected):
+    """Of Airflow's own events; the step gets the event's reason and columns as they are."""
     dag = bag.dags["flights_train"]
     run = SimpleNamespace(logical_date=dt.datetime(2013, 5, 1, tzinfo=dt.UTC), run_id="run", run_type=kind)
     given = context(dag, dag_run=run, params={"as_of": as_of}, triggering_asset_events=events(*extras))
-    told = rendered(dag, "guard", given).spec()
-    moment = as_of or (LATE["as_of"] if any("as_of" in one for one in extras) else "2013-05-01")
-    assert told == {"dataset": "flights", "model_name": "flights", "as_of": moment} | expected
-    spec_of("guard").parse(told, "guard")
+    guard, specs = rendered(dag, "guard", given), []
+    answer = {"alert": False, "reason": ""}
+    monkeypatch.setattr(type(guard), "run_step", lambda self, step, spec: specs.append(spec) or answer)
+    assert guard.execute(given) == answer
+    moment = as_of or expected.get("as_of", "2013-05-01")
+    assert specs == [{"dataset": "flights", "model_name": "flights", **expected, "as_of": moment}]
+    spec_of("guard").parse(specs[0], "guard")
 
 
 @pytest.mark.parametrize(("gate", "version"), [({"version": "3"}, "3"), (None, "")])
-def test_settle_takes_the_version_that_the_gate_judged_if_it_came_so_far(bag, gate, version):
+def test_record_outcome_takes_the_version_that_the_gate_judged_if_it_came_so_far(bag, gate, version):
     dag = bag.dags["flights_train"]
-    ti = SimpleNamespace(xcom_pull=lambda task: {"gate": gate}[task])
-    assert rendered(dag, "settle", context(dag, ti=ti)).spec() == {"model_name": "flights", "version": version}
+    ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: {"gate": gate}[task_ids])
+    spec = rendered(dag, "record_outcome", context(dag, ti=ti)).spec()
+    assert spec_of("record_outcome").parse(spec, "record_outcome").version == version
 
 
 def test_no_moment_of_training_is_said_clearly_and_not_tried_again(bag):
     dag = bag.dags["flights_train"]
     with pytest.raises(AirflowFailException, match="trigger it with the param as_of"):
-        rendered(dag, "preprocess", context(dag))
+        rendered(dag, "guard", context(dag)).execute(context(dag))
 
 
 @pytest.mark.parametrize("logical", ["2013-03-01", None])
@@ -339,7 +346,9 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
         "lost_s": "0.5",
         "capacity_s": "2.0",
     }
+    assert spec["training_job"] == "job-1"
     assert rendered(dag, "gate", given).spec()["version"] == "3"
+    assert rendered(dag, "approve", given).verdict == XCOMS["gate"]
     assert rendered(dag, "promote", given).spec() == {
         "model_name": "flights",
         "version": "3",

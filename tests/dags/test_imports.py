@@ -122,7 +122,7 @@ def test_without_airflowignore_a_hook_would_replace_mlflow(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["leeway.hooks.sagemaker.uploads", "leeway.macros", "leeway.operators.spot_training"]
+    "module", ["leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training"]
 )
 def test_each_module_of_the_provider_is_light(tmp_path, module):
     assert fresh(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + TELL)["heavy"] == []

@@ -40,7 +40,7 @@ def open_engine(
         SpecError: the engine is not installed here.
     """
     module: Any = import_module(f"pipelines.features.engines.{MODULES[engine]}")
-    return module.opened(paths, schema, with_nan)  # type: ignore[no-any-return]
+    return module.open_engine(paths, schema, with_nan)  # type: ignore[no-any-return]
 
 
 def filter_days(rows: ibis.Table, days: Days | None) -> ibis.Table:

@@ -35,7 +35,9 @@ class LifecycleNotifier(BaseNotifier):
             self.log.warning("nobody was told: %s", in_a_line(error))
 
 
-def told(mail_conn_id: str = "smtp_default", slack_conn_id: str = "slack_default") -> dict[str, LifecycleNotifier]:
+def lifecycle_callbacks(
+    mail_conn_id: str = "smtp_default", slack_conn_id: str = "slack_default"
+) -> dict[str, LifecycleNotifier]:
     """What a DAG's default_args need, so that people are told of its tasks."""
     ended, failed = (
         LifecycleNotifier(mail_conn_id=mail_conn_id, slack_conn_id=slack_conn_id, failed=failed)

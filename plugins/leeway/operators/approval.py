@@ -11,13 +11,14 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.hook import StepHook
+from leeway.operators.output import ReturnsResult
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
 PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
 COMMENT = Param("", type="string", title="Why", description="For the registry's events.")
 
 
-class PromotionApprovalOperator(ApprovalOperator):
+class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
     """Asks a person whether a judged candidate may be promoted, where its verdict asks for that; else lets it pass.
 
     The form (Airflow's Required Actions) has the verdict's table, its report, what the candidate is, and what is
@@ -25,20 +26,20 @@ class PromotionApprovalOperator(ApprovalOperator):
     skips what follows. How long is waited, and what silence means, is in params.yaml, section gate.
 
     Args:
-        gate: id of the task that judged.
+        verdict: result of GateOperator (templated).
         python: interpreter of the environment that has the ML libraries (templated).
 
     Returns:
         `DecideResult` where somebody was asked: model_name, version, approved, who, changed; else asked: false.
     """
 
-    template_fields = (*ApprovalOperator.template_fields, "python")
+    template_fields = (*ApprovalOperator.template_fields, "verdict", "python")
     ui_color = "#dcebf7"
 
     def __init__(
         self,
         *,
-        gate: str = "gate",
+        verdict: Mapping[str, Any],
         python: str = "",
         **kwargs: Any,
     ) -> None:
@@ -47,11 +48,11 @@ class PromotionApprovalOperator(ApprovalOperator):
         super().__init__(
             subject="May it be promoted?", params={"why": COMMENT}, response_timeout=dt.timedelta(days=1), **kwargs
         )
-        self.gate, self.python = gate, python
+        self.verdict, self.python = verdict, python
 
     def execute(self, context: Context) -> Any:
         """Lets pass what asks nobody; else waits for a person's answer."""
-        verdict = context["ti"].xcom_pull(task_ids=self.gate)
+        verdict = self.verdict
         if not verdict["asks"]:
             self.log.info("nobody has to agree: %s", verdict["reason"])
             return {"asked": False}
@@ -63,7 +64,7 @@ class PromotionApprovalOperator(ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """The decision is on record; after a "no" what follows is skipped."""
-        decided = None if "error" in event else self._record(context["ti"].xcom_pull(task_ids=self.gate), event)
+        decided = None if "error" in event else self._record(self.verdict, event)
         super().execute_complete(context, event)
         return decided
 

@@ -10,11 +10,11 @@ from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.transform.task import TransformFields, TransformTask
 from leeway.operators.ingest import PARTITION
-from leeway.operators.job import SageMakerJobMixin
+from leeway.operators.job import SageMakerJobOperator
 from leeway.operators.step import skip_where_nothing
 
 
-class BatchScoreOperator(SageMakerJobMixin, SageMakerTransformOperator):
+class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     """Scores a published partition with the champion: in process, or by SageMaker Batch Transform where it is large.
 
     Either way the same predictions, in the same table. The task is skipped, with the reason, while there is no
@@ -52,8 +52,8 @@ class BatchScoreOperator(SageMakerJobMixin, SageMakerTransformOperator):
         (empty where it was scored in process), transform_job_arn, status, attempts, transform_s, cost_usd.
     """
 
-    task_of = TransformTask
-    fields_of = TransformFields
+    job_task = TransformTask
+    job_fields = TransformFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "dataset", "model_name", "partition", "version"),
         *("transform_above_rows", "image_uri", "role_arn", "bucket", "prefix", "instance_type", "instance_count"),
@@ -92,7 +92,7 @@ class BatchScoreOperator(SageMakerJobMixin, SageMakerTransformOperator):
         self.check_interval_s, self.python, self.env = check_interval_s, python, env
 
     def execute(self, context: Context) -> Any:
-        """As `SageMakerJobMixin.execute`; skips where nothing may score the partition."""
+        """As `SageMakerJobOperator.execute`; skips where nothing may score the partition."""
         return skip_where_nothing(context, super().execute(context))
 
     def execute_complete(

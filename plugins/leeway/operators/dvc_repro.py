@@ -20,6 +20,7 @@ class DvcReproOperator(StepOperator):
         targets: stages to bring up to date, with those that they depend on (templated).
         refresh: stages to run afresh first: their inputs lie outside DVC's sight (templated).
         overrides: of params.yaml, section to key to value (templated).
+        window: of the training, as GuardOperator returns it (templated); goes over section `snapshot` of params.yaml.
         workspace: name of the workspace (templated); of the DAG and the run where it is not given.
         commit: of the code that runs (templated); LEEWAY_GIT_COMMIT or the project's HEAD where it is not given. With a
             GitDagBundle over the project's repository: "{{ ti.bundle_instance.version or '' }}".
@@ -33,7 +34,7 @@ class DvcReproOperator(StepOperator):
 
     step = "repro"
     # Not `params`: that is the DAG's params in every operator.
-    fields = ("targets", "refresh", "overrides", "workspace", "commit", "push", "wait")
+    fields = ("targets", "refresh", "overrides", "window", "workspace", "commit", "push", "wait")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class DvcReproOperator(StepOperator):
         targets: Sequence[str],
         refresh: Sequence[str] = (),
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
+        window: Mapping[str, Any] | None = None,
         workspace: str = WORKSPACE,
         commit: str = "",
         push: bool = True,
@@ -48,15 +50,19 @@ class DvcReproOperator(StepOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.targets, self.refresh, self.overrides, self.workspace = targets, refresh, overrides, workspace
+        self.targets, self.refresh, self.workspace = targets, refresh, workspace
+        self.overrides, self.window = overrides, window
         self.commit, self.push, self.wait = commit, push, wait
 
     def spec(self) -> dict[str, Any]:
         """The step's spec."""
+        overrides = dict(self.overrides or {})
+        if self.window:
+            overrides["snapshot"] = {**overrides.get("snapshot", {}), **self.window}
         return {
             "targets": list(self.targets),
             "refresh": list(self.refresh),
-            "params": self.overrides or {},
+            "params": overrides,
             "workspace": self.workspace,
             "commit": self.commit,
             "push": self.push,

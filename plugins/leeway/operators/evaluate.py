@@ -7,6 +7,12 @@ from typing import Any
 
 from leeway.operators.step import StepOperator
 
+TRAINING_FACTS = (
+    *("training_job_arn", "instance_type", "training_s", "billable_s", "cost_usd", "price_usd_h"),
+    *("saving", "interruptions", "lost_s", "capacity_s"),
+)
+"""Fields of a training's result that become tags of the version."""
+
 
 class EvaluateOperator(StepOperator):
     """Measures a trained model on the holdout, and registers it as a candidate. Idempotent: one candidate, one version.
@@ -15,10 +21,13 @@ class EvaluateOperator(StepOperator):
         dataset: dataset of the model (templated).
         workspace: folder of the run's DVC workspace: features and snapshot are read there, the evaluation is written
             there (templated).
-        model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated).
-        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz (templated).
+        training: result of SpotTrainingOperator (templated): its model and record are evaluated, and its job, costs and
+            DAG run become tags of the version.
+        model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); instead of the training's.
+        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz (templated); instead of the
+            training's.
         register_as: registered model; empty: measure only (templated).
-        training_job: name of the training job (templated).
+        training_job: name of the training job (templated); instead of the training's.
         lineage: more tags for the version, without the prefix `leeway.` (templated).
 
     Returns:
@@ -26,31 +35,41 @@ class EvaluateOperator(StepOperator):
     """
 
     step = "evaluate"
-    fields = ("dataset", "workspace", "model", "record", "register_as", "training_job", "lineage")
+    fields = ("dataset", "workspace", "training", "model", "record", "register_as", "training_job", "lineage")
 
     def __init__(
         self,
         *,
         dataset: str,
         workspace: str,
-        model: str,
-        record: str,
+        training: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        record: str | None = None,
         register_as: str = "",
-        training_job: str = "",
+        training_job: str | None = None,
         lineage: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.workspace = dataset, workspace
-        self.model, self.record = model, record
+        self.training, self.model, self.record = training, model, record
         self.register_as, self.training_job, self.lineage = register_as, training_job, lineage
 
     def spec(self) -> dict[str, Any]:
         """The step's spec: the workspace's files under the names that dvc.yaml gives them."""
-        own = {name: value for name, value in super().spec().items() if name != "workspace"}
-        return own | {
+        fields = super().spec()
+        del fields["workspace"]
+        if training := fields.pop("training", None):
+            results = {name: training[name] for name in ("model", "record", "training_job")}
+            fields = results | fields | {"lineage": self._lineage(training)}
+        return fields | {
             "features": f"{self.workspace}/data/features",
             "snapshot": f"{self.workspace}/data/snapshot.json",
             "evaluation": f"{self.workspace}/data/evaluation",
             "lock": f"{self.workspace}/dvc.lock",
         }
+
+    def _lineage(self, training: Mapping[str, Any]) -> dict[str, str]:
+        """Return the tags of the version: where and at what cost it was trained, by which run, and the operator's."""
+        facts = {name: str(training[name]) for name in TRAINING_FACTS}
+        return {**facts, "dag_run": self.who["LEEWAY_RUN"], **(self.lineage or {})}

@@ -72,5 +72,7 @@ class GateOperator(StepOperator, SkipMixin):
         self.log.warning("not promoted: %s", verdict["reason"])
         # `skip` leaves by an exception, so the verdict would never be returned.
         context["ti"].xcom_push("return_value", verdict)
-        self.skip(context["ti"], context["task"].get_direct_relatives(upstream=False))
+        # A teardown that takes this verdict is a direct relative too, and must run.
+        followers = context["task"].get_direct_relatives(upstream=False)
+        self.skip(context["ti"], [task for task in followers if not task.is_teardown])
         return verdict

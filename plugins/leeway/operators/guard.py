@@ -8,54 +8,48 @@ from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.operators.step import StepOperator, skip_where_nothing
+from leeway.training_request import TrainingRequest, read_training_request
 
 
 class GuardOperator(StepOperator):
-    """Lets a training start, or holds it back; every answer is an event. Idempotent: once a DAG run.
+    """Decide whether a training may start, or hold it back, and record the decision as an event.
 
-    Only drift is held back: the task is skipped then, with the reason, and so is all that follows. Where only a person
-    can help (drift of data that did not pass validation, trainings that did not pass the gate) the task fails instead,
-    once for a cause, so that whoever is told of failures is told. Make `SettleOperator` its teardown.
+    Only a training that drift starts is ever held back: the task is then skipped, with the reason, and so are the tasks
+    after it. If only a person can help (the drifted data did not pass validation, or trainings keep failing the gate),
+    the task fails instead, once for each cause, so that a failure notification is sent. Make `RecordOutcomeOperator`
+    its teardown. Idempotent: one decision a DAG run.
 
     Args:
         dataset: dataset of the model (templated).
         model_name: registered model (templated).
-        as_of: moment of training, YYYY-MM-DD (templated).
-        trigger: who asks: drift, schedule, manual or backfill (templated).
-        reason: why, in words (templated).
-        worst: columns that drifted, with commas between them, the worst first (templated).
+        request: as_of, trigger, reason and worst of the training (templated); see `leeway.training_request`. By default
+            they come from the DAG run: its param `as_of`, the drift event that started it, or its logical date.
 
     Returns:
-        `GuardResult`: model_name, as_of, trigger, outcome, guard, reason, until, alert.
+        `GuardResult`: model_name, as_of, trigger, outcome, guard, reason, until, alert, window.
     """
 
     step = "guard"
-    fields = ("dataset", "model_name", "as_of", "trigger", "reason", "worst")
+    fields = ("dataset", "model_name", "request")
 
-    def __init__(
-        self,
-        *,
-        dataset: str,
-        model_name: str,
-        as_of: str,
-        trigger: str = "manual",
-        reason: str = "",
-        worst: str = "",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, dataset: str, model_name: str, request: TrainingRequest | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset, self.model_name, self.as_of = dataset, model_name, as_of
-        self.trigger, self.reason, self.worst = trigger, reason, worst
+        self.dataset, self.model_name, self.request = dataset, model_name, request
+
+    def spec(self) -> dict[str, Any]:
+        """Return the step's spec; without a request if the DAG run has yet to be asked for it."""
+        return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:
-        """The answer.
+        """Return the decision.
 
         Raises:
-            AirflowFailException: it is held back, and a person has to look.
-            AirflowSkipException: it is held back.
+            AirflowFailException: the training is held back and a person has to look, or the run names no moment.
+            AirflowSkipException: the training is held back.
         """
-        answer = super().execute(context)
-        if answer["alert"]:
-            context["ti"].xcom_push("return_value", answer)
-            raise AirflowFailException(f"held back by {answer['guard']}: {answer['reason']}")
-        return skip_where_nothing(context, answer)
+        self.request = self.request or read_training_request(context)
+        decision = super().execute(context)
+        if decision["alert"]:
+            context["ti"].xcom_push("return_value", decision)
+            raise AirflowFailException(f"held back by {decision['guard']}: {decision['reason']}")
+        return skip_where_nothing(context, decision)

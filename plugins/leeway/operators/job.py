@@ -1,4 +1,4 @@
-"""What the operators over SageMaker jobs share: they prepare and start one, their trigger waits."""
+"""SageMakerJobOperator: what the operators over SageMaker jobs share."""
 
 from __future__ import annotations
 
@@ -6,94 +6,118 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from leeway.hooks.sagemaker.aws_errors import told_in_a_line
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.task import JobTask
-from leeway.hooks.sagemaker.wait import MARGIN_S, WaitEvent
+from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
 from leeway.hooks.sagemaker.wait_for_job import watched
 from leeway.hooks.step.hook import StepHook
+from leeway.operators.output import ReturnsResult
 from leeway.triggers.job import JobTrigger
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-class SageMakerJobMixin:
-    """Goes before one of the provider's operators; a subclass names its task and the fields that go into it."""
 
-    task_of: type[JobTask]
-    fields_of: type
+class SageMakerJobOperator(ReturnsResult, BaseOperator):
+    """Prepare and start one SageMaker job, and let its trigger wait for it.
+
+    Goes before one of the Amazon provider's operators, which has the constructor. A subclass names its `JobTask` and
+    the dataclass of the fields that go into it.
+    """
+
+    job_task: ClassVar[type[JobTask]]
+    job_fields: ClassVar[type[DataclassInstance]]
+    aws_conn_id: str | None
+    region_name: str | None
+    verify: bool | str | None
+    botocore_config: dict[str, Any] | None
+    deferrable: bool
+    python: str
+    env: Mapping[str, str] | None
     _task: JobTask | None = None
 
-    def execute(self: Any, context: Context) -> Any:
-        """Starts the job, or finds it, and waits for it.
+    def __init__(self, **kwargs: Any) -> None:
+        # Airflow wraps each class's constructor: an inherited one would be BaseOperator's, past the provider's.
+        super().__init__(**kwargs)
+
+    def execute(self, context: Context) -> Any:
+        """Start the job, or find it, and wait for it.
 
         Raises:
-            AirflowFailException: a field is wrong, a file is not there, a budget does not allow it, or the script
+            AirflowFailException: a field is wrong, a file is missing, a budget does not allow the job, or the script
                 crashed. A retry cannot help.
-            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry goes on, or collects
-                what completed.
+            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry resumes it, or collects
+                the result of the job that completed.
         """
-        return self._go_on(context, None, None)
+        return self._run_job(context, None, None)
 
     def execute_complete(
-        self: Any, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
+        self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
-        """The job's result, or the wait for the next one. Raises as `execute` does."""
-        return self._go_on(context, WaitEvent(**event) if event else None, inputs)  # type: ignore[typeddict-item]
+        """Return the job's result, or wait for the next job. Raises as `execute` does."""
+        return self._run_job(context, WaitEvent(**event) if event else None, inputs)  # type: ignore[typeddict-item]
 
-    def resume_execution(self: Any, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """As Airflow resumes any task; a job whose wait Airflow broke off for its time is stopped first."""
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume the task after its wait; stop the job first if Airflow ended the wait because it took too long."""
         try:
-            return super().resume_execution(next_method, next_kwargs, context)  # type: ignore[misc]
+            return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            self._of(context).stop()
+            self._make_task(context).stop()
             raise
 
-    def on_kill(self: Any) -> None:
-        """No step is left running here, and the job was told to stop: the task was cleared, marked or timed out."""
+    def on_kill(self) -> None:
+        """Stop the running step and the job: the task was cleared, marked or timed out."""
         if self._task:
             self._task.kill()
 
-    def _go_on(self: Any, context: Context, event: WaitEvent | None, inputs: Mapping[str, Any] | None) -> Any:
-        task = self._of(context)
+    def report_metrics(self, result: Mapping[str, Any]) -> None:
+        """Send Airflow metrics about the result. By default there are none besides Airflow's own."""
+
+    def _run_job(self, context: Context, event: WaitEvent | None, inputs: Mapping[str, Any] | None) -> Any:
+        task = self._make_task(context)
         while True:
             with told_in_a_line():
                 work = task.work(inputs)
-                found = work.go_on(event)
-            if isinstance(found, dict):
-                self.measured(found)
-                return found
+                outcome = work.go_on(event)
+            if isinstance(outcome, dict):
+                self.report_metrics(outcome)
+                return outcome
             inputs = work.inputs
             if self.deferrable:
-                self.defer(
-                    timeout=timedelta(seconds=found.longest_s + 4 * MARGIN_S),
-                    trigger=JobTrigger(**dataclasses.asdict(found)),
-                    method_name="execute_complete",
-                    kwargs={"inputs": inputs},
-                )
-            event = asyncio.run(watched(found, self.log))
+                self._defer(outcome, inputs)
+            event = asyncio.run(watched(outcome, self.log))
 
-    def measured(self, result: Mapping[str, Any]) -> None:
-        """Airflow's metrics tell of the result; of most kinds of jobs nothing beyond what they tell of any task."""
+    def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
+        """Leave the worker until the trigger reports the end of the wait."""
+        self.defer(
+            timeout=timedelta(seconds=wait.longest_s + 4 * MARGIN_S),
+            trigger=JobTrigger(**dataclasses.asdict(wait)),
+            method_name="execute_complete",
+            kwargs={"inputs": inputs},
+        )
 
-    def _of(self: Any, context: Context) -> JobTask:
-        """The task as it is rendered, and as `on_kill` finds it."""
+    def _make_task(self, context: Context) -> JobTask:
+        """Make the job task of the rendered fields, and keep it for `on_kill`."""
         instance = context["ti"]
-        task: JobTask = self.task_of(
-            self.fields_of(**{one.name: getattr(self, one.name) for one in dataclasses.fields(self.fields_of)}),
-            {
-                "dag_id": self.dag_id,
-                "run_id": instance.run_id,
-                "task_id": self.task_id,
-                "map_index": -1 if instance.map_index is None else instance.map_index,
-            },
+        identity = {
+            "dag_id": self.dag_id,
+            "run_id": instance.run_id,
+            "task_id": self.task_id,
+            "map_index": -1 if instance.map_index is None else instance.map_index,
+        }
+        self._task = self.job_task(
+            self.job_fields(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self.job_fields)}),
+            identity,
             AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
             StepHook(self.log, self.python, self.env),
             self.log,
             instance.try_number > 1,
         )
-        self._task = task
-        return task
+        return self._task

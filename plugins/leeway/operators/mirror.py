@@ -10,11 +10,13 @@ from airflow.providers.amazon.aws.operators.sagemaker import ApprovalStatus, Sag
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from leeway.operators.output import ReturnsResult
+
 VERSION = "leeway.version"
 """Of a model package's metadata: the version in MLflow that it mirrors."""
 
 
-class MirrorOperator(SageMakerRegisterModelVersionOperator):
+class MirrorOperator(ReturnsResult, SageMakerRegisterModelVersionOperator):
     """SageMaker's model registry has a model package of a version, with this approval status. Idempotent.
 
     For teams that deploy from there; MLflow and the events in the lake stay what decides. A version is one package of

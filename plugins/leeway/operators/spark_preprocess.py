@@ -8,10 +8,10 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerProcessingOperator
 
 from leeway.hooks.processing.task import ProcessingFields, ProcessingTask
-from leeway.operators.job import SageMakerJobMixin
+from leeway.operators.job import SageMakerJobOperator
 
 
-class SparkPreprocessOperator(SageMakerJobMixin, SageMakerProcessingOperator):
+class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator):
     """Builds the features of a pinned window with Spark in a SageMaker processing job, one job a task.
 
     The window's data files and the code of `pipelines` are uploaded, once a content. The job is named as a function of
@@ -46,8 +46,8 @@ class SparkPreprocessOperator(SageMakerJobMixin, SageMakerProcessingOperator):
         attempts, processing_s, cost_usd.
     """
 
-    task_of = ProcessingTask
-    fields_of = ProcessingFields
+    job_task = ProcessingTask
+    job_fields = ProcessingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "snapshot", "folder", "validation_days", "image_uri", "role_arn"),
         *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),

@@ -11,10 +11,10 @@ from leeway.hooks.sagemaker.machines import OnNoCapacity
 from leeway.hooks.step import metrics
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.task import TrainingTask
-from leeway.operators.job import SageMakerJobMixin
+from leeway.operators.job import SageMakerJobOperator
 
 
-class SpotTrainingOperator(SageMakerJobMixin, SageMakerTrainingOperator):
+class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     """Trains on SageMaker managed spot, one job a task: by a name that is a function of DAG, run, task and map index.
 
     Before it starts a job it asks what is there under that name: one from the same inputs that runs is waited for, that
@@ -61,8 +61,8 @@ class SpotTrainingOperator(SageMakerJobMixin, SageMakerTrainingOperator):
         interruptions, lost_s, capacity_s.
     """
 
-    task_of = TrainingTask
-    fields_of = TrainingFields
+    job_task = TrainingTask
+    job_fields = TrainingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "channels", "hyperparameters", "role_arn", "bucket", "prefix"),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
@@ -115,6 +115,6 @@ class SpotTrainingOperator(SageMakerJobMixin, SageMakerTrainingOperator):
         self.environment, self.check_interval_s = environment, check_interval_s
         self.python, self.env = python, env
 
-    def measured(self, result: Mapping[str, Any]) -> None:
+    def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Airflow's metrics tell what the training cost."""
         metrics.trained(result, self.model)

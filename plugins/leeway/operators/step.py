@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from leeway.hooks.step.credentials import variables
 from leeway.hooks.step.hook import StepHook
+from leeway.operators.output import ReturnsResult
 
 IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Renders to True in a run that a backfill started, or ran again."""
@@ -23,7 +24,7 @@ WHO = {
 """Who is asking, for the registry's events: the user that triggered the run, else the run."""
 
 
-class StepOperator(BaseOperator):
+class StepOperator(ReturnsResult, BaseOperator):
     """Runs one step in a process of its own; its Result, references and numbers, is the task's XCom.
 
     Subclasses name the step, and say in `spec` what goes into it.

@@ -139,8 +139,8 @@ def test_days_that_are_not_published_fail_the_training_and_are_named(airflow):
     told = airflow.run("flights_train", as_of="2013-02-01")
     assert told.states["preprocess"] == "failed"
     assert told.states["promote"] == "upstream_failed"
-    assert (told.state, told.states["settle"]) == ("failed", "success"), "it hides no failure"
-    assert told.xcoms["settle"]["outcome"] == "failed"
+    assert (told.state, told.states["record_outcome"]) == ("failed", "success"), "it hides no failure"
+    assert told.xcoms["record_outcome"]["outcome"] == "failed"
     assert "training as of 2013-02-01 would have" in told.log
 
 
@@ -156,7 +156,7 @@ def test_candidate_that_passes_becomes_champion(airflow):
     assert told.xcoms["promote"]["changed"] is True
     assert told.xcoms["promote"]["version"] == told.xcoms["evaluate"]["version"] == told.xcoms["gate"]["version"]
     assert (told.xcoms["guard"]["trigger"], told.xcoms["guard"]["outcome"]) == ("manual", "started")
-    assert (told.xcoms["settle"]["outcome"], told.xcoms["settle"]["changed"]) == ("passed", True)
+    assert (told.xcoms["record_outcome"]["outcome"], told.xcoms["record_outcome"]["changed"]) == ("passed", True)
 
 
 def test_published_day_is_scored_by_the_champion_and_its_labels_are_joined(airflow):
@@ -187,7 +187,7 @@ def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, dock
     assert "auc is" in told.xcoms["gate"]["reason"]
     assert "but surely at least 0.99 is demanded" in told.log
     assert "promote" not in told.xcoms
-    assert told.xcoms["settle"]["outcome"] == "not_passed"
+    assert told.xcoms["record_outcome"]["outcome"] == "not_passed"
 
 
 # What drift asks for, in a DAG of three tasks.
@@ -196,14 +196,14 @@ GUARDED = """
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 from leeway.operators.guard import GuardOperator
-from leeway.operators.settle import SettleOperator
+from leeway.operators.record_outcome import RecordOutcomeOperator
 
 with DAG("guarded", params={"as_of": "", "code": 0}):
-    about = {"dataset": "flights", "as_of": "{{ params.as_of }}", "trigger": "drift", "reason": "auc 0.61"}
-    guard = GuardOperator(task_id="guard", model_name="guarded", **about)
+    drift = {"as_of": "{{ params.as_of }}", "trigger": "drift", "reason": "auc 0.61"}
+    guard = GuardOperator(task_id="guard", dataset="flights", model_name="guarded", request=drift)
     work = BashOperator(task_id="work", bash_command="exit {{ params.code }}")
-    settle = SettleOperator(task_id="settle", model_name="guarded").as_teardown(setups=guard)
-    guard >> work >> settle
+    record_outcome = RecordOutcomeOperator(task_id="record_outcome", model_name="guarded").as_teardown(setups=guard)
+    guard >> work >> record_outcome
 """
 
 
@@ -215,7 +215,7 @@ def drifted(airflow):
 
     def run(as_of: str, code: int = 0) -> tuple[SimpleNamespace, list[str]]:
         told = beside.run("guarded", as_of=as_of, code=code)
-        return told, [told.states[name] for name in ("guard", "work", "settle")]
+        return told, [told.states[name] for name in ("guard", "work", "record_outcome")]
 
     return run
 
@@ -227,10 +227,10 @@ def test_drift_that_comes_too_soon_is_skipped_with_the_reason_and_the_next_one_t
     assert (told.state, states) == ("success", ["skipped", "skipped", "skipped"]), told.log[-4_000:]
     assert (told.xcoms["guard"]["guard"], told.xcoms["guard"]["until"]) == ("cooldown", "2013-05-15")
     assert "1 day(s) before 2013-05-02: the policy demands 14" in told.log
-    assert "settle" not in told.xcoms
+    assert "record_outcome" not in told.xcoms
     told, states = drifted("2013-05-15", code=1)
     assert (told.state, states) == ("failed", ["success", "failed", "success"])
-    assert told.xcoms["settle"]["outcome"] == "failed"
+    assert told.xcoms["record_outcome"]["outcome"] == "failed"
 
 
 def test_breaker_fails_the_run_once_and_lets_nothing_start_until_it_is_reset(airflow, drifted):

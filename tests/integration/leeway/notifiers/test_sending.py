@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from leeway.notifiers import delivery
-from leeway.notifiers.lifecycle import LifecycleNotifier, told
+from leeway.notifiers.lifecycle import LifecycleNotifier, lifecycle_callbacks
 from leeway.notifiers.message import LINES
 
 CANARY = "tweety-sings-of-secrets"
@@ -68,7 +68,7 @@ def test_promotion_is_told_by_mail_and_in_slack(post, channel, log):
 
 
 def test_failure_is_told_with_its_first_line(post):
-    told()["on_failure_callback"](ended("", error=ValueError("the lake is locked\nand more")))
+    lifecycle_callbacks()["on_failure_callback"](ended("", error=ValueError("the lake is locked\nand more")))
     text = post.mails[0].get_body(("plain",)).get_content()
     assert "- ValueError: the lake is locked" in text.splitlines()
     assert "and more" not in text
@@ -78,12 +78,12 @@ def test_failure_is_told_with_its_first_line(post):
 @pytest.mark.parametrize(("outcome", "title"), [("held_back", "held back"), ("started", "task guard failed")])
 def test_guard_that_fails_for_a_person_to_look_tells_its_answer(post, outcome, title):
     answer = {"outcome": outcome, "guard": "breaker", "until": None, "as_of": "2013-04-08"}
-    told()["on_failure_callback"](ended("guard", error=ValueError("no"), **answer))
+    lifecycle_callbacks()["on_failure_callback"](ended("guard", error=ValueError("no"), **answer))
     assert title in post.mails[0]["Subject"]
 
 
 def test_failure_of_a_backfill_is_not_told(post, channel):
-    told()["on_failure_callback"](ended("", backfill=True, error=ValueError("no")))
+    lifecycle_callbacks()["on_failure_callback"](ended("", backfill=True, error=ValueError("no")))
     assert post.mails == channel.posts == []
 
 
@@ -115,7 +115,7 @@ def test_only_those_are_told_whom_the_server_took(post, connect, log):
 
 def test_connections_can_have_other_names(post, connect):
     connect(crew_mail=post.connection(to="other@example.com"))
-    told(mail_conn_id="crew_mail")["on_success_callback"](ended())
+    lifecycle_callbacks(mail_conn_id="crew_mail")["on_success_callback"](ended())
     assert [mail["To"] for mail in post.mails] == ["other@example.com"]
 
 

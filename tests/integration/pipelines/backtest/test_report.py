@@ -21,7 +21,7 @@ from pipelines.features.building import build
 from pipelines.lake import Lake
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER
 from pipelines.loop.study import run_study as loop_study
-from pipelines.steps import gate, guard, promote, settle
+from pipelines.steps import gate, guard, promote, record_outcome
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
@@ -96,7 +96,7 @@ def training(model: str, as_of: str, trigger: str, passes: bool = True, champion
     if passes and champion:
         told = promote.PromoteSpec(model_name=model, version=number, verdict=Path("data/verdict.json"))
         assert promote.run(told).promoted
-    settle.run(settle.SettleSpec(version=number, **about))
+    record_outcome.run(record_outcome.RecordOutcomeSpec(version=number, **about))
     return answer, number
 
 

@@ -18,7 +18,7 @@ from pipelines.errors import DataError, SpecError, ValidationError
 from pipelines.lake import Lake
 from pipelines.loop.journal import Journal
 from pipelines.steps import guard as guarding
-from pipelines.steps import settle as settling
+from pipelines.steps import record_outcome as recording
 from pipelines.steps import validate as validating
 from pipelines.validation.results_table import SCHEMA, Evidence
 
@@ -42,8 +42,8 @@ def ask(run: str, as_of: str = AS_OF, trigger: str = "drift", **more: Any) -> gu
     return guarding.run(guarding.GuardSpec.parse(given, "here"))
 
 
-def settle(run: str, version: str = "") -> settling.SettleResult:
-    return settling.run(settling.SettleSpec(model_name="m", run=run, version=version))
+def record_outcome(run: str, version: str = "") -> recording.RecordOutcomeResult:
+    return recording.run(recording.RecordOutcomeSpec(model_name="m", run=run, version=version))
 
 
 def kinds() -> list[str]:
@@ -133,7 +133,7 @@ def test_a_guard_that_is_killed_gives_the_same_answer_when_it_is_tried_again(whe
 
 def test_a_settle_that_is_killed_after_its_event_is_no_second_one(commands: Any) -> None:
     ask("d/1")
-    given = ("settle", "--model-name", "m", "--run", "d/1")
+    given = ("record_outcome", "--model-name", "m", "--run", "d/1")
     name, body = KILLED["between event and result"]
     died = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *given)
     assert died.code == -signal.SIGKILL, died.err
@@ -149,7 +149,7 @@ LOOSE = {"cooldown_days": 0, "per_week": 1_000}
 
 def test_the_same_moment_trains_again_only_where_a_day_was_published_anew(lake: Lake, day_rows: Any) -> None:
     ask("d/1", trigger="manual")
-    settle("d/1")
+    record_outcome("d/1")
     assert ask("d/2", policy=LOOSE).guard == "same_data"
     rows = day_rows("2013-01-04")
     lake.write_partition("flights", dt.date(2013, 1, 4), rows)
@@ -158,14 +158,14 @@ def test_the_same_moment_trains_again_only_where_a_day_was_published_anew(lake: 
     assert ask("d/4", policy=LOOSE).guard == "same_data", "nor does a day outside of the window"
     lake.write_partition("flights", dt.date(2013, 1, 4), rows.slice(1))
     assert ask("d/5", policy=LOOSE).outcome == "started"
-    settle("d/5")
+    record_outcome("d/5")
     lake.write_partition("flights", dt.date(2013, 1, 4), rows)
     assert ask("d/6", policy=LOOSE).guard == "same_data", "what was put back has been trained on"
 
 
 def test_another_moment_is_other_data() -> None:
     ask("d/1", trigger="manual")
-    settle("d/1")
+    record_outcome("d/1")
     assert ask("d/2", "2013-01-11", policy=LOOSE).outcome == "started"
 
 
@@ -204,7 +204,7 @@ def test_of_a_warning_on_several_columns_each_counts(lake: Lake, severity: str, 
     row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
     Evidence(lake.catalog).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
     assert ask("d/1", worst=["distance"], policy=WHOLE).outcome == outcome
-    settle("d/1")
+    record_outcome("d/1")
     assert ask("d/2", "2013-01-11", worst=["carrier"], policy=WHOLE).outcome == "started"
 
 
@@ -217,7 +217,7 @@ def test_a_blocked_day_holds_back_whatever_drifted_and_only_in_its_window(lake: 
         "2013-01-08 was not published; 2013-01-08: critical expect_column_values_to_be_between of dist" in told.reason
     )
     assert ask("d/2", worst="score", policy={**WHOLE, "quality_days": 1}).outcome == "started"
-    settle("d/2")
+    record_outcome("d/2")
     assert ask("d/3", "2013-01-15", policy=WHOLE).guard == "data_quality"
     assert ask("d/4", "2013-01-16", policy=WHOLE).outcome == "started", "the window has gone past it"
 
@@ -247,7 +247,7 @@ def test_a_worst_case_over_the_month_s_budget_is_held_back(
     assert told.guard == "budget"
     assert "0.1150 USD: more than the 0.1000 USD left" in told.reason
     assert ask("d/2", trigger="manual").outcome == "started", "a person may; the training itself asks the budget again"
-    settle("d/2")
+    record_outcome("d/2")
     budget(0.2)
     assert ask("d/3", "2013-01-30").outcome == "started"
 
@@ -270,9 +270,9 @@ def test_the_end_is_what_the_last_word_on_the_version_says() -> None:
     expected = {"1": "passed", "2": "not_passed", "3": "not_passed", "4": "passed", "5": "failed", "": "failed"}
     for version, outcome in expected.items():
         ask(f"d/{version}", trigger="manual")
-        told = settle(f"d/{version}", version)
+        told = record_outcome(f"d/{version}", version)
         assert (told.outcome, told.changed) == (outcome, True)
-    assert settle("nobody's").outcome == ""
+    assert record_outcome("nobody's").outcome == ""
 
 
 def test_a_run_has_to_be_named(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
@@ -297,7 +297,7 @@ def test_on_an_empty_lake_a_person_is_let_start(tmp_path: Path, monkeypatch: Any
 def test_events_status_and_reset_for_people() -> None:
     for n in range(3):
         ask(f"d/{n}", f"2013-0{n + 1}-10", reason="auc 0.61")
-        settle(f"d/{n}")
+        record_outcome(f"d/{n}")
     ask("d/3", "2013-04-10", reason="auc 0.60")
     lines = cli("events", "m").splitlines()
     assert len(lines) == 7

@@ -20,9 +20,9 @@ from leeway.operators.mirror import MirrorOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
 from leeway.operators.promote import PromoteOperator
+from leeway.operators.record_outcome import RecordOutcomeOperator
 from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
-from leeway.operators.settle import SettleOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.sync import SyncOperator
@@ -58,8 +58,12 @@ GIVEN = {
     },
     PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
     RollbackOperator: {"model_name": "flights", "why": "it was wrong"},
-    GuardOperator: {"dataset": "flights", "model_name": "flights", "as_of": "2013-04-01", "trigger": "drift"},
-    SettleOperator: {"model_name": "flights"},
+    GuardOperator: {
+        "dataset": "flights",
+        "model_name": "flights",
+        "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "worst": ["carrier"]},
+    },
+    RecordOutcomeOperator: {"model_name": "flights"},
     ScoreOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
     ProfileOperator: {"model_name": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
     DriftSensor: {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07", "backfill": "True"},
@@ -71,7 +75,7 @@ FROM_ELSEWHERE = {
     "gate": {"policy", "approval", "approval_timeout_h", "approval_default"},
     "guard": {"policy", "run"},
     "promote": {"moved_by_hand"},
-    "settle": {"run"},
+    "record_outcome": {"run"},
     "score": {"max_rows", "response", "request"},
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy"},
@@ -133,7 +137,7 @@ def test_no_field_of_the_step_is_out_of_reach(operator):
     optional = (set(inspect.signature(operator.__init__).parameters) & set(operator.template_fields)) - {
         *GIVEN[operator]
     }
-    everything = made(operator, **{name: {} if name == "lineage" else "x" for name in optional})
+    everything = made(operator, **{name: {} if name in ("lineage", "training", "window") else "x" for name in optional})
     fields = set(spec_of(operator.step).model_fields)
     assert set(everything.spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
 
@@ -206,6 +210,7 @@ def gate(stub, passed: bool):
         task = made(GateOperator, python=python)
         after = [PromoteOperator(task_id=name, **GIVEN[PromoteOperator]) for name in ("promote", "announce")]
         task >> after
+        task >> RecordOutcomeOperator(task_id="record_outcome", model_name="flights").as_teardown()
     pushed: dict[str, object] = {}
     ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}), map_index=-1)
     return task, {"ti": ti, "task": task}, pushed
@@ -216,7 +221,7 @@ def test_gate_that_says_no_skips_what_follows_and_says_why(stub, project, lines,
     monkeypatch.setattr(GateOperator, "log", lines)
     with pytest.raises(DownstreamTasksSkipped) as raised:
         task.execute(context)
-    assert sorted(raised.value.tasks) == ["announce", "promote"]
+    assert sorted(raised.value.tasks) == ["announce", "promote"], "a teardown runs"
     assert pushed["return_value"]["reason"] == "auc is 0.5"
     told = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
     assert lines.lines[-5:] == told

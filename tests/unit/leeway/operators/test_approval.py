@@ -26,15 +26,14 @@ VERDICT: dict[str, Any] = {
 
 def task(python: str = "") -> PromotionApprovalOperator:
     with DAG("approving", params={"as_of": "2013-03-01"}):
-        made = PromotionApprovalOperator(task_id="approve", python=python)
+        made = PromotionApprovalOperator(task_id="approve", verdict=VERDICT, python=python)
         made >> PromoteOperator(task_id="promote", model_name="flights", version="3", verdict="/w/verdict.json")
     return made
 
 
 def context(one: PromotionApprovalOperator, **verdict: Any) -> Context:
-    ti = SimpleNamespace(
-        id="1", map_index=-1, xcom_pull=lambda task_ids: {**VERDICT, **verdict}, xcom_push=lambda **_: None
-    )
+    one.verdict = {**VERDICT, **verdict}
+    ti = SimpleNamespace(id="1", map_index=-1, xcom_push=lambda **_: None)
     return {"ti": ti, "task_instance": ti, "task": one}  # type: ignore[typeddict-item,return-value]
 
 

@@ -1,0 +1,67 @@
+"""Record how a training ended that `guard` let start: it passed the gate, did not pass, or failed. Idempotent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipelines.contract import Result, Spec
+from pipelines.loop.events import Outcome
+from pipelines.steps.guard import asking
+from pipelines.system.log import log
+
+
+class RecordOutcomeSpec(Spec):
+    """A training that has ended."""
+
+    model_name: str
+    """Registered model."""
+    version: str = ""
+    """Version that the run's gate judged; empty if the run did not come so far."""
+    run: str = ""
+    """Run that has ended, DAG/RUN; by default the one of LEEWAY_RUN, which the operators set."""
+
+
+class RecordOutcomeResult(Result):
+    """The recorded outcome."""
+
+    model_name: str
+    """Registered model."""
+    version: str
+    """Version that was judged; empty if none was."""
+    outcome: Literal["passed", "not_passed", "failed", ""]
+    """How the training ended; empty if the guard never let the run start."""
+    changed: bool
+    """Whether this call recorded it."""
+
+
+def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
+    """Add the end of the run's training to the model's loop events. The first recorded outcome stays.
+
+    Raises:
+        SpecError: no run is named. A retry cannot help.
+        ConflictError: other writers kept adding events. A retry can help.
+    """
+    from pipelines.loop.journal import Journal
+    from pipelines.loop.transitions import end_training
+
+    run_id, outcome, journal = asking(spec.run), _outcome(spec), Journal.open()
+    event = journal.change(
+        spec.model_name, lambda history: end_training(spec.model_name, run_id, outcome, spec.version, history)
+    )
+    training = journal.state(spec.model_name).trainings.get(run_id)
+    recorded = training.outcome if training else ""
+    log.info("%s: the training of %s: %s", spec.model_name, run_id, recorded or "was never let start")
+    return RecordOutcomeResult.model_validate(
+        {"model_name": spec.model_name, "version": spec.version, "outcome": recorded, "changed": event is not None}
+    )
+
+
+def _outcome(spec: RecordOutcomeSpec) -> Outcome:
+    """Return the outcome that the last event of the version says: its verdict, or the decision of a person."""
+    from pipelines.registry.lifecycle import Journal, Kind
+
+    last = Journal.open().state(spec.model_name).standing.get(spec.version)
+    if last is None:
+        return "failed"
+    passed = last.kind is Kind.APPROVED or last.evidence.get("verdict") == "passed"
+    return "passed" if passed else "not_passed"

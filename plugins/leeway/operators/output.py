@@ -1,0 +1,45 @@
+"""`task.output["field"]` of Leeway's operators: one field of the result that the task returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.definitions.xcom_arg import PlainXComArg, XComArg
+
+
+class ResultOutput(PlainXComArg):
+    """Refer to the result of a task, or to one of its fields, in a templated field of another task.
+
+    Airflow's own `output["field"]` refers to an XCom of that name, so each field of a result would have to be an XCom
+    of its own. Like it, this makes the other task a downstream one, and works inside of strings.
+    """
+
+    def __getitem__(self, field: str) -> XComArg:
+        """Refer to one field."""
+        return type(self)(operator=self.operator, key=field)
+
+    def resolve(self, context: Mapping[str, Any]) -> Any:
+        """Return the result or its field; None if the task returned nothing, because it was skipped or failed.
+
+        Raises:
+            KeyError: the result has no such field.
+        """
+        result = XComArg(self.operator).resolve(context)
+        return result if self.key == BaseXCom.XCOM_RETURN_KEY or result is None else result[self.key]
+
+    def __str__(self) -> str:
+        """Return the template of the field, for use inside of a string."""
+        pull = f"ti.xcom_pull(task_ids='{self.operator.task_id}', dag_id='{self.operator.dag_id}')"
+        field = "" if self.key == BaseXCom.XCOM_RETURN_KEY else f"['{self.key}']"
+        return f"{{{{ {pull}{field} }}}}"
+
+
+class ReturnsResult:
+    """Give an operator whose result is a dictionary outputs by field: `train.output["model"]`. Goes before its base."""
+
+    @property
+    def output(self) -> XComArg:
+        """The reference to this task's result."""
+        return ResultOutput(operator=self)  # type: ignore[arg-type]
