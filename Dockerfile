@@ -1,17 +1,19 @@
 # The images of docker-compose.yaml: docker build --target airflow|worker|pipelines|drydock|training .
-# Each has what its group in pyproject.toml lists, in the versions of uv.lock, with bytecode. Nothing here needs BuildKit.
+# Each image has the packages of its group in pyproject.toml, in the versions of uv.lock, with bytecode. BuildKit is not
+# needed.
 ARG BASE=python:3.11.13-slim-bookworm
 
 FROM ${BASE} AS base
-# libgomp: xgboost's threads. git: the commit of a mounted checkout. A base without apt-get has to bring both.
+# xgboost's threads need libgomp. git reads the commit of a mounted checkout. A base image without apt-get has to
+# include both.
 RUN if command -v apt-get; then \
         apt-get update && apt-get install --yes --no-install-recommends git libgomp1 && rm -rf /var/lib/apt/lists/*; \
     fi
 RUN groupadd --gid 10001 leeway && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp leeway \
-    # A new volume takes its owner from the folder that it is mounted on.
+    # A new volume takes its owner from the folder on which it is mounted.
     && for folder in airflow/logs airflow/passwords leeway/docs drydock; do mkdir -p /var/lib/$folder; done \
     && chown -R 10001:10001 /var/lib/airflow /var/lib/leeway /var/lib/drydock
-# Where bytecode was compiled none is written: the images are read-only.
+# No bytecode is written at run time: it was compiled at the build, and the images are read-only.
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 
 FROM base AS build
@@ -33,7 +35,7 @@ RUN UV_PROJECT_ENVIRONMENT=/opt/drydock uv sync --frozen --only-group drydock
 FROM build AS build-training
 RUN UV_PROJECT_ENVIRONMENT=/opt/training uv sync --frozen --only-group training
 
-# The code, for all but the image of training jobs, whose script comes with the job.
+# The code, for all images but that of training jobs, in which the job brings its script.
 FROM base AS code
 COPY pyproject.toml uv.lock params.yaml dvc.yaml .dvcignore /opt/leeway/
 COPY dags /opt/leeway/dags
@@ -43,10 +45,10 @@ COPY drydock /opt/leeway/drydock
 COPY expectations /opt/leeway/expectations
 COPY pipelines /opt/leeway/pipelines
 COPY plugins /opt/leeway/plugins
-# Others may read it, whatever umask the checkout was made with: the images run as somebody else.
+# The images run as another user, who has to be able to read the code, whatever the umask of the checkout was.
 RUN chmod -R a+rX /opt/leeway && python3 -m compileall -q /opt/leeway
 
-# In each image the environment, of a gigabyte or two, lies below the code: a commit changes the small layers only.
+# In each image the environment (one or two gigabytes) lies below the code, so that a commit changes small layers only.
 FROM base AS runs
 ENV PYTHONPATH=/opt/leeway:/opt/leeway/plugins LEEWAY_PROJECT=/opt/leeway
 WORKDIR /opt/leeway
@@ -61,7 +63,7 @@ USER 10001:10001
 ARG GIT_COMMIT=
 ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
 
-# Runs tasks: Airflow without the ML libraries, and beside it the environment that has them, for LEEWAY_PYTHON.
+# The worker runs tasks. It has Airflow without the ML libraries, and a second environment with them for LEEWAY_PYTHON.
 FROM runs-airflow AS worker
 COPY --from=build-pipelines /opt/pipelines /opt/pipelines
 ENV LEEWAY_PYTHON=/opt/pipelines/bin/python
@@ -78,7 +80,7 @@ USER 10001:10001
 ARG GIT_COMMIT=
 ENV LEEWAY_GIT_COMMIT=${GIT_COMMIT}
 
-# Runs training jobs in its own Python, which therefore has what a training image has.
+# Drydock runs training jobs in its own Python, which therefore has the packages of a training image.
 FROM runs AS drydock
 COPY --from=build-drydock /opt/drydock /opt/drydock
 ENV PATH=/opt/drydock/bin:${PATH}

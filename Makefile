@@ -1,22 +1,22 @@
-# Every target sets up what it needs, from a bare clone with Python 3.11 or later, git and make.
+# Each target first installs what it needs. A bare clone needs only Python 3.11 or 3.12, git and make.
 .DEFAULT_GOAL := help
 .PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test test-fast docs bench soak clean distclean
 
 UV_VERSION := 0.13.8
-# Both stamps are written last: what was interrupted is done again.
+# Both stamps are written last, so that an interrupted installation is repeated.
 UV := .leeway/uv/.$(UV_VERSION)
 STAMP := .venv/.leeway-stamp
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $$p && break; done)
-# Bytecode is kept, as it is on the machines of those who set nothing.
+# An empty PYTHONDONTWRITEBYTECODE lets Python write bytecode, as is the default.
 RUN := PYTHONDONTWRITEBYTECODE= PYTHONPATH=.:plugins .venv/bin
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make the environment in .venv
+setup: $(STAMP) ## install the environment in .venv
 
-# Compiled at the install: where PYTHONDONTWRITEBYTECODE is set, each process would compile 300 packages again.
+# Bytecode is compiled now. Where PYTHONDONTWRITEBYTECODE is set, each process would compile 300 packages again.
 $(STAMP): $(UV) uv.lock pyproject.toml
 	@rm -f $@
 	@echo "Installing what uv.lock lists into .venv (a minute or two, the first time) ..."
@@ -35,31 +35,31 @@ $(UV):
 demo: $(STAMP) ## run the whole loop on real flights (KEEP=1 leaves it up)
 	@.venv/bin/python -m stack demo $(if $(KEEP),--keep)
 
-replay: $(STAMP) ## play 2013 day by day: drift, retraining, and what it was worth (hours; KEEP=1 leaves it up)
+replay: $(STAMP) ## play 2013 day by day and report what retraining on drift was worth (takes hours; KEEP=1 leaves it up)
 	@.venv/bin/python -m stack replay $(if $(KEEP),--keep)
 
-up: $(STAMP) ## start Airflow, MLflow and drydock; prints URLs and login
+up: $(STAMP) ## start Airflow, MLflow and drydock, and print URLs and login
 	@.venv/bin/python -m stack up
 
-down: ## stop what up or demo started, after a crash too
+down: ## stop what up, demo or replay started, also after a crash
 	@if [ -x .venv/bin/python ]; then .venv/bin/python -m stack down; else echo "Nothing was running."; fi
 
-backup: $(STAMP) ## put all state into one file (TO=FILE); the stack has to be down
+backup: $(STAMP) ## write all state to one file (TO=FILE); the stack must be stopped
 	@.venv/bin/python -m stack backup $(if $(TO),"$(TO)")
 
-restore: $(STAMP) ## put the state of a backup back (FROM=FILE; FORCE=1 replaces what is there)
+restore: $(STAMP) ## restore the state of a backup (FROM=FILE; FORCE=1 replaces the state that is there)
 	@test -n "$(FROM)" || { echo "error: name the backup: make restore FROM=FILE" >&2; exit 2; }
 	@.venv/bin/python -m stack restore "$(FROM)" $(if $(FORCE),--force)
 
-mwaa: $(STAMP) ## make what MWAA reads: dist/plugins.zip, requirements-mwaa.txt, pipelines.tar.gz
+mwaa: $(STAMP) ## build the files for MWAA: dist/plugins.zip, requirements-mwaa.txt, pipelines.tar.gz
 	@.venv/bin/python tools/mwaa.py
 
-compose-init: ## make .env with the secrets of docker-compose.yaml, for you only
-	@$(or $(PYTHON),python3) docker/init_env.py # nothing is installed for it: any Python 3.9 or later will do
+compose-init: ## write the secrets of docker-compose.yaml to .env, which only you can read
+	@$(or $(PYTHON),python3) docker/init_env.py # it needs no packages, and any Python from 3.9 on
 
-# Services that are not us read what is mounted of it: a checkout that was made with umask 077 would keep it from them.
+# Containers run as other users and read mounted files of docker/. With umask 077 at the checkout, they could not.
 READABLE = find docker ! -perm -a=r -exec chmod a+rX {} +
-# The images know the commit that they were built of.
+# The images hold the commit that they were built from.
 OF_COMMIT = GIT_COMMIT=$$(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
 
 compose-up: compose-init ## build the images and start the team's stack
@@ -67,38 +67,38 @@ compose-up: compose-init ## build the images and start the team's stack
 	$(OF_COMMIT) docker compose up --build --detach
 	@docker compose ps
 
-compose-offline: compose-init ## the same where no image can be pulled: stand-ins for the base images (docs/how-to/compose.md)
+compose-offline: compose-init ## the same where no image can be pulled, with stand-ins for the base images (docs/how-to/compose.md)
 	@$(READABLE)
 	tools/offline-images
 	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach
 
-compose-demo: $(STAMP) ## the main job through the team's stack that is up: two months, and a model of them
+compose-demo: $(STAMP) ## run the demo on the team's stack: ingest two months and train a model
 	@$(RUN)/python tools/compose_demo.py
 
-compose-down: ## stop the team's stack; its data stay in its volumes
+compose-down: ## stop the team's stack; its volumes keep the data
 	docker compose --profile '*' down
 
-check: $(STAMP) ## style, types and who may import whom
+check: $(STAMP) ## check style, types and the layers of imports
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
-# Two at once, and no more: three on two cores take as long, and make Airflow late. tests/README.md says what runs where.
-test: $(STAMP) ## the whole test suite (STORE=1 keeps the durations, by which the workers are balanced)
+# Two workers are the best number: three on two cores take as long, and delay Airflow. tests/README.md says what runs where.
+test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
 	$(RUN)/pytest -n 2 --dist loadfile $(if $(STORE),--store-durations)
 
-test-fast: $(STAMP) ## what needs no server: unit tests, the steps' contract, the DAGs
+test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract of the steps, DAGs
 	$(RUN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/dags
 
-docs: $(STAMP) ## build the documentation's site in site/, strictly
+docs: $(STAMP) ## build the documentation site in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html."
 
-bench: $(STAMP) ## measure what is claimed fast
+bench: $(STAMP) ## measure performance
 	$(RUN)/python -m benchmarks
 
-soak: $(STAMP) ## the long proofs: more kills, seeds and levels than in `make test`, and those of two benchmarks
+soak: $(STAMP) ## run the long tests: more kills, seeds and levels than `make test`, and two benchmarks
 	$(RUN)/pytest -m soak
 	$(RUN)/python -m benchmarks interruptions drydock
 

@@ -1,6 +1,7 @@
-"""python healthy.py URL [COMPONENT]: exit 0 where the URL answers, and says that the component is healthy.
+"""Check the health of a service: `python healthy.py URL [COMPONENT]`.
 
-With the standard library alone, and in a tenth of a second: it runs in each container, every ten.
+The exit code is 0 where the URL answers, and where its JSON reports the component as healthy. The script runs in each
+container every ten seconds, so it takes a tenth of a second and needs only the standard library.
 """
 
 import json
@@ -11,12 +12,12 @@ TIMEOUT_S = 4
 
 
 def main(url: str, component: str = "") -> str:
-    """What is wrong; empty where nothing is."""
+    """Return what is wrong; an empty string where the service is healthy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(url, timeout=TIMEOUT_S) as answer:
-            told = answer.read()
-        status = json.loads(told)[component]["status"] if component else "healthy"
+        with opener.open(url, timeout=TIMEOUT_S) as response:
+            body = response.read()
+        status = json.loads(body)[component]["status"] if component else "healthy"
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{url}: {type(error).__name__} {error}"
     return "" if status == "healthy" else f"{component} is {status}"

@@ -1,6 +1,7 @@
-"""python docker/init_env.py [FILE]: .env, its owner's alone, has each secret that docker-compose.yaml asks for.
+"""Write the secrets that docker-compose.yaml needs to .env: `python docker/init_env.py [FILE]`.
 
-What is there stays, so that it serves an upgrade too. With the standard library alone: nothing need be installed.
+Only the owner can read the file. Values that are there stay, so the script also serves an upgrade. It needs only the
+standard library, so nothing has to be installed.
 """
 
 import os
@@ -10,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 
-PLAIN = {"COMPOSE_PROFILES": "celery"}
+DEFAULTS = {"COMPOSE_PROFILES": "celery"}
 PASSWORDS = (
     "POSTGRES_PASSWORD",
     "AIRFLOW_DB_PASSWORD",
@@ -22,12 +23,15 @@ PASSWORDS = (
 )
 
 
-def made() -> dict[str, Callable[[], str]]:
-    """What makes each value. None has a character that a URL, JSON or compose would read as its own."""
+def list_generators() -> dict[str, Callable[[], str]]:
+    """Return a function for each variable that generates its value.
+
+    No value has a character with a meaning in URLs, JSON or docker-compose.yaml.
+    """
     return {
-        **{name: lambda value=value: value for name, value in PLAIN.items()},
+        **{name: lambda value=value: value for name, value in DEFAULTS.items()},
         **dict.fromkeys(PASSWORDS, lambda: secrets.token_urlsafe(24)),
-        # As long as AWS's own: Airflow masks it wherever it occurs in a log.
+        # As long as a key of AWS, because Airflow masks it wherever it occurs in a log.
         "S3_ACCESS_KEY_ID": lambda: f"LEEWAY{secrets.token_hex(7).upper()}",
         "AIRFLOW_FERNET_KEY": lambda: urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         "AIRFLOW_API_SECRET": lambda: secrets.token_hex(32),
@@ -36,35 +40,36 @@ def made() -> dict[str, Callable[[], str]]:
     }
 
 
-def complete(path: Path) -> list[str]:
-    """The file has a value for each name; returns the names that were added.
+def complete_file(path: Path) -> list[str]:
+    """Add a value for each variable that has none, and return the names that were added. Idempotent.
 
     Raises:
-        OSError: it cannot be read or written.
+        OSError: the file cannot be read or written.
     """
-    path = path.resolve()  # where it is a link, what it leads to is the file
+    path = path.resolve()  # a link stays a link, and its target is written
     text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
     pairs = [line.partition("=") for line in text.splitlines()]
-    # A secret without a value is none, and compose would say so; of two lines for one name it takes the last.
-    there = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
-    there |= {name.strip() for name, _, _ in pairs} & set(PLAIN)
-    missing = {name: make() for name, make in made().items() if name not in there}
+    # A secret with an empty value counts as missing. Of two lines with one name, Compose takes the last.
+    present = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
+    present |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)
+    missing = {name: generate() for name, generate in list_generators().items() if name not in present}
     lines = [text.rstrip("\n")] if text.strip() else []
-    whole = "\n".join([*lines, *(f"{name}={value}" for name, value in missing.items())]) + "\n"
-    half = path.with_name(f"{path.name}.{os.getpid()}")
+    content = "\n".join([*lines, *(f"{name}={value}" for name, value in missing.items())]) + "\n"
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(whole.encode("utf-8", errors="surrogateescape"))
-        half.replace(path)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content.encode("utf-8", errors="surrogateescape"))
+        temporary.replace(path)
     finally:
-        half.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return list(missing)
 
 
 if __name__ == "__main__":
     file = Path(sys.argv[1] if len(sys.argv) > 1 else ".env")
     try:
-        added = complete(file)
+        added = complete_file(file)
     except OSError as error:
         sys.exit(f"error: cannot write {file}: {error.strerror}.")
-    sys.stdout.write(f"{file}: {len(added)} values made, for you only.\n" if added else f"{file} is complete.\n")
+    result = f"{file}: {len(added)} values generated, readable only by you." if added else f"{file} is complete."
+    sys.stdout.write(result + "\n")

@@ -1,8 +1,8 @@
-"""Makes what MWAA reads, in dist/: the same bytes whenever the sources and uv.lock are the same.
+"""Build the files that MWAA reads, in dist/. The files are byte-identical for the same sources and uv.lock.
 
-plugins.zip             the operators, `pipelines` that they import, and constraints.txt: versions as in uv.lock
-requirements-mwaa.txt   what the operators need in Airflow's own environment, and none of the ML libraries
-pipelines.tar.gz        the project that the steps run in, and requirements.txt of the environment that they run in
+plugins.zip             the operators, `pipelines` that they import, and constraints.txt with the versions of uv.lock
+requirements-mwaa.txt   the packages that the operators need in Airflow's environment, without the ML libraries
+pipelines.tar.gz        the project for the steps, and requirements.txt of the environment that the steps run in
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
-"""Where MWAA unpacks plugins.zip."""
+"""The path of the file after MWAA has unpacked plugins.zip."""
 LIGHT = {
     *("apache-airflow", "apache-airflow-providers-amazon", "apache-airflow-providers-slack"),
     *("apache-airflow-providers-smtp", "apache-airflow-providers-standard", "attrs", "boto3", "jinja2"),
     *("psutil", "pydantic", "pydantic-settings", "pyyaml", "requests"),
 }
-"""Of the project's dependencies, those of the operators."""
+"""Those of the project's dependencies that the operators need."""
 ONLY_AIRFLOW = {
     "apache-airflow",
     "apache-airflow-providers-amazon",
@@ -38,115 +38,119 @@ ONLY_AIRFLOW = {
     "moto",
     "werkzeug",
 }
-"""Those that no step needs."""
-# The plugin loader executes every file that this does not name.
+"""Dependencies that no step needs."""
+# The plugin loader of Airflow executes every file that .airflowignore does not name.
 IGNORED = "leeway/\npipelines/\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def main() -> int:
-    """The three files are in dist/."""
+    """Write the three files to dist/, or to the folder that the first argument names."""
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
-    light, heavy = locked(prune=direct().keys() - LIGHT), locked(prune=ONLY_AIRFLOW)
-    write(dist / "plugins.zip", zipped({**plugins(), "constraints.txt": "\n".join(light) + "\n"}))
-    write(dist / "requirements-mwaa.txt", requirements(light).encode())
-    write(dist / "pipelines.tar.gz", tarred({**project(), "requirements.txt": "\n".join(heavy) + "\n"}))
-    made = "plugins.zip, requirements-mwaa.txt, pipelines.tar.gz"
-    sys.stdout.write(f"{dist}: wrote {made}. docs/how-to/aws.md says how to use them.\n")
+    light = export_locked(prune=list_dependencies().keys() - LIGHT)
+    heavy = export_locked(prune=ONLY_AIRFLOW)
+    write_file(dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(light) + "\n"}))
+    write_file(dist / "requirements-mwaa.txt", format_requirements(light).encode())
+    write_file(
+        dist / "pipelines.tar.gz", build_tar({**list_project_files(), "requirements.txt": "\n".join(heavy) + "\n"})
+    )
+    names = "plugins.zip, requirements-mwaa.txt, pipelines.tar.gz"
+    sys.stdout.write(f"{dist}: wrote {names}. docs/how-to/aws.md says how to use them.\n")
     return 0
 
 
-def direct() -> dict[str, str]:
-    """The project's own dependencies: name to name with extras, as amazon[aiobotocore]."""
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return {_name(one): re.split("[=<>; ]", one)[0] for one in asked}
+def list_dependencies() -> dict[str, str]:
+    """Return the project's direct dependencies: name to name with extras, such as amazon[aiobotocore]."""
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    return {_parse_name(item): re.split("[=<>; ]", item)[0] for item in requirements}
 
 
-def locked(prune: Iterable[str]) -> list[str]:
-    """NAME==VERSION of all that uv.lock installs without the packages in `prune` and what only they need."""
+def export_locked(prune: Iterable[str]) -> list[str]:
+    """Return NAME==VERSION of the packages in uv.lock, without those in `prune` and those that only these need."""
     options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header"]
     pruned = [word for name in sorted(prune) for word in ("--prune", name)]
-    told = subprocess.run([uv(), "export", *options, *pruned], cwd=ROOT, capture_output=True, text=True, check=False)
-    if told.returncode:
-        raise SystemExit(f"error: uv export: {told.stderr.strip().splitlines()[-1]}")
-    return [line for line in told.stdout.splitlines() if line and not line.startswith(("#", " "))]
+    command = [find_uv(), "export", *options, *pruned]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"error: uv export: {result.stderr.strip().splitlines()[-1]}")
+    return [line for line in result.stdout.splitlines() if line and not line.startswith(("#", " "))]
 
 
-def uv() -> str:
-    """The uv of the checkout, or the system's."""
-    own = ROOT / ".leeway" / "uv" / "bin" / "uv"
-    found = str(own) if own.exists() else shutil.which("uv")
-    if not found:
+def find_uv() -> str:
+    """Return the path of the checkout's uv, or of the system's."""
+    uv = ROOT / ".leeway" / "uv" / "bin" / "uv"
+    path = str(uv) if uv.exists() else shutil.which("uv")
+    if not path:
         raise SystemExit("error: there is no uv: `make setup` installs it.")
-    return found
+    return path
 
 
-def requirements(light: Iterable[str]) -> str:
-    """What MWAA installs: the operators' own dependencies, all else of them as constraints.txt says."""
-    versions = {_name(line): line.partition(" ;")[0].partition("==")[2] for line in light}
-    wanted = [f"{whole}=={versions[name]}" for name, whole in sorted(direct().items()) if name in LIGHT]
-    return "\n".join([f'--constraint "{CONSTRAINTS}"', *wanted]) + "\n"
+def format_requirements(light: Iterable[str]) -> str:
+    """Return the requirements file for MWAA: the operators' direct dependencies. constraints.txt pins the others."""
+    versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in light}
+    pinned = [f"{full}=={versions[name]}" for name, full in sorted(list_dependencies().items()) if name in LIGHT]
+    return "\n".join([f'--constraint "{CONSTRAINTS}"', *pinned]) + "\n"
 
 
-def plugins() -> dict[str, bytes | str]:
-    """Name in plugins.zip to content."""
-    found: dict[str, bytes | str] = {".airflowignore": IGNORED}
-    found["leeway_plugin.py"] = (ROOT / "plugins" / "leeway_plugin.py").read_bytes()
-    return found | tree(ROOT / "plugins", "leeway") | tree(ROOT, "pipelines")
+def list_plugin_files() -> dict[str, bytes | str]:
+    """Return the files of plugins.zip: name to content."""
+    files: dict[str, bytes | str] = {".airflowignore": IGNORED}
+    files["leeway_plugin.py"] = (ROOT / "plugins" / "leeway_plugin.py").read_bytes()
+    return files | read_folder(ROOT / "plugins", "leeway") | read_folder(ROOT, "pipelines")
 
 
-def project() -> dict[str, bytes | str]:
-    """Name in pipelines.tar.gz to content: what a step finds in LEEWAY_PROJECT."""
-    found: dict[str, bytes | str] = {"commit": commit() + "\n"}
-    found |= {name: (ROOT / name).read_bytes() for name in ("dvc.yaml", "params.yaml", ".dvc/config", ".dvcignore")}
-    return found | tree(ROOT, "pipelines") | tree(ROOT, "expectations")
+def list_project_files() -> dict[str, bytes | str]:
+    """Return the files of pipelines.tar.gz, name to content: the folder that LEEWAY_PROJECT names for the steps."""
+    files: dict[str, bytes | str] = {"commit": describe_commit() + "\n"}
+    files |= {name: (ROOT / name).read_bytes() for name in ("dvc.yaml", "params.yaml", ".dvc/config", ".dvcignore")}
+    return files | read_folder(ROOT, "pipelines") | read_folder(ROOT, "expectations")
 
 
-def tree(base: Path, folder: str) -> dict[str, bytes | str]:
-    """Each file below a folder, by its name below `base`; no bytecode."""
+def read_folder(base: Path, folder: str) -> dict[str, bytes | str]:
+    """Return each file in a folder and its subfolders: path relative to `base`, to content. Bytecode is left out."""
     paths = (path for path in (base / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {str(path.relative_to(base)): path.read_bytes() for path in paths}
 
 
-def commit() -> str:
-    """The commit of the checkout, for LEEWAY_GIT_COMMIT, '-dirty' where files differ; empty where there is none."""
-    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-    return told.stdout.strip()
+def describe_commit() -> str:
+    """Return the commit of the checkout, with '-dirty' where files differ from it; empty where there is none."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return result.stdout.strip()
 
 
-def zipped(files: Mapping[str, bytes | str]) -> bytes:
-    """A zip with nothing in it but names and contents."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+def build_zip(files: Mapping[str, bytes | str]) -> bytes:
+    """Return a zip archive of the files, without times and owners, so that equal files give equal bytes."""
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):
             info = zipfile.ZipInfo(name, _EPOCH)
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(info, content)
-    return made.getvalue()
+    return output.getvalue()
 
 
-def tarred(files: Mapping[str, bytes | str]) -> bytes:
-    """A tar.gz with nothing in it but names and contents."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
+def build_tar(files: Mapping[str, bytes | str]) -> bytes:
+    """Return a tar.gz archive of the files, without times and owners, so that equal files give equal bytes."""
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w") as tar:
         for name, content in sorted(files.items()):
             data = content.encode() if isinstance(content, str) else content
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(data), 0o644
             tar.addfile(info, io.BytesIO(data))
-    return gzip.compress(plain.getvalue(), mtime=0)
+    return gzip.compress(output.getvalue(), mtime=0)
 
 
-def write(path: Path, content: bytes) -> None:
-    """`path` has the content, or is as it was."""
-    making = path.with_name(f".{path.name}.{os.getpid()}")
-    making.write_bytes(content)
-    making.replace(path)
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file atomically. On an error, the file stays as it was."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
-def _name(requirement: str) -> str:
+def _parse_name(requirement: str) -> str:
     return re.split(r"[\[=<>; ]", requirement)[0].lower()
 
 

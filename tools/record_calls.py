@@ -1,7 +1,7 @@
-"""Notes which calls of AWS the tests make, in infra/policies/calls.json: what the roles' policies have to allow.
+"""Record the AWS calls of the tests in infra/policies/calls.json. The policies of the roles have to allow them.
 
-`python tools/record_calls.py` runs the tests of the operators against a drydock that notes each sort of call it gets:
-who made it (a task or step of Airflow, or a job), the action as IAM names it, and on what.
+`python tools/record_calls.py` runs the tests of the operators against a drydock that records each kind of call: the
+role (of a task or step of Airflow, or of a job), the action as IAM names it, and the resource.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CALLS = ROOT / "infra" / "policies" / "calls.json"
 TESTS = ROOT / "tests" / "integration" / "leeway"
-# Of all that talk to AWS; the others start whole stacks and make no call that these do not make.
+# These tests make all kinds of calls. Other tests that call AWS start whole stacks, and add no kind.
 FILES = [
     "batch_score",
     "costs_sweep",
@@ -29,27 +29,34 @@ FILES = [
     "spark_preprocess",
     "spot_training",
 ]
-OURS = (":::leeway", ":::leeway-lake")
-"""Buckets of the tests; some ask for one that nobody has."""
+BUCKETS = (":::leeway", ":::leeway-lake")
+"""The buckets of the tests. Calls on other buckets are left out: some tests name a bucket that does not exist."""
 
 
 def main() -> int:
-    """calls.json is what the tests do now, where they pass. Gives pytest's exit code."""
+    """Run the tests, and rewrite calls.json where they pass. Return pytest's exit code."""
     with tempfile.TemporaryDirectory() as folder:
-        noted = Path(folder) / "calls"
-        command = [sys.executable, "-m", "pytest", "-q", *(str(TESTS / f"test_{one}.py") for one in FILES)]
-        ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(noted)}, check=False)
-        if ended.returncode == 0:
-            write(noted.read_text().splitlines())
-    return ended.returncode
+        recording = Path(folder) / "calls"
+        command = [sys.executable, "-m", "pytest", "-q", *(str(TESTS / f"test_{name}.py") for name in FILES)]
+        result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recording)}, check=False)
+        if result.returncode == 0:
+            write_calls(recording.read_text().splitlines())
+    return result.returncode
 
 
-def write(lines: list[str]) -> None:
-    """Leaves calls.json with each call once, sorted."""
+def write_calls(lines: list[str]) -> None:
+    """Write each call once to calls.json, sorted.
+
+    Args:
+        lines: calls in JSON: role, action, resource.
+    """
     calls = sorted({tuple(json.loads(line)) for line in lines})
-    calls = [one for one in calls if ":s3:" not in one[2] or one[2].split("/")[0].endswith(OURS)]
-    told = [{"role": role, "action": action, "resource": resource} for role, action, resource in calls]
-    CALLS.write_text("[\n" + ",\n".join(f"  {json.dumps(one)}" for one in told) + "\n]\n")
+    entries = [
+        json.dumps({"role": role, "action": action, "resource": resource})
+        for role, action, resource in calls
+        if ":s3:" not in resource or resource.split("/")[0].endswith(BUCKETS)
+    ]
+    CALLS.write_text("[\n" + ",\n".join(f"  {entry}" for entry in entries) + "\n]\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The password file of Airflow's users, the folder of the data docs and the buckets are there. Idempotent."""
+"""Create the password file of Airflow's users, the folder of the data docs, and the buckets. Idempotent."""
 
 import json
 import os
@@ -12,16 +12,16 @@ USER = "admin"
 
 
 def write_passwords(path: Path, password: str) -> None:
-    """The file has the password, and only its owner can read it: never half of it, nor for a moment others."""
-    half = path.with_name(f".{path.name}")
-    half.unlink(missing_ok=True)
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    """Write the password file atomically. Only its owner can read it, at any moment."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump({USER: password}, file)
-    half.replace(path)
+    temporary.replace(path)
 
 
-def make_bucket(name: str) -> None:
-    """The bucket is there."""
+def create_bucket(name: str) -> None:
+    """Create a bucket. Idempotent."""
     try:
         boto3.client("s3").create_bucket(Bucket=name)
     except ClientError as error:
@@ -32,7 +32,7 @@ def make_bucket(name: str) -> None:
 if __name__ == "__main__":
     file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
-    # The service that shows it may only read.
+    # The service that serves this folder has it mounted read-only.
     Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
     for bucket in BUCKETS:
-        make_bucket(bucket)
+        create_bucket(bucket)

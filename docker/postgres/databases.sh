@@ -1,9 +1,10 @@
 #!/bin/sh
-# A database and its owner for each service. The postgres image runs it once, on an empty data folder.
+# Create a database, and a role that owns it, for each service. The postgres image runs this once, for an empty data
+# folder.
 set -eu
 
 make_database() {
-    # Read from the environment by psql itself: a password on its command line could be read by others.
+    # psql reads the password from the environment, because other users can read command lines.
     NAME="$1" PASSWORD="$2" psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" \
         --dbname postgres <<'SQL'
 \getenv name NAME

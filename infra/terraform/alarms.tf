@@ -15,7 +15,7 @@ resource "aws_sns_topic_subscription" "mail" {
   endpoint  = each.value
 }
 
-# Of every job, whoever started it: Airflow may be what is down.
+# The rule covers every job, whoever started it, because Airflow itself may be down.
 resource "aws_cloudwatch_event_rule" "jobs" {
   for_each    = { Training = "TrainingJobStatus", Processing = "ProcessingJobStatus", Transform = "TransformJobStatus" }
   name        = "${var.name}-${lower(each.key)}-failed"
@@ -36,7 +36,7 @@ resource "aws_cloudwatch_event_target" "jobs" {
 resource "aws_cloudwatch_metric_alarm" "scheduler" {
   for_each            = local.here
   alarm_name          = "${var.name}-scheduler-silent"
-  alarm_description   = "Airflow's scheduler has not been heard of for 15 minutes: docs/how-to/runbooks/stuck-run.md"
+  alarm_description   = "Airflow's scheduler has sent no heartbeat for 15 minutes: docs/how-to/runbooks/stuck-run.md"
   namespace           = "AmazonMWAA"
   metric_name         = "SchedulerHeartbeat"
   dimensions          = { Environment = local.environment, Function = "Scheduler" }

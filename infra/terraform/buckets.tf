@@ -70,7 +70,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "all" {
     }
   }
 
-  # Models (leeway/jobs), code and DVC's data stay: lineage names them.
+  # Models (leeway/jobs), code and DVC's data are kept, because the lineage of models refers to them.
   dynamic "rule" {
     for_each = each.key == "artifacts" ? ["checkpoints", "processing", "transform"] : []
 

@@ -1,4 +1,4 @@
-# The tables are made by the steps that write them: of Iceberg's metadata nothing is Terraform's.
+# The steps create the tables. Terraform manages nothing of Iceberg's metadata.
 resource "aws_glue_catalog_database" "leeway" {
   name         = "leeway"
   description  = "Leeway's lake: Iceberg tables."

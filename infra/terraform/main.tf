@@ -3,12 +3,12 @@ locals {
   buckets = {
     artifacts = "${var.name}-artifacts" # LEEWAY_BUCKET: channels, code, checkpoints, models, DVC's data
     lake      = "${var.name}-lake"      # Iceberg tables
-    source    = "${var.name}-source"    # what MWAA reads: DAGs, plugins, requirements
+    source    = "${var.name}-source"    # files for MWAA: DAGs, plugins, requirements
   }
   roles       = { airflow = "${var.name}-airflow", job = "${var.name}-job" }
   environment = "${var.name}-airflow"
 
-  # What the policies of infra/policies/ leave open.
+  # The values of the variables in infra/policies/.
   about = {
     account      = var.account
     region       = var.region

@@ -35,13 +35,13 @@ resource "aws_s3_object" "startup" {
 resource "aws_security_group" "mwaa" {
   for_each    = local.here
   name        = local.environment
-  description = "Airflow: its parts reach one another, and the services of AWS"
+  description = "Airflow: its components reach each other, and the services of AWS"
   vpc_id      = each.value.vpc_id
 }
 
 resource "aws_vpc_security_group_ingress_rule" "mwaa" {
   for_each                     = aws_security_group.mwaa
-  description                  = "among themselves"
+  description                  = "between components of Airflow"
   security_group_id            = each.value.id
   referenced_security_group_id = each.value.id
   ip_protocol                  = "-1"
@@ -72,7 +72,7 @@ resource "aws_mwaa_environment" "airflow" {
   startup_script_s3_path           = aws_s3_object.startup["this"].key
   startup_script_s3_object_version = aws_s3_object.startup["this"].version_id
 
-  # One: tasks of a run hand folders of LEEWAY_HOME to one another, and MWAA's workers share no disk.
+  # One worker, because tasks of a run share folders of LEEWAY_HOME, and the workers of MWAA share no disk.
   min_workers           = 1
   max_workers           = 1
   webserver_access_mode = "PRIVATE_ONLY"

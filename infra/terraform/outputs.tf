@@ -1,5 +1,5 @@
 output "environment" {
-  description = "Variables for Airflow's workers and for people: .env.example has the whole list."
+  description = "Environment variables for Airflow's workers and for users. .env.example has the whole list."
   value = {
     AWS_DEFAULT_REGION                   = var.region
     LEEWAY_BUCKET                        = aws_s3_bucket.all["artifacts"].id
@@ -11,21 +11,21 @@ output "environment" {
 }
 
 output "airflow_role_arn" {
-  description = "Role of Airflow's tasks: MWAA has it; elsewhere, what the connection aws_default assumes."
+  description = "Role of Airflow's tasks. MWAA has it. Another Airflow assumes it through the connection aws_default."
   value       = aws_iam_role.all["airflow"].arn
 }
 
 output "source_bucket" {
-  description = "Where MWAA reads the DAGs: `aws s3 sync dags s3://.../dags`."
+  description = "Bucket from which MWAA reads the DAGs: `aws s3 sync dags s3://.../dags`."
   value       = aws_s3_bucket.all["source"].id
 }
 
 output "webserver_url" {
-  description = "Airflow's page; empty where there is no MWAA."
-  value       = one([for one in aws_mwaa_environment.airflow : "https://${one.webserver_url}"])
+  description = "URL of Airflow's UI; null without MWAA."
+  value       = one([for environment in aws_mwaa_environment.airflow : "https://${environment.webserver_url}"])
 }
 
 output "secrets" {
-  description = "Secrets to put the connections into."
-  value       = [for one in aws_secretsmanager_secret.connection : one.name]
+  description = "Secrets that are to hold the connections."
+  value       = [for secret in aws_secretsmanager_secret.connection : secret.name]
 }

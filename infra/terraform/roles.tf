@@ -1,6 +1,6 @@
 locals {
   trust = { for name, _ in local.roles : name => jsondecode(templatefile("${local.policies}/trust-${name}.json", { account = var.account })) }
-  # Who is no service: people, and an Airflow that is not MWAA.
+  # Principals that are not services: people, and an Airflow that is not MWAA.
   people = length(var.assumed_by) == 0 ? [] : [{
     Sid       = "People"
     Effect    = "Allow"
@@ -18,7 +18,7 @@ resource "aws_iam_role" "all" {
   })
 }
 
-# What tasks, steps and jobs call: held against a recording of them by tests/unit/infra.
+# The permissions of tasks, steps and jobs. tests/unit/infra compares them with recorded calls.
 resource "aws_iam_role_policy" "all" {
   for_each = local.roles
   name     = each.key
@@ -26,7 +26,7 @@ resource "aws_iam_role_policy" "all" {
   policy   = templatefile("${local.policies}/${each.key}.json", local.about)
 }
 
-# What MWAA itself needs of its environment's role.
+# The permissions that MWAA itself needs in the role of its environment.
 resource "aws_iam_role_policy" "mwaa" {
   count  = var.mwaa == null ? 0 : 1
   name   = "mwaa"

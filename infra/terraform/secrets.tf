@@ -1,4 +1,4 @@
-# Without values: those would be in Terraform's state. docs/how-to/aws.md says how they are put in.
+# The secrets have no values here, because Terraform's state would hold them. docs/how-to/aws.md says how to set them.
 resource "aws_secretsmanager_secret" "connection" {
   for_each    = var.connections
   name        = "leeway/connections/${each.value}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# MWAA runs this before each of Airflow's processes starts. Terraform fills in the names; there is no secret here.
+# MWAA runs this script before each process of Airflow starts. Terraform inserts the names. It holds no secret.
 set -eu
 
 export AWS_DEFAULT_REGION="${region}"
@@ -13,10 +13,10 @@ export LEEWAY_HOME="/usr/local/airflow/leeway/home"
 export LEEWAY_PROJECT="/usr/local/airflow/leeway/project"
 export LEEWAY_PYTHON="/usr/local/airflow/leeway/venv/bin/python"
 
-# The steps' libraries and Airflow's do not meet: the operators start the steps with LEEWAY_PYTHON.
+# The steps have their own environment, apart from Airflow's: the operators start them with LEEWAY_PYTHON.
 if [ "$${MWAA_AIRFLOW_COMPONENT:-}" = "worker" ]; then
   mkdir -p "$LEEWAY_HOME" "$LEEWAY_PROJECT"
-  # That very version: with another one this script is another one, and MWAA makes its workers anew.
+  # The version id is part of this script, so MWAA replaces its workers when the project changes.
   aws s3api get-object --bucket "${source}" --key pipelines.tar.gz --version-id "${project}" \
     /tmp/pipelines.tar.gz >/tmp/pipelines.json
   tar -xzf /tmp/pipelines.tar.gz -C "$LEEWAY_PROJECT"

@@ -1,5 +1,5 @@
 variable "region" {
-  description = "Region of everything, as AWS names it."
+  description = "AWS region of all resources."
   type        = string
 
   validation {
@@ -9,7 +9,7 @@ variable "region" {
 }
 
 variable "account" {
-  description = "The account, 12 digits. Terraform refuses credentials of another one."
+  description = "AWS account id, 12 digits. Terraform refuses credentials of another account."
   type        = string
 
   validation {
@@ -19,7 +19,7 @@ variable "account" {
 }
 
 variable "name" {
-  description = "What the names of buckets, roles and the environment begin with. Buckets have the whole world's names: take your own."
+  description = "Prefix of the names of buckets, roles and the environment. Names of buckets are unique worldwide, so choose your own."
   type        = string
 
   validation {
@@ -29,93 +29,93 @@ variable "name" {
 }
 
 variable "tags" {
-  description = "More tags on everything."
+  description = "Further tags for all resources."
   type        = map(string)
   default     = {}
 }
 
 variable "emails" {
-  description = "Who is told of alarms and budgets. Each has to confirm a mail of AWS."
+  description = "Mail addresses for alarms and budgets. Each recipient has to confirm a mail from AWS."
   type        = set(string)
 
   validation {
-    condition     = length(var.emails) > 0 && alltrue([for one in var.emails : can(regex("^[^@ ]+@[^@ ]+$", one))])
-    error_message = "At least one address: an alarm that nobody hears is none."
+    condition     = length(var.emails) > 0 && alltrue([for email in var.emails : can(regex("^[^@ ]+@[^@ ]+$", email))])
+    error_message = "Give at least one mail address, or nobody receives the alarms."
   }
 }
 
 variable "month_usd" {
-  description = "What a month may cost in all, in US dollars. AWS tells at 80 %, at 100 %, and when it foresees 100 %."
+  description = "Budget of all resources for a month, in US dollars. AWS sends a mail at 80 %, at 100 %, and when it forecasts 100 %."
   type        = number
 
   validation {
     condition     = var.month_usd > 0
-    error_message = "A budget is more than 0."
+    error_message = "A budget must be greater than 0."
   }
 }
 
 variable "training_month_usd" {
-  description = "What SageMaker may cost a month, in US dollars. Leeway's own limit is params.yaml, budget.month_usd."
+  description = "Budget of SageMaker for a month, in US dollars. Leeway's own limit is budget.month_usd in params.yaml."
   type        = number
 
   validation {
     condition     = var.training_month_usd > 0
-    error_message = "A budget is more than 0."
+    error_message = "A budget must be greater than 0."
   }
 }
 
 variable "connections" {
-  description = "Airflow connections to make a secret for. Values are put in afterwards, and never by Terraform."
+  description = "Ids of Airflow connections that get a secret. Set the values afterwards; Terraform never holds them."
   type        = set(string)
   default     = ["smtp_default", "slack_default"]
 
   validation {
-    condition     = alltrue([for one in var.connections : can(regex("^[A-Za-z0-9_.-]+$", one))])
-    error_message = "Connection ids have letters, digits, and _ . - only."
+    condition     = alltrue([for id in var.connections : can(regex("^[A-Za-z0-9_.-]+$", id))])
+    error_message = "A connection id may have only letters, digits, and _ . -"
   }
 }
 
 variable "assumed_by" {
-  description = "Who may take Airflow's role: ARNs of users and roles, of people or of an Airflow that is not MWAA. Without any, MWAA alone has it."
+  description = "ARNs of users and roles that may assume Airflow's role: people, or an Airflow that is not MWAA. Empty: only MWAA."
   type        = set(string)
   default     = []
 
   validation {
-    condition     = alltrue([for one in var.assumed_by : can(regex("^arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[^*]+$", one))])
-    error_message = "ARNs of users and roles, as arn:aws:iam::123456789012:user/ann."
+    condition     = alltrue([for arn in var.assumed_by : can(regex("^arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[^*]+$", arn))])
+    error_message = "Give ARNs of users and roles, such as arn:aws:iam::123456789012:user/ann."
   }
 }
 
 variable "old_versions_days" {
-  description = "Days that an overwritten or deleted object can be had back."
+  description = "Days during which an overwritten or deleted object can be recovered."
   type        = number
   default     = 30
 
   validation {
     condition     = var.old_versions_days >= 1
-    error_message = "At least a day."
+    error_message = "Must be at least 1 day."
   }
 }
 
 variable "passing_days" {
-  description = "Days that checkpoints, and what goes into and comes out of processing and transform jobs, stay."
+  description = "Days that checkpoints, and inputs and outputs of processing and transform jobs, are kept."
   type        = number
   default     = 90
 
   validation {
     condition     = var.passing_days >= 30
-    error_message = "At least 30: a retry, or an approval, may still need them."
+    error_message = "Must be at least 30 days: a retry or an approval may still need the objects."
   }
 }
 
 variable "destroyable" {
-  description = "Whether `terraform destroy` may remove buckets that are not empty. Never true where there are data."
+  description = "Whether `terraform destroy` may remove buckets that are not empty. Never set it where data must be kept."
   type        = bool
   default     = false
 }
 
 variable "mwaa" {
-  description = "The MWAA environment; null makes none, for an Airflow elsewhere. subnet_ids: two private subnets, in two zones, with a way to the services (NAT or endpoints). dist: folder with what `make mwaa` leaves."
+  description = "The MWAA environment; null where Airflow runs elsewhere. subnet_ids: two private subnets in two zones that reach the services (NAT or endpoints). dist: folder that `make mwaa` writes."
   type = object({
     vpc_id              = string
     subnet_ids          = list(string)
@@ -128,16 +128,16 @@ variable "mwaa" {
 
   validation {
     condition     = var.mwaa == null || length(distinct(try(var.mwaa.subnet_ids, []))) == 2
-    error_message = "MWAA wants exactly two subnets."
+    error_message = "MWAA needs exactly two subnets."
   }
 
   validation {
     condition     = var.mwaa == null || can(regex("^3\\.", var.mwaa.airflow_version))
-    error_message = "The operators are for Airflow 3."
+    error_message = "The operators need Airflow 3."
   }
 
   validation {
     condition     = var.mwaa == null || can(regex("^https://", var.mwaa.mlflow_tracking_uri))
-    error_message = "MLflow is reached by https."
+    error_message = "mlflow_tracking_uri must begin with https://."
   }
 }

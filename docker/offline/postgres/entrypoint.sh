@@ -1,15 +1,15 @@
 #!/bin/sh
-# An empty data folder becomes a cluster, in which the scripts of /docker-entrypoint-initdb.d have run; then the command.
-# Run as postgres. Of the image's variables it knows POSTGRES_PASSWORD, POSTGRES_USER and POSTGRES_DB.
+# Create a cluster in an empty data folder, run the scripts of /docker-entrypoint-initdb.d in it, then run the command.
+# Run this as the user postgres. Of the image's variables it reads POSTGRES_PASSWORD, POSTGRES_USER and POSTGRES_DB.
 set -eu
 
 make_cluster() {
-    user="${POSTGRES_USER:-postgres}" word="$(mktemp)"
-    printf '%s' "${POSTGRES_PASSWORD:?must be set}" >"$word"
-    initdb --username "$user" --pwfile "$word" --auth-local trust --auth-host scram-sha-256 --locale C.UTF-8
-    rm "$word"
+    user="${POSTGRES_USER:-postgres}" password_file="$(mktemp)"
+    printf '%s' "${POSTGRES_PASSWORD:?must be set}" >"$password_file"
+    initdb --username "$user" --pwfile "$password_file" --auth-local trust --auth-host scram-sha-256 --locale C.UTF-8
+    rm "$password_file"
     echo "host all all all scram-sha-256" >>"$PGDATA/pg_hba.conf"
-    # On its socket only: who waits for the port waits until all is made.
+    # The server listens on its socket only, so that clients of the port wait until the databases exist.
     pg_ctl --wait --options "-c listen_addresses=''" start
     database="${POSTGRES_DB:-$user}"
     [ "$database" = postgres ] || createdb --username "$user" "$database"

@@ -195,9 +195,9 @@ def test_another_project_is_another_start_of_the_workers() -> None:
 def test_what_cannot_be_meant_is_refused_in_a_line_each(terraform: Terraform) -> None:
     wrong: dict[str, tuple[Any, str]] = {
         "account": ("12345", "An account has 12 digits"),
-        "emails": ([], "nobody hears"),
+        "emails": ([], "nobody receives the alarms"),
         "name": ("Acme Corp", "lower-case"),
-        "month_usd": (0, "more than 0"),
+        "month_usd": (0, "greater than 0"),
         "assumed_by": (["*"], "ARNs of users and roles"),
         "mwaa": ({**GIVEN["mwaa"], "subnet_ids": ["subnet-1"]}, "exactly two subnets"),
     }

@@ -1,4 +1,4 @@
-"""The GitHub workflows: least rights, nothing that can move under them, and commands that are there."""
+"""The GitHub workflows have the least permissions, pinned actions, and commands that exist."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
-WRITES = {("metrics", "comment"): {"pull-requests": "write"}}
-"""All that any job may change."""
+WRITE_PERMISSIONS = {("metrics", "comment"): {"pull-requests": "write"}}
+"""All write permissions that a job may have."""
 
 
-def faults(name: str, flow: dict[str, Any]) -> list[str]:
-    """What is wrong with a workflow."""
-    found = []
-    triggers = flow[True]  # YAML 1.1 reads `on` so
+def find_faults(name: str, flow: dict[str, Any]) -> list[str]:
+    """Return what is wrong with a workflow."""
+    faults = []
+    triggers = flow[True]  # YAML 1.1 reads `on` as True
     if "pull_request_target" in triggers or "workflow_run" in triggers:
-        found.append("others' code would run with our rights")
+        faults.append("code of a fork would run with the permissions of the repository")
     if "concurrency" not in flow or not {**(flow.get("permissions") or {})}.items() <= {("contents", "read")}:
-        found.append("no concurrency, or more rights than reading")
-    for job, told in flow["jobs"].items():
-        rights = told.get("permissions", {})
-        if not rights.items() <= {"contents": "read", **WRITES.get((name, job), {})}.items():
-            found.append(f"{job} may more than it needs")
-        if "timeout-minutes" not in told:
-            found.append(f"{job} has no end")
-        found += [fault for step in told["steps"] for fault in step_faults(job, step, rights)]
-    return found
+        faults.append("no concurrency, or more than read permission")
+    for job, definition in flow["jobs"].items():
+        permissions = definition.get("permissions", {})
+        if not permissions.items() <= {"contents": "read", **WRITE_PERMISSIONS.get((name, job), {})}.items():
+            faults.append(f"{job} has more permissions than it needs")
+        if "timeout-minutes" not in definition:
+            faults.append(f"{job} has no timeout")
+        faults += [fault for step in definition["steps"] for fault in find_step_faults(job, step, permissions)]
+    return faults
 
 
-def step_faults(job: str, step: dict[str, Any], rights: dict[str, str]) -> list[str]:
-    found = []
+def find_step_faults(job: str, step: dict[str, Any], permissions: dict[str, str]) -> list[str]:
+    faults = []
     if "uses" in step and not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]):
-        found.append(f"{job} uses {step['uses']}, which can become something else")
+        faults.append(f"{job} uses {step['uses']}, which is not pinned to a commit")
     if "checkout" in step.get("uses", "") and step.get("with", {}).get("persist-credentials") is not False:
-        found.append(f"{job} leaves the token in the checkout")
-    if "checkout" in step.get("uses", "") and "write" in rights.values():
-        found.append(f"{job} has code of others and may write")
+        faults.append(f"{job} leaves the token in the checkout")
+    if "checkout" in step.get("uses", "") and "write" in permissions.values():
+        faults.append(f"{job} checks out foreign code and has write permission")
     if "${{" in step.get("run", ""):
-        found.append(f"{job} puts what others write into a shell")
+        faults.append(f"{job} inserts foreign text into a shell command")
     if "secrets." in str(step):
-        found.append(f"{job} has a secret")
-    return found
+        faults.append(f"{job} has a secret")
+    return faults
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_workflow_has_no_fault(path: Path) -> None:
-    assert faults(path.stem, yaml.safe_load(path.read_text())) == []
+def test_workflow_has_no_fault(path: Path) -> None:
+    assert find_faults(path.stem, yaml.safe_load(path.read_text())) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "fault"),
     [
-        ("@11bd71901bbe5b1630ceea73d27597364c9af683", "@v4", "can become something else"),
-        ("pull_request:", "pull_request_target:", "with our rights"),
-        ("contents: read", "contents: write", "may more than it needs"),
-        ('"$BASE" HEAD', "${{ github.head_ref }}", "into a shell"),
+        ("@11bd71901bbe5b1630ceea73d27597364c9af683", "@v4", "is not pinned to a commit"),
+        ("pull_request:", "pull_request_target:", "with the permissions of the repository"),
+        ("contents: read", "contents: write", "has more permissions than it needs"),
+        ('"$BASE" HEAD', "${{ github.head_ref }}", "into a shell command"),
         ("persist-credentials: false", "persist-credentials: true", "leaves the token"),
         ("${{ github.token }}", "${{ secrets.TOKEN }}", "has a secret"),
-        ("timeout-minutes: 5\n", "\n", "has no end"),
+        ("timeout-minutes: 5\n", "\n", "has no timeout"),
     ],
 )
-def test_a_fault_is_found(old: str, new: str, said: str) -> None:
+def test_finds_a_fault(old: str, new: str, fault: str) -> None:
     text = (ROOT / ".github" / "workflows" / "metrics.yaml").read_text()
     assert old in text
-    assert said in " ".join(faults("metrics", yaml.safe_load(text.replace(old, new))))
+    assert fault in " ".join(find_faults("metrics", yaml.safe_load(text.replace(old, new))))
 
 
-def test_what_they_run_is_there() -> None:
-    made = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def test_targets_and_tools_of_workflows_exist() -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for path in FILES:
         for run in re.findall(r"^ +- run: (.+)$", path.read_text(), re.MULTILINE):
             words = run.split()
-            assert (words[0] == "make" and words[1] in made) or words[:2] == ["sudo", "apt-get"]
+            assert (words[0] == "make" and words[1] in targets) or words[:2] == ["sudo", "apt-get"]
         for tool in re.findall(r"tools/\w+\.py", path.read_text()):
             assert (ROOT / tool).is_file()
