@@ -1,48 +1,36 @@
-"""A backtest for people: a chart as PNG, and one HTML page that holds it and every number.
-
-Equal studies give equal bytes.
-"""
+"""Report of a backtest: an HTML page with its chart inside, and the chart as a PNG. Equal studies give equal bytes."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-
-import matplotlib as mpl
+from typing import Any
 
 from pipelines.backtest.study import Strategy, Study
 from pipelines.costs.charges import usd
-from pipelines.system.files import replace_file
+from pipelines.pages.drawing import plt, save_figure
+from pipelines.pages.page import write_page
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-
+PAGE = "backtest.html"
 STYLES = (
     {"color": "#1f5fa8", "marker": "o", "linewidth": 2.2},
     {"color": "#8c8c8c", "marker": "s", "linewidth": 1.8, "linestyle": "--"},
     {"color": "#e08a1e", "marker": "D", "linewidth": 1.4, "linestyle": "-.", "markersize": 5},
 )
 """Line styles of the strategies, in their order. Where two lines coincide, the thinner one is drawn on top."""
-HEADS = ("", "trainings", "refused", "cost USD", "mean AUC", "worst month")
-CSS = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem } img { max-width: 100% }
-div { overflow-x: auto } table { border-collapse: collapse } caption { text-align: left; color: #555 }
-th, td { padding: .25rem .45rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap }
-th:first-child, td:first-child { text-align: left } small { color: #777 } i { color: #b8434e; font-style: normal }
-"""
 
 
 def write(folder: Path, study: Study) -> Path:
-    """`folder` holds backtest.png and backtest.html; returns the page, which needs no other file and no network."""
-    picture, page = folder / "backtest.png", folder / "backtest.html"
-    draw(picture, study)
-    with replace_file(page) as making:
-        making.write_text(_html(study, picture.read_bytes()), encoding="utf-8")
-    return page
+    """Write backtest.html and its chart backtest.png to the folder; return the path of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = draw(folder / "backtest.png", study)
+    values = {
+        "months": [_month(study, number) for number in range(len(study.months))],
+        "strategies": [_strategy_row(strategy, study) for strategy in study.strategies],
+        "by_month": list(_month_rows(study)),
+    }
+    return write_page(folder / PAGE, PAGE, [picture], study=study, **values)
 
 
 def lines(study: Study) -> list[str]:
@@ -52,8 +40,8 @@ def lines(study: Study) -> list[str]:
     return [head, *(f"{strategy.name:16} {_summary(strategy, study)}" for strategy in study.strategies)]
 
 
-def draw(path: Path, study: Study) -> None:
-    """`path` is a PNG of each strategy's AUC by month."""
+def draw(path: Path, study: Study) -> Path:
+    """Draw each strategy's AUC by month into a PNG file; return the path."""
     names = [_month(study, n) for n in range(len(study.months))]
     figure, axis = plt.subplots(figsize=(max(7.5, 0.75 * len(names) + 2.5), 4.4), layout="constrained")
     for strategy, style in zip(study.strategies, STYLES, strict=True):
@@ -67,71 +55,33 @@ def draw(path: Path, study: Study) -> None:
     if len(names) > 8:
         axis.tick_params(axis="x", rotation=45)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    with replace_file(path) as making:
-        # No date or version inside: equal studies give equal bytes.
-        figure.savefig(making, dpi=120, format="png", metadata={"Software": None})
-    plt.close(figure)
+    return save_figure(path, figure, dpi=120)
 
 
-def _html(study: Study, picture: bytes) -> str:
-    title, names = escape(f"Backtest of {study.model}"), [_month(study, n) for n in range(len(study.months))]
-    rows = sum(month.rows for month in study.months)
-    sections = [
-        f"<h1>{title}</h1>",
-        f"<p>{names[0]} to {names[-1]}: {rows:,} labelled rows of table {escape(study.table)} at snapshot "
-        f"{study.snapshot_id}. A month is scored only by models that were trained as of its first day or before, and a "
-        "model that its gate refused serves nobody. All three begin with the same model.</p>",
-        f'<img alt="AUC by month" src="data:image/png;base64,{base64.b64encode(picture).decode()}">',
-        "<h2>What each would have brought and cost</h2>",
-        _table(
-            ("", "trainings", "refused", "cost USD", "mean AUC", "worst month"),
-            [_strategy_row(strategy, study) for strategy in study.strategies],
-        ),
-        "".join(f"<p><b>{escape(strategy.name)}</b>: {escape(strategy.rule)}.</p>" for strategy in study.strategies),
-        "<h2>Month by month</h2>",
-        _table(("month", "rows", *(strategy.name for strategy in study.strategies)), _by_month(study)),
-        "<h2>Every model on every month after it</h2>",
-        _table(("as of", "version", "gate", "holdout", *names), _by_model(study)),
-        "<p>The mean counts each month once. Cost is the ledger's, of every training job of the models' runs; a dash "
-        "where it does not know one of them.</p>",
-    ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
-    body = "\n".join(["<body>", *sections, "</body>"])
-    return f'<!doctype html>\n<html lang="en">\n<head>{head}<style>{CSS}</style></head>\n{body}\n</html>\n'
-
-
-def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the cells of its rows are HTML already."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<div><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
-
-
-def _strategy_row(strategy: Strategy, study: Study) -> list[str]:
+def _strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     auc = strategy.monthly_auc(study.months)
     worst = min(range(len(auc)), key=auc.__getitem__)
-    cost = "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}"
-    low = f"{auc[worst]:.4f} <small>{_month(study, worst)}</small>"
-    refused = sum(not model.passed for model in strategy.trained)
-    return [escape(strategy.name), str(len(strategy.trained)), str(refused), cost, f"{fmean(auc):.4f}", low]
+    return {
+        "name": strategy.name,
+        "trainings": len(strategy.trained),
+        "refused": sum(not model.passed for model in strategy.trained),
+        "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
+        "auc": fmean(auc),
+        "worst": auc[worst],
+        "worst_month": _month(study, worst),
+    }
 
 
-def _by_month(study: Study) -> Iterable[list[str]]:
-    """The best of a month in bold; beside each its model's moment."""
+def _month_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Yield one row for each month: for each strategy its AUC, whether it is the best, and the model that served."""
     aucs = [strategy.monthly_auc(study.months) for strategy in study.strategies]
     for number, month in enumerate(study.months):
-        best, cells = max(auc[number] for auc in aucs), []
-        for strategy, auc in zip(study.strategies, aucs, strict=True):
-            told = f"<b>{auc[number]:.4f}</b>" if auc[number] == best else f"{auc[number]:.4f}"
-            cells.append(f"{told} <small>as of {strategy.served[number].as_of}</small>")
-        yield [_month(study, number), f"{month.rows:,}", *cells]
-
-
-def _by_model(study: Study) -> Iterable[list[str]]:
-    for model in study.models:
-        cells = [f"{month.auc[model.version]:.4f}" if model.version in month.auc else "" for month in study.months]
-        gate = "passed" if model.passed else "<i>refused</i>"
-        yield [str(model.as_of), escape(model.version), gate, f"{model.holdout_auc:.4f}", *cells]
+        best = max(auc[number] for auc in aucs)
+        cells = [
+            {"auc": auc[number], "best": auc[number] == best, "as_of": strategy.served[number].as_of}
+            for strategy, auc in zip(study.strategies, aucs, strict=True)
+        ]
+        yield {"month": _month(study, number), "rows": month.rows, "cells": cells}
 
 
 def _summary(strategy: Strategy, study: Study) -> str:

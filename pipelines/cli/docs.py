@@ -21,5 +21,5 @@ def build() -> None:
     """Makes all pages again of the evidence under LEEWAY_HOME/validation, and says where they are."""
     from pipelines.validation import datadocs
 
-    number = datadocs.build()
+    number = datadocs.build_site()
     sys.stdout.write(f"{number} partitions: {settings().docs_index}\n")

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipelines.costs.charges import usd
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Moment, Strategy, Study, compare_strategies
-from pipelines.pages import page
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, saved
+from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.page import write_page
 
 PAGE = "loop.html"
 STYLES = {
@@ -35,7 +35,7 @@ COLORS = {
 def write_report(folder: Path, study: Study) -> Path:
     """Write the page and its chart to the folder; return the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = [saved(folder / "weeks.png", _draw_weeks(study))]
+    pictures = [save_figure(folder / "weeks.png", _draw_weeks(study))]
     rows = [_strategy_row(strategy, study) for strategy in study.strategies]
     names = [strategy.name for strategy in study.strategies]
     values = {
@@ -44,7 +44,7 @@ def write_report(folder: Path, study: Study) -> Path:
         "names": names,
         "events": list(_event_rows(study.moments)),
     }
-    return page.render(folder / PAGE, PAGE, pictures, study=study, **values)
+    return write_page(folder / PAGE, PAGE, pictures, study=study, **values)
 
 
 def format_lines(study: Study) -> list[str]:

@@ -1,1 +1,1 @@
-"""What every HTML page shares: templates, and charts drawn as SVG or PNG."""
+"""What every HTML page shares: one Jinja environment, a base layout with its style sheet, and the charts' settings."""

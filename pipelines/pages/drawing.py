@@ -1,4 +1,4 @@
-"""What all pictures of the reports share. Equal numbers give equal bytes."""
+"""Settings that all charts share, and saving a chart as PNG. Equal figures give equal bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-__all__ = ["CANDIDATE", "CHAMPION", "FAINT", "Axes", "plt", "saved"]
-mpl.rcParams["text.parse_math"] = False  # a dollar in a name is no formula
+__all__ = ["CANDIDATE", "CHAMPION", "FAINT", "Axes", "plt", "save_figure"]
+mpl.rcParams["text.parse_math"] = False  # a dollar sign in a name is not a formula
 CANDIDATE, CHAMPION, FAINT = "#1f5fa8", "#e08a1e", "#999999"
+"""Colors of the candidate, the champion, and what serves as comparison."""
 
 
-def saved(path: Path, figure: Any) -> Path:
-    """`path` is the figure's PNG; returns it."""
-    with replace_file(path) as making:
-        figure.savefig(making, dpi=110, format="png", metadata={"Software": None})  # no date, no version inside
+def save_figure(path: Path, figure: Any, dpi: int = 110) -> Path:
+    """Write a figure to a PNG file, close the figure, and return the path."""
+    with replace_file(path) as temporary:
+        # Without metadata: a date or a version would make equal figures differ.
+        figure.savefig(temporary, dpi=dpi, format="png", metadata={"Software": None})
     plt.close(figure)
     return path

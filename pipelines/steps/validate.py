@@ -96,7 +96,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         parts = quarantine.split(rows, judgement.to_quarantine)
         outcome = quarantine.outcome(judgement, parts.count, rows.count, spec.max_quarantined_fraction)
         kept = evidence.keep(lake, spec.dataset, spec.partition, judgement, outcome)
-        datadocs.add(kept)
+        datadocs.add_run(kept)
         if outcome.verdict == "blocked":
             raise _refusal(spec, judgement.of("critical"), parts, _withdrawn(lake, chosen, spec))
         quarantine.put(lake, chosen.quarantine, spec.partition, parts, chosen.key)

@@ -14,7 +14,7 @@ from pipelines.lake import Lake
 from pipelines.settings import settings
 from pipelines.system.files import read_json
 from pipelines.validation import quarantine, suites
-from pipelines.validation.datadocs.evidence import Run, read
+from pipelines.validation.datadocs.evidence import Run, read_run
 from pipelines.validation.quarantine import Outcome
 
 VERDICTS = ("passed", "warned", "quarantined", "blocked")
@@ -120,6 +120,6 @@ def totals(told: Sequence[Replayed]) -> dict[str, Any]:
 
 def _before(dataset: str, day: dt.date) -> Run | None:
     try:
-        return read(settings().home / "validation" / dataset / f"{day}.json")
+        return read_run(settings().home / "validation" / dataset / f"{day}.json")
     except DataError:
         return None

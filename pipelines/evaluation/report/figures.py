@@ -12,7 +12,7 @@ import pandas as pd
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.metrics import calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, saved
+from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
 
 TOP_SLICES = 25
 """Slices that the picture shows: those with the lowest values."""
@@ -35,7 +35,7 @@ class Seen:
 def draw(folder: Path, seen: Seen) -> list[Path]:
     """`folder` has the pictures; their paths, in the page's order."""
     pictures: dict[str, Callable[[Seen], Any]] = {"curves": _curves, "reliability": _reliability, "parts": _parts}
-    return [saved(folder / f"{name}.png", make(seen)) for name, make in pictures.items()]
+    return [save_figure(folder / f"{name}.png", make(seen)) for name, make in pictures.items()]
 
 
 def _curves(seen: Seen) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from pipelines.evaluation.gates.judging import Judged
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.report import figures
 from pipelines.evaluation.report.curves import confusion, curves
-from pipelines.pages import page
+from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "report.html"
+SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
 
 
 def make(
@@ -54,7 +55,9 @@ def make(
     )
     with replace_folder(folder) as making:
         tables = {f"Slices by {name}": table for name, table in _by_column(judged.slices)}
-        page.write(making / PAGE, verdict, facts, figures.draw(making, seen), tables | {"Weeks": judged.weeks})
+        records = _list_records(tables | {"Weeks": judged.weeks})
+        values = {"verdict": verdict, "facts": facts, "signs": SIGNS, "tables": records}
+        write_page(making / PAGE, "verdict.html", figures.draw(making, seen), **values)
     return folder / PAGE
 
 
@@ -65,3 +68,11 @@ def _as_many(rows: Holdout) -> float:
 
 def _by_column(slices: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(name), table) for name, table in slices.groupby("column")] if len(slices) else []
+
+
+def _list_records(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, Any]]]:
+    """Convert the tables that have rows to records; a missing value becomes None."""
+    filled = {title: table for title, table in tables.items() if len(table)}
+    return {
+        title: table.astype(object).where(table.notna(), None).to_dict("records") for title, table in filled.items()
+    }

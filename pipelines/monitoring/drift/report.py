@@ -14,8 +14,8 @@ from pipelines.monitoring.drift import Decision, Finding, Policy, alarms
 from pipelines.monitoring.drift.counts import Array, Column, Counts
 from pipelines.monitoring.profiles.record import Record
 from pipelines.monitoring.windows import Watched, performance_of
-from pipelines.pages import page
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, saved
+from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
@@ -47,9 +47,9 @@ def make(folder: Path, seen: Seen) -> Path:
     order = _ordered(seen)
     with replace_folder(folder) as making:
         pictures = {"heat": _heat(seen, order), "bins": _distributions(seen, order), "course": _course(seen)}
-        paths = [saved(making / f"{name}.png", figure) for name, figure in pictures.items()]
+        paths = [save_figure(making / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(map(lambda one: _row(one, told, seen.policy), last.result.findings), key=_furthest)
-        page.render(making / PAGE, PAGE, paths, told=told, rows=rows, facts=seen.facts)
+        write_page(making / PAGE, PAGE, paths, decision=told, rows=rows, facts=seen.facts)
     return folder / PAGE
 
 

@@ -1,11 +1,11 @@
-"""Data docs: what each validation found, as pages that open in any browser without a network.
+"""Data docs: HTML pages of what each validation found. They open in any browser, without a network.
 
-LEEWAY_HOME/docs/index.html leads to a page a dataset (a calendar, and a table of its partitions), and that to a page a
-partition (every expectation in words, and how it fared). Pages are made of the evidence that `validate` keeps; what a
-partition's page said before is kept beside it. Light: no Great Expectations
+LEEWAY_HOME/docs/index.html links to one page per dataset (a calendar and a table of its partitions), and those link to
+one page per partition (every expectation in words, and its result). The pages are made of the evidence that the step
+`validate` writes; pages of earlier runs are kept. Great Expectations is not imported
 (see docs/explanation/adr/0009-our-own-data-docs.md).
 """
 
-from pipelines.validation.datadocs.site import add, build
+from pipelines.validation.datadocs.site import add_run, build_site
 
-__all__ = ["add", "build"]
+__all__ = ["add_run", "build_site"]

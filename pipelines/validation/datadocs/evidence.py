@@ -1,4 +1,7 @@
-"""What a validation's evidence, Great Expectations' result JSON, says, as a page shows it."""
+"""Read the evidence of a validation (the result JSON of Great Expectations) into the values that a page shows.
+
+The file may be damaged or written by another tool: unexpected content is left out, never an error.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.system.files import read_json
-from pipelines.validation.datadocs.words import sentence, short, shown
+from pipelines.validation.datadocs.sentences import describe_expectation, format_value, shorten
 
 Verdict = Literal["passed", "warned", "quarantined", "blocked"]
 MAX_EXAMPLES, MAX_VALUE, MAX_TEXT = 3, 80, 300
@@ -18,7 +21,7 @@ MAX_EXAMPLES, MAX_VALUE, MAX_TEXT = 3, 80, 300
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation, and how it fared."""
+    """One expectation and its result, as text for a page."""
 
     kind: str
     words: str
@@ -34,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Run:
-    """One validation of one partition."""
+    """One validation of one partition, as a page shows it."""
 
     dataset: str
     partition: str
@@ -43,24 +46,26 @@ class Run:
     verdict: Verdict
     rows: int | None
     bad: int
-    """Rows that failed warnings mark."""
+    """Rows that a failed expectation of severity `warning` marks as bad."""
     allowed: float | None
-    """Largest share of them with which the partition is published; None where the evidence does not say."""
+    """Largest share of bad rows with which the partition is published, 0 to 1; None where the evidence lacks it."""
     checks: Sequence[Check]
 
     @property
     def quarantined(self) -> int:
-        """Rows that were set aside."""
+        """Number of quarantined rows."""
         return self.bad if self.verdict == "quarantined" else 0
 
     @property
     def failing(self) -> list[Check]:
-        """The expectations that failed, the gravest first."""
+        """The expectations that failed, the most severe first."""
         order = ("critical", "warning", "info")
-        return sorted((one for one in self.checks if not one.success), key=lambda one: order.index(one.severity))
+        return sorted(
+            (check for check in self.checks if not check.success), key=lambda check: order.index(check.severity)
+        )
 
     def summary(self) -> dict[str, Any]:
-        """What an index needs to know of it, as JSON values."""
+        """Summarize the run for an index, as JSON values."""
         return {
             "partition": self.partition,
             "at": self.at.isoformat(timespec="seconds"),
@@ -68,35 +73,40 @@ class Run:
             "rows": self.rows,
             "quarantined": self.quarantined,
             "evaluated": len(self.checks),
-            "failing": [{"severity": one.severity, "words": short(one.words, MAX_VALUE)} for one in self.failing[:10]],
+            "failing": [
+                {"severity": check.severity, "words": shorten(check.words, MAX_VALUE)} for check in self.failing[:10]
+            ],
         }
 
 
-def read(path: Path) -> Run:
-    """The run whose evidence is `path`: DATASET/PARTITION.json.
+def read_run(path: Path) -> Run:
+    """Read a validation run from its evidence.
+
+    Args:
+        path: file DATASET/PARTITION.json.
 
     Raises:
-        DataError: it is not there, or not the JSON of a result.
+        DataError: the file does not exist, or is not the JSON of a result. A retry cannot help.
     """
-    found = _mapping(read_json(path, "the evidence of a validation"))
-    meta, results = _mapping(found.get("meta")), found.get("results") or []
-    checks = [_check(_mapping(one)) for one in results]
-    bad, allowed = _number(meta.get("bad_rows")) or 0, meta.get("allowed")
+    evidence = _as_mapping(read_json(path, "the evidence of a validation"))
+    meta, results = _as_mapping(evidence.get("meta")), evidence.get("results") or []
+    checks = [_read_check(_as_mapping(result)) for result in results]
+    bad, allowed = _as_int(meta.get("bad_rows")) or 0, meta.get("allowed")
     return Run(
         dataset=path.parent.name,
         partition=path.stem,
-        suite=short(found.get("suite_name") or path.parent.name, MAX_VALUE),
-        at=_moment(meta) or dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC),
-        verdict=_verdict(meta, checks, bad),
-        rows=_rows(meta, results),
+        suite=shorten(evidence.get("suite_name") or path.parent.name, MAX_VALUE),
+        at=_read_time(meta) or dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC),
+        verdict=_find_verdict(meta, checks, bad),
+        rows=_find_row_count(meta, results),
         bad=bad,
         allowed=float(allowed) if isinstance(allowed, int | float) else None,
         checks=checks,
     )
 
 
-def _verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad: int) -> Verdict:
-    failed = {one.severity for one in checks if not one.success}
+def _find_verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad: int) -> Verdict:
+    failed = {check.severity for check in checks if not check.success}
     if "critical" in failed or meta.get("verdict") == "blocked":
         return "blocked"
     if bad:
@@ -104,77 +114,84 @@ def _verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad: int) -> Verd
     return "warned" if "warning" in failed else "passed"
 
 
-def _rows(meta: Mapping[str, Any], results: Sequence[Any]) -> int | None:
-    """Rows of the partition: said, else counted by one of its expectations."""
-    counts = [_number(_mapping(_mapping(one).get("result")).get("element_count")) for one in results]
-    for one in results:
-        if "table_row_count" in str(_mapping(_mapping(one).get("expectation_config")).get("type")):
-            counts.append(_number(_mapping(_mapping(one).get("result")).get("observed_value")))
-    said = _number(meta.get("rows"))
-    return said if said is not None else max((one for one in counts if one is not None), default=None)
+def _find_row_count(meta: Mapping[str, Any], results: Sequence[Any]) -> int | None:
+    """Return the rows of the partition: from the evidence's meta, or else as an expectation counted them."""
+    recorded = _as_int(meta.get("rows"))
+    if recorded is not None:
+        return recorded
+    counts = []
+    for result in map(_as_mapping, results):
+        figures = _as_mapping(result.get("result"))
+        counts.append(_as_int(figures.get("element_count")))
+        if "table_row_count" in str(_as_mapping(result.get("expectation_config")).get("type")):
+            counts.append(_as_int(figures.get("observed_value")))
+    return max((count for count in counts if count is not None), default=None)
 
 
-def _moment(meta: Mapping[str, Any]) -> dt.datetime | None:
-    said = meta.get("validated_at") or _mapping(meta.get("batch_markers")).get("ge_load_time")
+def _read_time(meta: Mapping[str, Any]) -> dt.datetime | None:
+    text = meta.get("validated_at") or _as_mapping(meta.get("batch_markers")).get("ge_load_time")
     try:
-        moment = dt.datetime.fromisoformat(str(said))
+        time = dt.datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
-def _check(one: Mapping[str, Any]) -> Check:
-    config, result = _mapping(one.get("expectation_config")), _mapping(one.get("result"))
-    kwargs, notes = _mapping(config.get("kwargs")), _mapping(config.get("meta"))
+def _read_check(evaluated: Mapping[str, Any]) -> Check:
+    config, result = _as_mapping(evaluated.get("expectation_config")), _as_mapping(evaluated.get("result"))
+    kwargs, meta = _as_mapping(config.get("kwargs")), _as_mapping(config.get("meta"))
     kind, severity = str(config.get("type") or "expectation"), config.get("severity")
     columns = kwargs.get("column") or kwargs.get("column_list") or [kwargs.get("column_A"), kwargs.get("column_B")]
+    names = [name for name in columns if name] if isinstance(columns, list) else columns
+    is_success = evaluated.get("success") is True
     return Check(
-        kind=short(kind, MAX_VALUE),
-        words=sentence(kind, kwargs),
-        column=short([one for one in columns if one] if isinstance(columns, list) else columns, MAX_VALUE),
+        kind=shorten(kind, MAX_VALUE),
+        words=describe_expectation(kind, kwargs),
+        column=shorten(names, MAX_VALUE),
         severity=severity if severity in ("critical", "warning", "info") else "critical",
-        success=one.get("success") is True,
-        observed=_observed(result),
-        counts=_counts(result, one.get("success") is True),
-        examples=_examples(result),
-        why=short(notes.get("why") or "", MAX_TEXT),
-        error=_error(_mapping(one.get("exception_info"))),
+        success=is_success,
+        observed=_describe_observed(result),
+        counts=_describe_counts(result, is_success),
+        examples=_list_examples(result),
+        why=shorten(meta.get("why") or "", MAX_TEXT),
+        error=_describe_error(_as_mapping(evaluated.get("exception_info"))),
     )
 
 
-def _observed(result: Mapping[str, Any]) -> str:
-    told = [short(result["observed_value"], MAX_TEXT)] if result.get("observed_value") is not None else []
-    details = _mapping(result.get("details"))
-    return short("; ".join([*told, *([shown(details)] if details else [])]), MAX_TEXT)
+def _describe_observed(result: Mapping[str, Any]) -> str:
+    observed, details = result.get("observed_value"), _as_mapping(result.get("details"))
+    texts = [shorten(observed, MAX_TEXT)] if observed is not None else []
+    return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT)
 
 
-def _counts(result: Mapping[str, Any], success: bool) -> str:
-    """The rows for which it holds, or fails."""
-    unexpected, rows = _number(result.get("unexpected_count")), _number(result.get("element_count"))
+def _describe_counts(result: Mapping[str, Any], is_success: bool) -> str:
+    """Describe for how many rows a successful expectation holds, or for how many a failed one does not."""
+    unexpected, rows = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
     if unexpected is None or not rows:
         return ""
-    counted, missing = rows - unexpected if success else unexpected, _number(result.get("missing_count"))
+    counted, missing = rows - unexpected if is_success else unexpected, _as_int(result.get("missing_count"))
     share = "all" if counted == rows else f"{counted:,} ({100 * counted / rows:.3g} %)"
     return f"{share} of {rows:,} rows" + (f"; {missing:,} have no value" if missing else "")
 
 
-def _examples(result: Mapping[str, Any]) -> list[str]:
-    """Values that were not expected; that a value was missing is no example."""
+def _list_examples(result: Mapping[str, Any]) -> list[str]:
+    """List the first unexpected values; a missing value is not an example."""
     values = result.get("partial_unexpected_list")
-    wrong = [one for one in values if one is not None] if isinstance(values, list) else []
-    return [short(one, MAX_VALUE) for one in wrong[:MAX_EXAMPLES]]
+    unexpected = [value for value in values if value is not None] if isinstance(values, list) else []
+    return [shorten(value, MAX_VALUE) for value in unexpected[:MAX_EXAMPLES]]
 
 
-def _error(info: Mapping[str, Any]) -> str:
-    """Great Expectations gives one exception, or a mapping of metric to exception."""
-    each = [info] if "raised_exception" in info else [_mapping(one) for one in info.values()]
-    return short("; ".join(str(one["exception_message"]) for one in each if one.get("exception_message")), MAX_TEXT)
+def _describe_error(info: Mapping[str, Any]) -> str:
+    """Join the messages of `exception_info`: Great Expectations writes one exception, or one for each metric."""
+    exceptions = [info] if "raised_exception" in info else [_as_mapping(value) for value in info.values()]
+    messages = [str(exception["exception_message"]) for exception in exceptions if exception.get("exception_message")]
+    return shorten("; ".join(messages), MAX_TEXT)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _number(value: object) -> int | None:
-    counts = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return int(value) if counts else None  # type: ignore[call-overload]
+def _as_int(value: object) -> int | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return int(value) if is_number else None  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""The site's files: a page and a summary a partition, and the indexes that are made of the summaries."""
+"""The files of the data docs: a page and a summary for each partition, and the indexes made of the summaries."""
 
 from __future__ import annotations
 
@@ -12,99 +12,105 @@ from pipelines.settings import settings
 from pipelines.system.files import replace_file, write_json
 from pipelines.system.locks import hold_lock
 from pipelines.validation.datadocs import pages
-from pipelines.validation.datadocs.evidence import Run, read
+from pipelines.validation.datadocs.evidence import Run, read_run
 
-MAX_EARLIER = 20
-"""Earlier pages of a partition that are kept."""
+MAX_EARLIER_RUNS = 20
+"""Pages of earlier runs that are kept for each partition."""
 
 
-def add(evidence: Path) -> Path:
-    """The site tells of this evidence, LEEWAY_HOME/validation/DATASET/PARTITION.json. Safe beside other writers.
+def add_run(evidence: Path) -> Path:
+    """Write the page of one validation run, and update the indexes. Idempotent; safe beside other writers.
 
-    What the partition's page said of another run before is kept, and linked from the new one. Idempotent.
+    The page of an earlier run of the partition is kept, and the new page links to it.
+
+    Args:
+        evidence: file LEEWAY_HOME/validation/DATASET/PARTITION.json.
 
     Returns:
         The partition's page.
 
     Raises:
-        DataError: the evidence is not there, or not JSON.
+        DataError: the evidence does not exist or is not JSON. A retry cannot help.
     """
-    run = read(evidence)
-    with _locked():
-        page = _put(run)
-        _index([run.dataset])
+    run = read_run(evidence)
+    with _lock_site():
+        page = _write_run(run)
+        _write_indexes([run.dataset])
     return page
 
 
-def build() -> int:
-    """The whole site is made again of all the evidence that there is. Returns the number of partitions.
+def build_site() -> int:
+    """Write all pages again, from all evidence under LEEWAY_HOME/validation.
+
+    Returns:
+        The number of partitions.
 
     Raises:
-        DataError: evidence that is not JSON.
+        DataError: a file of evidence is not JSON. A retry cannot help.
     """
-    found = sorted((settings().home / "validation").glob("*/*.json"))
-    with _locked():
-        for evidence in found:
-            _put(read(evidence))
-        _index(sorted({one.parent.name for one in found}))
-    return len(found)
+    evidence = sorted((settings().home / "validation").glob("*/*.json"))
+    with _lock_site():
+        for path in evidence:
+            _write_run(read_run(path))
+        _write_indexes(sorted({path.parent.name for path in evidence}))
+    return len(evidence)
 
 
-def folder() -> Path:
-    """Where the site is."""
+def _folder() -> Path:
     return settings().home / "docs"
 
 
-def _locked() -> AbstractContextManager[int]:
-    """One writer at a time: an index holds what every page before it said."""
-    return hold_lock(folder().with_suffix(".lock"))
+def _lock_site() -> AbstractContextManager[int]:
+    """Allow one writer at a time: an index is made of the summaries of all partitions."""
+    return hold_lock(_folder().with_suffix(".lock"))
 
 
-def _put(run: Run) -> Path:
-    """The partition has its page and its summary; a page of another run before goes to the folder of its name."""
-    place = folder() / run.dataset
-    page, summary, earlier = place / f"{run.partition}.html", place / f"{run.partition}.json", place / run.partition
-    before = _summary(summary)
-    if before and page.exists() and before["at"] != run.summary()["at"]:
-        kept = earlier / f"{_stamp(before['at'])}-{before['verdict']}.html"
-        with replace_file(kept) as making:
-            text = page.read_text(encoding="utf-8")
-            making.write_text(pages.outdated(text, page.name), encoding="utf-8")
-    old = sorted(earlier.glob("*.html"), reverse=True)
-    for one in old[MAX_EARLIER:]:
-        one.unlink(missing_ok=True)
-    _write(page, pages.partition(run, [f"{run.partition}/{one.name}" for one in old[:MAX_EARLIER]]))
-    write_json(summary, run.summary())
+def _write_run(run: Run) -> Path:
+    """Write the page and the summary of a run; move the page of an earlier run to the folder of its partition."""
+    folder = _folder() / run.dataset
+    page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"
+    earlier_folder = folder / run.partition
+    previous = _read_summary(summary_path)
+    if previous and page.exists() and previous["at"] != run.summary()["at"]:
+        outdated = pages.mark_outdated(page.read_text(encoding="utf-8"), page.name)
+        _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated)
+    earlier = sorted(earlier_folder.glob("*.html"), reverse=True)
+    for path in earlier[MAX_EARLIER_RUNS:]:
+        path.unlink(missing_ok=True)
+    addresses = [f"{run.partition}/{path.name}" for path in earlier[:MAX_EARLIER_RUNS]]
+    _write(page, pages.render_partition(run, addresses))
+    write_json(summary_path, run.summary())
     return page
 
 
-def _index(changed: Sequence[str]) -> None:
-    """The pages of the changed datasets, and the page of all, say what the summaries say."""
-    datasets = {one.name: _summaries(one) for one in sorted(folder().glob("*")) if one.is_dir()}
+def _write_indexes(changed: Sequence[str]) -> None:
+    """Write the pages of the changed datasets and the index of all datasets, from the summaries."""
+    datasets = {folder.name: _read_summaries(folder) for folder in sorted(_folder().glob("*")) if folder.is_dir()}
     for name in changed:
-        _write(folder() / name / "index.html", pages.dataset(name, datasets[name]))
-    _write(folder() / "index.html", pages.front(datasets))
+        _write(_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
+    _write(_folder() / "index.html", pages.render_index(datasets))
 
 
-def _summaries(place: Path) -> list[dict[str, Any]]:
-    """Of every partition, newest partition first."""
-    found = (_summary(one) for one in sorted(place.glob("*.json"), reverse=True))
-    return [one for one in found if one]
+def _read_summaries(folder: Path) -> list[dict[str, Any]]:
+    """Read the summary of every partition, newest partition first."""
+    summaries = (_read_summary(path) for path in sorted(folder.glob("*.json"), reverse=True))
+    return [summary for summary in summaries if summary]
 
 
-def _summary(path: Path) -> dict[str, Any]:
-    """Empty where there is none that can be read: the next `docs build` makes it again."""
+def _read_summary(path: Path) -> dict[str, Any]:
+    """Read a summary; empty where it cannot be read, and the next `docs build` writes it again."""
     try:
-        found = json.loads(path.read_bytes())
+        summary = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and {"partition", "at", "verdict", "failing"} <= found.keys() else {}
+    is_summary = isinstance(summary, dict) and {"partition", "at", "verdict", "failing"} <= summary.keys()
+    return summary if is_summary else {}
 
 
-def _stamp(moment: str) -> str:
-    return "".join(one for one in moment if one.isalnum())
+def _format_stamp(time: str) -> str:
+    return "".join(character for character in time if character.isalnum())
 
 
 def _write(path: Path, text: str) -> None:
-    with replace_file(path) as making:
-        making.write_text(text, encoding="utf-8")
+    with replace_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -10,8 +10,9 @@ and only then is it imported.
     judgement.verdicts   judgement.failures   judgement.of("critical")   judgement.evidence
 """
 
+from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.judging import Judgement, Verdict, judge
 from pipelines.validation.suites.rows import Rows, rows_of
-from pipelines.validation.suites.suite import Expectation, Suite, load, parse
+from pipelines.validation.suites.suite import Suite, load, parse
 
 __all__ = ["Expectation", "Judgement", "Rows", "Suite", "Verdict", "judge", "load", "parse", "rows_of"]

@@ -22,8 +22,8 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from pipelines.errors import DataError
 from pipelines.system.duckdb_session import quote_identifier
+from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.rows import POSITION, Rows
-from pipelines.validation.suites.suite import Expectation
 
 # It sets its own level to INFO when it is imported, and tells a dropped expectation as an error: we say it ourselves.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)

@@ -9,9 +9,10 @@ from typing import Any
 from pipelines.errors import DataError
 from pipelines.validation.suites import arguments as given
 from pipelines.validation.suites.checks import Check, EachRow
+from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.known import KNOWN
 from pipelines.validation.suites.rows import Rows
-from pipelines.validation.suites.suite import Expectation, Suite
+from pipelines.validation.suites.suite import Suite
 
 MAX_EXAMPLES = 3
 _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_message": None}

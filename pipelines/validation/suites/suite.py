@@ -7,50 +7,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from pipelines.contract import describe_errors
 from pipelines.errors import DataError
 from pipelines.system.files import read_json
-from pipelines.validation.suites.arguments import Arguments
-from pipelines.validation.suites.known import KNOWN, OWN
-
-Severity = Literal["critical", "warning", "info"]
-
-
-class Expectation(BaseModel):
-    """One expectation, as the suite has it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    type: str
-    kwargs: dict[str, Any]
-    severity: Severity = "critical"
-    meta: dict[str, Any] | None = None
-    id: str | None = None
-    notes: str | list[str] | None = None
-    description: str | None = None
-    rendered_content: Any = None
-
-    @property
-    def column(self) -> str:
-        """The column or columns that it is about; empty where it is the table."""
-        one = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
-        several = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
-        return ", ".join(map(str, [*one, *several] if isinstance(several, list) else one))
-
-    def arguments(self) -> Arguments | None:
-        """The kwargs, where we evaluate such an expectation ourselves; else it is Great Expectations' to judge."""
-        if self.type not in KNOWN:
-            return None
-        try:
-            return KNOWN[self.type][0].model_validate(self.kwargs)
-        except ValidationError as error:
-            if self.type in OWN:
-                raise DataError(f"{self.type}: {describe_errors(error.errors())}.") from None
-            return None
+from pipelines.validation.suites.expectation import Expectation
 
 
 @dataclass(frozen=True)

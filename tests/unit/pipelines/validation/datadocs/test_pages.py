@@ -11,8 +11,8 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.validation import datadocs
-from pipelines.validation.datadocs.evidence import read
-from pipelines.validation.datadocs.words import MAX_CHARS, sentence
+from pipelines.validation.datadocs.evidence import read_run
+from pipelines.validation.datadocs.sentences import MAX_CHARS, describe_expectation
 
 NULLS = "expect_column_values_to_not_be_null"
 
@@ -63,14 +63,14 @@ CRITICAL = result("expect_column_values_to_be_in_set", False, "critical", kwargs
     ],
 )
 def test_verdict(results: list[Any], meta: dict[str, Any], verdict: str, home: Path) -> None:
-    page = datadocs.add(keep(home, *results, **meta))
+    page = datadocs.add_run(keep(home, *results, **meta))
     assert verdict in Page(page).text
     assert json.loads(page.with_suffix(".json").read_text())["verdict"] == verdict
     assert f'class="{verdict}" href="2013-01-01.html"' in (page.parent / "index.html").read_text()
 
 
 def test_page_tells_what_failed(home: Path) -> None:
-    text = Page(datadocs.add(keep(home, FAULTY, rows=684))).text
+    text = Page(datadocs.add_run(keep(home, FAULTY, rows=684))).text
     assert "late has a value" in text
     assert "393 (57.5 %) of 684 rows" in text
     assert "oops" in text
@@ -78,16 +78,16 @@ def test_page_tells_what_failed(home: Path) -> None:
 
 
 def test_page_of_too_many_bad_rows_says_so(home: Path) -> None:
-    text = Page(datadocs.add(keep(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))).text
-    assert "393 of 684 rows are bad; a partition is published with at most 10 % of its rows set aside" in text
-    aside = Page(datadocs.add(keep(home, FAULTY, rows=684, bad_rows=3, allowed=0.1, verdict="quarantined"))).text
+    text = Page(datadocs.add_run(keep(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))).text
+    assert "393 of 684 rows are bad; a partition is published with at most 10 % of its rows quarantined" in text
+    aside = Page(datadocs.add_run(keep(home, FAULTY, rows=684, bad_rows=3, allowed=0.1, verdict="quarantined"))).text
     assert "rows are bad" not in aside
 
 
 def test_every_link_leads_somewhere_and_nothing_needs_a_network(home: Path) -> None:
     for moment in ("2026-01-01T10:00:00+00:00", "2026-01-02T10:00:00+00:00", "2026-01-03T10:00:00+00:00"):
-        datadocs.add(keep(home, FAULTY, validated_at=moment))
-        datadocs.add(keep(home, result(), name="weather", day="2013-01-02", validated_at=moment))
+        datadocs.add_run(keep(home, FAULTY, validated_at=moment))
+        datadocs.add_run(keep(home, result(), name="weather", day="2013-01-02", validated_at=moment))
     pages = sorted((home / "docs").rglob("*.html"))
     assert len(pages) == 9
     for path in pages:
@@ -102,8 +102,10 @@ def test_every_link_leads_somewhere_and_nothing_needs_a_network(home: Path) -> N
 
 def test_earlier_runs_are_kept_newest_first_and_bounded(home: Path) -> None:
     for day in range(1, 28):
-        page = datadocs.add(keep(home, FAULTY if day == 27 else CRITICAL, validated_at=f"2026-01-{day:02d}T10:00:00Z"))
-    assert "warned" in Page(page).text.split("Failing")[0]
+        page = datadocs.add_run(
+            keep(home, FAULTY if day == 27 else CRITICAL, validated_at=f"2026-01-{day:02d}T10:00:00Z")
+        )
+    assert "warned" in Page(page).text.split("Failed")[0]
     links = [link for link in Page(page).links if link.startswith("2013-01-01/")]
     assert len(links) == 20
     assert links == sorted(links, reverse=True)
@@ -114,10 +116,10 @@ def test_earlier_runs_are_kept_newest_first_and_bounded(home: Path) -> None:
 
 def test_the_same_evidence_again_changes_nothing(home: Path) -> None:
     evidence = keep(home, FAULTY, validated_at="2026-01-01T10:00:00Z")
-    datadocs.add(evidence)
+    datadocs.add_run(evidence)
     before = {path: path.read_bytes() for path in (home / "docs").rglob("*.*")}
-    datadocs.add(evidence)
-    assert datadocs.build() == 1
+    datadocs.add_run(evidence)
+    assert datadocs.build_site() == 1
     assert {path: path.read_bytes() for path in (home / "docs").rglob("*.*")} == before
 
 
@@ -129,7 +131,7 @@ def test_data_cannot_become_markup(home: Path) -> None:
                   partial_unexpected_list=[HOSTILE, {HOSTILE: HOSTILE}], details={HOSTILE: HOSTILE})  # fmt: skip
     hurt["exception_info"] = {"m": {"exception_message": HOSTILE, "raised_exception": True}}
     hurt["expectation_config"]["meta"] = {"why": HOSTILE}
-    page = datadocs.add(keep(home, hurt))
+    page = datadocs.add_run(keep(home, hurt))
     for path in (page, page.parent / "index.html", home / "docs/index.html"):
         assert "script" not in Page(path).tags
         assert "default-src 'none'" in path.read_text()
@@ -148,21 +150,21 @@ ODD = [
 
 @pytest.mark.parametrize("number", range(len(ODD)))
 def test_odd_evidence_still_gets_a_page(number: int, home: Path) -> None:
-    assert Page(datadocs.add(keep(home, ODD[number], validated_at="soon", rows="many"))).text
+    assert Page(datadocs.add_run(keep(home, ODD[number], validated_at="soon", rows="many"))).text
 
 
 def test_what_is_no_evidence_is_refused(home: Path) -> None:
     path = keep(home)
     path.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
-        datadocs.add(path)
+        datadocs.add_run(path)
     with pytest.raises(DataError, match="is not there"):
-        datadocs.add(path.with_name("2013-01-02.json"))
+        datadocs.add_run(path.with_name("2013-01-02.json"))
 
 
 def _write(evidence: list[Path]) -> None:
     for one in evidence:
-        datadocs.add(one)
+        datadocs.add_run(one)
 
 
 def test_eight_writers_at_once_lose_no_partition(home: Path) -> None:
@@ -182,11 +184,11 @@ def test_eight_writers_at_once_lose_no_partition(home: Path) -> None:
 
 
 def test_a_broken_summary_does_not_stop_the_others(home: Path) -> None:
-    first = datadocs.add(keep(home, result()))
+    first = datadocs.add_run(keep(home, result()))
     first.with_suffix(".json").write_text("{")
-    page = datadocs.add(keep(home, result(), day="2013-01-02"))
+    page = datadocs.add_run(keep(home, result(), day="2013-01-02"))
     assert "2013-01-02.html" in Page(page.parent / "index.html").links
-    datadocs.build()
+    datadocs.build_site()
     assert "2013-01-01.html" in Page(page.parent / "index.html").links
 
 
@@ -216,16 +218,16 @@ def test_a_broken_summary_does_not_stop_the_others(home: Path) -> None:
     ],
 )
 def test_words(kind: str, kwargs: dict[str, Any], words: str) -> None:
-    assert sentence(kind, kwargs) == words
+    assert describe_expectation(kind, kwargs) == words
 
 
 def test_words_are_bounded() -> None:
-    many = sentence("expect_column_values_to_be_in_set", {"column": "a", "value_set": ["x" * 50] * 500})
+    many = describe_expectation("expect_column_values_to_be_in_set", {"column": "a", "value_set": ["x" * 50] * 500})
     assert len(many) <= MAX_CHARS
 
 
 def test_summary_names_at_most_ten_failures_the_gravest_first(home: Path) -> None:
-    run = read(keep(home, *[FAULTY] * 30, CRITICAL))
+    run = read_run(keep(home, *[FAULTY] * 30, CRITICAL))
     assert len(run.summary()["failing"]) == 10
     assert run.summary()["failing"][0]["severity"] == "critical"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", run.summary()["at"])

@@ -1,4 +1,4 @@
-"""Expectations as sentences that a person can read who never saw Great Expectations."""
+"""Describe expectations and their values in sentences, for readers who do not know Great Expectations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 MAX_CHARS = 300
 MAX_VALUES = 12
-"""Of a set that a sentence spells out."""
+"""Values of a set that a sentence lists."""
 
 _SENTENCES = {
     "expect_table_row_count_to_be_between": "The partition has {between} rows",
@@ -46,28 +46,28 @@ _SENTENCES = {
     "expect_partition_to_be_fresh": "The newest {column} is at most {max_age_hours} hours before the partition's end",
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }
-_SAID = frozenset({"column", "mostly", "batch_id"})
-"""Arguments that a sentence has said already, or that say nothing."""
+_KNOWN_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})
+"""Arguments that a generic sentence has already, or that a reader does not need."""
 
 
-def sentence(kind: str, kwargs: Mapping[str, Any]) -> str:
-    """What an expectation asks for, on one line of at most `MAX_CHARS`; any kind, and any arguments."""
-    known = _SENTENCES.get(kind)
+def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:
+    """Describe what an expectation requires, in one line of at most `MAX_CHARS`. Accepts any kind and arguments."""
+    template = _SENTENCES.get(kind)
     try:
-        said = known.format_map(_fields(kwargs)) if known else _spelled(kind, kwargs)
-    except KeyError:  # an argument is missing: it was not valid, and the page still has to say what it was
-        said = _spelled(kind, kwargs)
-    return short(f"{said}{_share(kwargs)}", MAX_CHARS)
+        text = template.format_map(_format_arguments(kwargs)) if template else _describe_generically(kind, kwargs)
+    except KeyError:  # an argument is missing; the page must still show the expectation
+        text = _describe_generically(kind, kwargs)
+    return shorten(f"{text}{_format_share(kwargs)}", MAX_CHARS)
 
 
-def short(value: object, limit: int) -> str:
-    """The value on one line, cut where it is longer than `limit`."""
-    text = " ".join(value.split()) if isinstance(value, str) else shown(value)
+def shorten(value: object, limit: int) -> str:
+    """Format a value on one line, and cut it where it is longer than `limit`."""
+    text = " ".join(value.split()) if isinstance(value, str) else format_value(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def shown(value: object) -> str:
-    """A value as a person would write it."""
+def format_value(value: object) -> str:
+    """Format a value for people: thousands separators, no quotes, no brackets."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
@@ -75,51 +75,48 @@ def shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {shown(one)}" for key, one in value.items())
+        return ", ".join(f"{key} = {format_value(item)}" for key, item in value.items())
     if isinstance(value, list | tuple | set):
-        return ", ".join(shown(one) for one in value)
+        return ", ".join(format_value(item) for item in value)
     return str(value)
 
 
-def _fields(kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments as text, and what sentences make of several of them."""
-    texts = {name: _listed(value) if isinstance(value, list) else _raw(value) for name, value in kwargs.items()}
-    return {**texts, "between": _between(kwargs)}
+def _format_arguments(kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Format the arguments as text, and add the phrase `between` for a minimum and a maximum."""
+    texts = {name: _format_list(value) if isinstance(value, list) else _plain(value) for name, value in kwargs.items()}
+    return {**texts, "between": _format_range(kwargs)}
 
 
-def _raw(value: object) -> str:
+def _plain(value: object) -> str:
     # No thousands separator: 2013 may be a year.
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else shown(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else format_value(value)
 
 
-def _listed(values: list[Any]) -> str:
+def _format_list(values: list[Any]) -> str:
     more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-    return ", ".join(_raw(one) for one in values[:MAX_VALUES]) + more
+    return ", ".join(_plain(value) for value in values[:MAX_VALUES]) + more
 
 
-def _between(kwargs: Mapping[str, Any]) -> str:
+def _format_range(kwargs: Mapping[str, Any]) -> str:
     least, most = kwargs.get("min_value"), kwargs.get("max_value")
     if least is not None and most is not None and not kwargs.get("strict_min") and not kwargs.get("strict_max"):
-        return f"between {shown(least)} and {shown(most)}"
-    lower = f"{'more than' if kwargs.get('strict_min') else 'at least'} {shown(least)}"
-    upper = f"{'less than' if kwargs.get('strict_max') else 'at most'} {shown(most)}"
-    said = [text for text, bound in ((lower, least), (upper, most)) if bound is not None]
-    return " and ".join(said) or "any number of"
+        return f"between {format_value(least)} and {format_value(most)}"
+    lower = f"{'more than' if kwargs.get('strict_min') else 'at least'} {format_value(least)}"
+    upper = f"{'less than' if kwargs.get('strict_max') else 'at most'} {format_value(most)}"
+    phrases = [text for text, bound in ((lower, least), (upper, most)) if bound is not None]
+    return " and ".join(phrases) or "any number of"
 
 
-def _share(kwargs: Mapping[str, Any]) -> str:
+def _format_share(kwargs: Mapping[str, Any]) -> str:
     mostly = kwargs.get("mostly")
     if not isinstance(mostly, int | float) or mostly >= 1:
         return ""
     return f", in at least {100 * mostly:.4g} % of the rows"
 
 
-def _spelled(kind: str, kwargs: Mapping[str, Any]) -> str:
-    """An expectation that has no sentence: its name in words, and its arguments."""
-    column = f"{shown(kwargs['column'])}: " if "column" in kwargs else ""
-    return f"{column}{kind.removeprefix('expect_').replace('_', ' ')}{_rest(kwargs)}"
-
-
-def _rest(kwargs: Mapping[str, Any]) -> str:
-    left = {name: value for name, value in kwargs.items() if name not in _SAID and value is not None}
-    return f" ({shown(left)})" if left else ""
+def _describe_generically(kind: str, kwargs: Mapping[str, Any]) -> str:
+    """Describe an expectation that has no sentence: its name in words, and its arguments."""
+    column = f"{format_value(kwargs['column'])}: " if "column" in kwargs else ""
+    rest = {name: value for name, value in kwargs.items() if name not in _KNOWN_ARGUMENTS and value is not None}
+    arguments = f" ({format_value(rest)})" if rest else ""
+    return f"{column}{kind.removeprefix('expect_').replace('_', ' ')}{arguments}"
