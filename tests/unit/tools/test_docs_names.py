@@ -1,0 +1,113 @@
+"""The pages name commands, options, files and modules that exist, and the code names pages that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.reference.commands import load_programs
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "infra" / "terraform" / "README.md"])
+RUNBOOKS = sorted((ROOT / "docs" / "how-to" / "runbooks").glob("*.md"))
+SOURCES = ("pipelines", "plugins", "drydock", "stack", "dags", "tools", "docker", "infra", "benchmarks")
+NAMING_SUFFIXES = {".py", ".tf", ".yaml", ".toml", ".example", ".html", ""}
+CALL = re.compile(r"python -m (pipelines|stack|drydock)((?: [a-z][\w-]*)*)([^`#\n|]*)")
+FOLDERS = "pipelines|plugins|drydock|stack|dags|tests|tools|docker|infra|benchmarks|expectations|docs"
+PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*[\w/]")
+IMPORT = re.compile(r"(?:from|import) ((?:pipelines|leeway)(?:\.\w+)+)")
+PAGE = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md\b")
+PLACEHOLDER = re.compile(r"[A-Z]{3,}")
+"""A part that is in capitals, as in pipelines/datasets/NAME/, is the reader's own."""
+HISTORY = "CHANGELOG.md"
+"""It names what was there when a line was written."""
+
+
+def wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
+    """Return the calls in a text that no program has."""
+    wrong = []
+    for program, words, rest in CALL.findall(text.replace("\\\n", " ")):
+        command, name = programs[program], program
+        for word in words.split():
+            if not getattr(command, "commands", {}):
+                break  # an argument
+            command, name = command.commands.get(word), f"{name} {word}"
+        parameters = command.params if command else []
+        options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+        unknown = [option for option in re.findall(r"(?<!\S)--[a-z][\w-]*", rest) if option not in {*options, "--help"}]
+        if command is None or unknown:
+            wrong.append(f"{name} {unknown}")
+    return wrong
+
+
+def missing_paths(text: str) -> list[str]:
+    """Return the files, folders and modules of this repository that a text names and that do not exist."""
+    paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(path)}
+    missing = [path for path in paths if not (ROOT / path).exists() and not is_written_at_run_time(path)]
+    for module in IMPORT.findall(text):
+        file = (ROOT / "plugins" if module.startswith("leeway") else ROOT) / module.replace(".", "/")
+        if not file.is_dir() and not file.with_suffix(".py").exists():
+            missing.append(module)
+    return sorted(missing)
+
+
+def is_written_at_run_time(path: str) -> bool:
+    """Whether a path is below a folder that only a running Leeway writes: LEEWAY_HOME/docs, Terraform's plan."""
+    return (path.startswith("docs/") and not path.endswith(".md")) or path == "infra/terraform/plan"
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Any]:
+    return load_programs()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != HISTORY], ids=lambda page: page.stem)
+def test_each_name_on_a_page_exists(page: Path, programs: dict[str, Any]) -> None:
+    text = page.read_text()
+    assert wrong_calls(text, programs) == []
+    assert missing_paths(text) == []
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"(?:`|\$ )make ([\w-]+)", text)) <= set(targets)
+
+
+@pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
+def test_a_runbook_has_commands(page: Path) -> None:
+    assert CALL.search(page.read_text()) or page.stem == "README"
+
+
+def test_names_that_do_not_exist_are_found(programs: dict[str, Any]) -> None:
+    text = (
+        "`python -m pipelines undo --all` and `python -m stack restore x --yes`, `python -m drydock capacity t --gone`"
+    )
+    assert wrong_calls(text, programs) == ["pipelines undo ['--all']", "stack restore ['--yes']"]
+    text = (
+        "`pipelines/gone.py`, `pipelines/steps/gate.py`, `docs/gone.md`, from pipelines.gone import x, pipelines/NAME/"
+    )
+    assert missing_paths(text) == ["docs/gone.md", "pipelines.gone", "pipelines/gone.py"]
+
+
+def pages_named_in(source: str) -> set[str]:
+    return set(PAGE.findall(source))
+
+
+def test_each_page_that_the_code_names_exists() -> None:
+    files = [path for folder in SOURCES for path in (ROOT / folder).rglob("*") if path.suffix in NAMING_SUFFIXES]
+    files += [
+        ROOT / name for name in ("Makefile", "params.yaml", "pyproject.toml", ".env.example", "docker-compose.yaml")
+    ]
+    named = {page for path in files if path.is_file() for page in pages_named_in(path.read_text(errors="ignore"))}
+    assert len(named) > 8
+    assert sorted(page for page in named if not (ROOT / page).exists()) == []
+    assert pages_named_in("see docs/gone.md, .leeway/docs/x.md") == {"docs/gone.md"}
+
+
+def test_the_runbook_of_a_drought_names_the_policy_that_more_types_need() -> None:
+    """Without it the operator refuses more than one type: the fix of a drought would be the next failure."""
+    from leeway.hooks.sagemaker.machines import POLICIES
+
+    page = ROOT / "docs" / "how-to" / "runbooks" / "spot-drought.md"
+    (types,) = re.findall(r"^2\. \*\*More instance types.+?(?=^3\.)", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert f'on_no_capacity="{POLICIES[1]}"' in types
