@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.errors import DataError
-from pipelines.lake import PARTITION, PARTITION_PROPERTY, Lake, retry_conflicts
+from pipelines.lake import PARTITION
+from pipelines.lake.month_table import MonthTable, TableVersion, month_of
 
 TABLE = "training_costs"
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
@@ -39,8 +39,11 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 
-class Ledger(Lake):
+class Ledger:
     """The table of what trainings cost. Rows are added, and never changed."""
+
+    def __init__(self, months: MonthTable) -> None:
+        self._months = months
 
     @classmethod
     def open(cls) -> Ledger:
@@ -49,7 +52,7 @@ class Ledger(Lake):
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
-        return cls(Lake.open().catalog)
+        return cls(MonthTable(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
         """Every job of `rows` has its row. Idempotent: a job that has one keeps it, whoever else writes meanwhile.
@@ -64,23 +67,16 @@ class Ledger(Lake):
             ConflictError: other writers kept winning. A retry can help.
         """
         given = [{**row, PARTITION: month_of(row["created"])} for row in rows]
-        self._ensure(TABLE, SCHEMA)
         kept: dict[tuple[str, dt.datetime], Row] = {}
         for month, members in groupby(sorted(given, key=_month), _month):
             fresh = list(members)
-            for attempt in retry_conflicts():
-                with attempt:
-                    kept |= self._add_once(month, fresh)
+            kept |= self._months.update(partial(_add_once, month=month, fresh=fresh))
         return [kept[_key(row)] for row in given]
 
     def rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
         """The rows of a month (YYYY-MM), a project and a DAG, oldest job first; of all where it is empty."""
-        try:
-            table = self._table(TABLE)
-        except DataError:
-            return []
-        filters = {"row_filter": EqualTo(PARTITION, f"{month}-01")} if month else {}
-        found: list[Row] = table.scan(**filters).to_arrow().to_pylist()
+        where = EqualTo(PARTITION, f"{month}-01") if month else None
+        found: list[Row] = self._months.read(where).to_pylist()
         chosen = [one for one in found if project in ("", one["project"]) and dag_id in ("", one["dag_id"])]
         return sorted(chosen, key=lambda row: (row["created"], row["arn"]))
 
@@ -88,28 +84,17 @@ class Ledger(Lake):
         """What the jobs of a project cost that were created in a month (YYYY-MM). One that still runs is not in it."""
         return float(sum(row["cost_usd"] for row in self.rows(month, project)))
 
-    def _add_once(self, month: dt.date, fresh: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
-        """The month's rows with the fresh ones among them: one commit, refused where another changed the month."""
-        table, only = self._table(TABLE), EqualTo(PARTITION, month.isoformat())
-        had = table.scan(row_filter=only).to_arrow().cast(SCHEMA)
-        kept = {_key(row): row for row in had.to_pylist()}
-        new = {_key(row): row for row in fresh if _key(row) not in kept}
-        if new:
-            added = pa.Table.from_pylist(list(new.values()), schema=SCHEMA)
-            rows = pa.concat_tables([had, added])
-            with warnings.catch_warnings():
-                # pyiceberg 0.12 warns where there is nothing to overwrite: a new month.
-                warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
-                table.overwrite(
-                    rows, overwrite_filter=only, snapshot_properties={PARTITION_PROPERTY: month.isoformat()}
-                )
-            kept |= {_key(row): row for row in added.to_pylist()}
-        return kept
 
-
-def month_of(moment: dt.datetime) -> dt.date:
-    """First day of the month of a moment, in UTC."""
-    return moment.astimezone(dt.UTC).date().replace(day=1)
+def _add_once(version: TableVersion, month: dt.date, fresh: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
+    """Add those of the fresh rows that the month lacks; return the month's rows by job."""
+    had = version.read_month(month)
+    kept = {_key(row): row for row in had.to_pylist()}
+    new = {_key(row): row for row in fresh if _key(row) not in kept}
+    if new:
+        added = pa.Table.from_pylist(list(new.values()), schema=SCHEMA)
+        version.replace_month(month, pa.concat_tables([had, added]))
+        kept |= {_key(row): row for row in added.to_pylist()}
+    return kept
 
 
 def this_month() -> str:

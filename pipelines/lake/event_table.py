@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
-from pyiceberg.table import Table
 
-from pipelines.costs.ledger import month_of
-from pipelines.lake import PARTITION, PARTITION_PROPERTY, Lake, forget_snapshots, retry_conflicts
+from pipelines.lake.commits import PARTITION
+from pipelines.lake.month_table import MonthTable, TableVersion, month_of
 
 TEXT = pa.string()
 COMMON_COLUMNS = [
@@ -23,7 +21,7 @@ COMMON_COLUMNS = [
     ("place", pa.int64()),  # among the model's events, from 0: clocks of two machines differ
     ("kind", TEXT),
 ]
-"""The first columns of every such table."""
+"""The first columns of every table of events."""
 Row = dict[str, Any]
 
 
@@ -32,86 +30,79 @@ class Event(Protocol):
 
     @property
     def id(self) -> str:
-        """Digest of what makes it this event: the same event has the same id, whoever tells it again."""
+        """Digest of the event's content: the same event has the same id, however often it is recorded."""
 
     @property
     def at(self) -> dt.datetime:
-        """When it was told."""
+        """When the event was recorded."""
 
 
 E = TypeVar("E", bound=Event)
 S = TypeVar("S")
 
 
-class EventTable(Lake, Generic[E, S]):
-    """One such table. Subclasses say what an event is as a row, and what is so after some events."""
+class EventTable(ABC, Generic[E, S]):
+    """A table of events of one kind. Subclasses define an event's columns, and how events add up to a state."""
 
     table: ClassVar[str]
+    """Name of the table."""
     columns: ClassVar[pa.Schema]
+    """Its columns: `COMMON_COLUMNS`, and those of `to_row`."""
+
+    def __init__(self, months: MonthTable) -> None:
+        self._months = months
 
     @classmethod
     def open(cls) -> Self:
-        """The table in the configured lake; made where there is none.
+        """Open the table in the configured lake; create it where there is none.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
-        made = cls(Lake.open().catalog)
-        for attempt in retry_conflicts():
-            with attempt:
-                made._ensure(cls.table, cls.columns)
-        return made
+        months = MonthTable(cls.table, cls.columns, keeps_snapshots=False)
+        months.create()
+        return cls(months)
 
     @abstractmethod
-    def row(self, event: E) -> Row:
-        """The event's columns, but for the partition and the place."""
+    def to_row(self, event: E) -> Row:
+        """Return the event's columns, without the partition and the place."""
 
     @abstractmethod
     def fold(self, rows: Iterable[Row]) -> S:
-        """What is so after the events of these rows, oldest first; without partition and place."""
+        """Return the state after the events of these rows: oldest first, without partition and place."""
 
     def state(self, model: str) -> S:
-        """What is so by the events, now."""
-        return self.fold(_read_rows(self._table(self.table), model))
+        """Return the state of a model after all its events."""
+        return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
 
     def change(self, model: str, decide: Callable[[S], E | None]) -> E | None:
-        """The event that `decide` made of the model's state is in the table; None where that asks for none.
+        """Add the event that `decide` returns for the model's state; add nothing where it returns None.
 
-        Compare and swap: where another event came first, by whomever, `decide` is asked again about the state after it.
-        Idempotent: an event that is there already is not added.
+        Compare and swap: where another process added an event first, `decide` is called again with the state after it.
+        Idempotent: an event whose id is in the table is not added again.
+
+        Returns:
+            The event that was added; None where none was.
 
         Raises:
             ConflictError: other writers kept winning. A retry can help.
         """
-        for attempt in retry_conflicts():
-            with attempt:
-                table = self._table(self.table)
-                event = self._append(table, model, decide)
-        if event:
-            forget_snapshots(table)
-        return event
+        return self._months.update(lambda version: self._append(version, model, decide))
 
-    def _append(self, table: Table, model: str, decide: Callable[[S], E | None]) -> E | None:
-        """One try, on the table as it was loaded."""
-        known = _read_rows(table, model)
-        event = decide(self.fold(known))
-        if event is None or event.id in {row["id"] for row in known}:
+    def _append(self, version: TableVersion, model: str, decide: Callable[[S], E | None]) -> E | None:
+        rows = _to_rows(version.read(EqualTo("model", model)))
+        event = decide(self.fold(rows))
+        if event is None or event.id in {row["id"] for row in rows}:
             return None
         month = month_of(event.at)
-        row = {**self.row(event), PARTITION: month, "place": len(known)}
-        only = EqualTo(PARTITION, month.isoformat())
-        # The month's rows and this one in one file: with a file an event, a look at a thousand of them takes seconds.
-        had = table.scan(row_filter=only).to_arrow().cast(self.columns)
-        rows = pa.concat_tables([had, pa.Table.from_pylist([row], schema=self.columns)])
-        with warnings.catch_warnings():
-            # pyiceberg 0.12 warns where there is nothing to overwrite: a new month.
-            warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
-            # Refused (CommitFailedException) unless the table is at the snapshot that was read: pyiceberg's
-            # AssertRefSnapshotId of the table as loaded. The lake's tables have pyiceberg's own retries off.
-            table.overwrite(rows, overwrite_filter=only, snapshot_properties={PARTITION_PROPERTY: month.isoformat()})
+        row = {**self.to_row(event), PARTITION: month, "place": len(rows)}
+        added = pa.Table.from_pylist([row], schema=self.columns)
+        # All events of a month in one file: with a file for each event, reading a thousand of them takes seconds.
+        version.replace_month(month, pa.concat_tables([version.read_month(month), added]))
         return event
 
 
-def _read_rows(table: Table, model: str) -> list[Row]:
-    found: list[Row] = table.scan(row_filter=EqualTo("model", model)).to_arrow().sort_by("place").to_pylist()
-    return [{name: value for name, value in row.items() if name not in (PARTITION, "place")} for row in found]
+def _to_rows(table: pa.Table) -> list[Row]:
+    """Return the events' rows, oldest first, without partition and place."""
+    rows: list[Row] = table.sort_by("place").to_pylist()
+    return [{name: value for name, value in row.items() if name not in (PARTITION, "place")} for row in rows]

@@ -38,7 +38,7 @@ class Evolution:
     since: Mapping[str, str] = field(default_factory=dict)
     """Table properties to set."""
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         """What is to be told, a line each."""
         told = [f"added {name}: {kind}" for name, kind in self.added.items()]
         return told + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]

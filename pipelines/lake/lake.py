@@ -1,4 +1,4 @@
-"""The tables of one catalog."""
+"""Read and write the tables of one catalog, a partition (a day) at a time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,27 @@ from functools import reduce
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.table import DataScan, Table
-from pyiceberg.utils.config import Config
 
 from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
+from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import (
     DIGEST_PROPERTY,
-    NAMESPACE,
     PARTITION,
     PARTITION_PROPERTY,
     RETRIES,
-    TABLE_PROPERTIES,
     Changes,
     Commit,
     retry_conflicts,
 )
 from pipelines.lake.spool import Spool, check_first_rows, write_spool
 from pipelines.lake.transaction import CachingTransaction
-from pipelines.settings import settings
 
 _EPOCH = dt.date(1970, 1, 1)
-_WHOLE: Mapping[str, str] = {}
-"""Of a partition: all of it."""
+_WHOLE_PARTITION: Mapping[str, str] = {}
 
 
 class Lake:
@@ -45,17 +40,12 @@ class Lake:
 
     @classmethod
     def open(cls) -> Lake:
-        """The configured lake; made where there is none.
+        """Open the configured lake; create it where there is none.
 
         Raises:
             ConflictError: the SQLite catalog stayed locked. A retry can help.
         """
-        for attempt in retry_conflicts():
-            with attempt:
-                catalog = load_catalog(NAMESPACE, **_embedded())
-                catalog.create_namespace_if_not_exists(NAMESPACE)
-                return cls(catalog)
-        raise AssertionError("tenacity returns or raises")
+        return cls(open_catalog())
 
     def write_partition(
         self,
@@ -63,70 +53,97 @@ class Lake:
         day: dt.date,
         rows: pa.Table | pa.RecordBatchReader,
         key: Sequence[str] = (),
-        part: Mapping[str, str] = _WHOLE,
+        part: Mapping[str, str] = _WHOLE_PARTITION,
         aside: Sequence[str] = (),
     ) -> Commit:
-        """The partition `day` of table `name` holds exactly `rows`. Idempotent: equal rows commit nothing.
+        """Write all rows of one partition, replacing those that it had. Idempotent: equal rows commit nothing.
 
-        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks, or has
-        narrower, are taken into it.
+        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks are added to
+        it; columns that it has in a narrower type are widened.
 
         Args:
-            name: the table; made with the rows' schema where there is none.
+            name: of the table; created with the rows' schema where there is none.
             day: the partition.
-            rows: all of them with `date` = `day`, in the order that they are to be read.
-            key: columns that name a row, to tell a changed row from one removed and one added.
-            part: column to its value in all the rows: only what the partition has of these is replaced. Every write to
-                the table names the same columns.
-            aside: columns that make no row another one.
+            rows: all rows of the partition, in the order in which they are to be read; `date` is `day` in all of them.
+            key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+            part: column to its value in all the rows: only the partition's rows with these values are replaced. Every
+                write to the table must name the same columns.
+            aside: columns that are ignored when rows are compared with those of before.
 
         Raises:
-            DataError: no rows, rows of another day, or columns that are gone, narrower or of another type. A retry
-                cannot help.
+            DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type. A
+                retry cannot help.
             ConflictError: other writers kept winning for `RETRY_S`. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(day, rows.schema, batches)
-        table = self._found(name)
+        table = find_table(self.catalog, name)
         if table is None:
-            self._ensure(name, evolution.to_iceberg_schema(rows.schema), [*part])
-            table = self._table(name)
+            create_table(self.catalog, name, evolution.to_iceberg_schema(rows.schema), [*part])
+            table = load_table(self.catalog, name)
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, day)
         with write_spool(table, day, schema, batches) as spool:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(name, _only(day, part), day, spool, key, aside)
+                    return self._commit(name, _filter(day, part), day, spool, key, aside)
         raise AssertionError("tenacity returns or raises")
 
-    def clear_partition(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE) -> bool:
-        """The partition `day` of table `name` holds no row (of `part`). Idempotent. Returns whether it had any."""
+    def clear_partition(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> bool:
+        """Delete the rows of a partition, or those with the values of `part`. Idempotent.
+
+        Returns:
+            Whether there were any.
+        """
         for attempt in retry_conflicts():
             with attempt:
-                table = self._found(name)
-                only = _only(day, part)
-                if table is None or not views.list_files(table.scan(row_filter=only)):
+                table = find_table(self.catalog, name)
+                where = _filter(day, part)
+                if table is None or not views.list_files(table.scan(row_filter=where)):
                     return False
-                table.delete(only, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
+                table.delete(where, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 
+    def append_rows(self, name: str, day: dt.date, rows: pa.Table) -> None:
+        """Append rows to a partition of a table whose old rows never change, as one commit.
+
+        Args:
+            name: of the table; created with the rows' schema where there is none.
+            day: the partition; `date` is `day` in all rows.
+            rows: to append.
+
+        Raises:
+            ConflictError: other writers kept winning. A retry can help.
+        """
+        for attempt in retry_conflicts():
+            with attempt:
+                create_table(self.catalog, name, rows.schema)
+                table = load_table(self.catalog, name)
+                table.append(rows, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
+        history.forget_snapshots(table)
+
     def read_partition(self, name: str, day: dt.date) -> pa.Table:
-        """The rows of one partition, in memory; no rows where it was never written.
+        """Return the rows of one partition, in memory; no rows where it was never written.
 
         Raises:
             DataError: there is no such table.
         """
-        table = self._table(name)
-        return table.scan(row_filter=_only(day)).to_arrow().cast(table.schema().as_arrow())
+        table = load_table(self.catalog, name)
+        return table.scan(row_filter=_filter(day)).to_arrow().cast(table.schema().as_arrow())
+
+    def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
+        """Return the rows that match, in memory; None where there is no such table."""
+        table = find_table(self.catalog, name)
+        return table.scan(row_filter=where).to_arrow() if table else None
 
     def read_window(self, name: str, first: dt.date, last: dt.date, snapshot_id: int) -> pa.Table:
-        """The rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
+        """Return the rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
 
         Raises:
             DataError: there is no such table or snapshot.
         """
-        return self._at(name, first, last, snapshot_id).to_arrow()
+        return self._scan_days(name, first, last, snapshot_id).to_arrow()
 
     @contextmanager
     def create_view(
@@ -138,42 +155,43 @@ class Lake:
         last: dt.date,
         snapshot_id: int | None = None,
     ) -> Iterator[None]:
-        """DuckDB's `view` has the rows of the partitions `first`..`last`, for as long as the block lasts.
+        """Create DuckDB's `view` of the partitions `first`..`last`; it is dropped when the block ends.
 
-        Read from the files themselves, so memory does not grow with the partitions.
+        DuckDB reads the data files themselves, so memory does not grow with the partitions.
 
         Raises:
             DataError: there is no such table or snapshot.
         """
-        with views.create_scan_view(connection, view, self._at(name, first, last, snapshot_id)):
+        with views.create_scan_view(connection, view, self._scan_days(name, first, last, snapshot_id)):
             yield
 
     @contextmanager
     def open_files(
         self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None = None
     ) -> Iterator[tuple[list[str], pa.Schema]]:
-        """Parquet files on this machine with the rows of `first`..`last`, and their columns as of the snapshot.
+        """Yield paths of Parquet files with the rows of `first`..`last`, and their columns as of the snapshot.
 
-        There for as long as the block lasts. A file may lack a column (it is null), or have it narrower.
+        The paths are on this machine and valid until the block ends. A file may lack a column (then it is null), or
+        have it in a narrower type.
 
         Raises:
             DataError: there is no such table or snapshot.
         """
-        scan = self._at(name, first, last, snapshot_id)
+        scan = self._scan_days(name, first, last, snapshot_id)
         with views.open_files(scan) as paths:
             yield paths, views.read_schema(scan)
 
     def read_schema(self, name: str) -> pa.Schema:
-        """The table's columns.
+        """Return the table's columns.
 
         Raises:
             DataError: there is no such table.
         """
-        return evolution.to_iceberg_schema(self._table(name).schema().as_arrow())
+        return evolution.to_iceberg_schema(load_table(self.catalog, name).schema().as_arrow())
 
     def count_rows_by_day(self, name: str) -> dict[dt.date, int]:
-        """Row count of every partition that has rows; empty where there is no such table."""
-        table = self._found(name)
+        """Return the row count of every partition that has rows; empty where there is no such table."""
+        table = find_table(self.catalog, name)
         if table is None or table.current_snapshot() is None:
             return {}
         counts: dict[dt.date, int] = {}
@@ -184,110 +202,76 @@ class Lake:
         return counts
 
     def count_rows_of_days(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
-        """Row count of those partitions of `days` that have rows, from the metadata of these alone."""
-        if not days or not self.catalog.table_exists((NAMESPACE, name)):
+        """Return the row count of those partitions of `days` that have rows; reads only their metadata."""
+        table = find_table(self.catalog, name) if days else None
+        if table is None:
             return {}
         counts: dict[dt.date, int] = {}
-        for task in self._table(name).scan(row_filter=In(PARTITION, [day.isoformat() for day in days])).plan_files():
+        for task in table.scan(row_filter=In(PARTITION, [day.isoformat() for day in days])).plan_files():
             day = _EPOCH + dt.timedelta(task.file.partition[0])
             counts[day] = counts.get(day, 0) + task.file.record_count
         return counts
 
     def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
-        """The oldest snapshot id since which no partition in `first`..`last` was written.
+        """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
 
         So a window keeps its id while other days arrive, and what is derived from it is computed once.
 
         Raises:
             DataError: the table does not exist or is empty.
         """
-        chosen = history.find_pin(self._table(name), first, last)
-        if chosen is None:
+        snapshot = history.find_pin(load_table(self.catalog, name), first, last)
+        if snapshot is None:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
-        return int(chosen.snapshot_id)
+        return int(snapshot.snapshot_id)
 
     def find_versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
-        """Of each of `days` that was written, by what: equal where the rows are; empty where there is no such table."""
-        table = self._found(name)
+        """Return the version of each of `days` that was written: days with equal rows have equal versions.
+
+        Empty where there is no such table.
+        """
+        table = find_table(self.catalog, name)
         return history.find_versions(table, days) if table else {}
 
-    def _at(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
-        table = self._table(name)
+    def _scan_days(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
+        table = load_table(self.catalog, name)
         if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
             raise DataError(f"table {name} has no snapshot {snapshot_id}: it was expired, or belongs to another lake.")
-        return _scan(table, first, last, snapshot_id)
-
-    def _found(self, name: str) -> Table | None:
-        try:
-            return self.catalog.load_table((NAMESPACE, name))
-        except NoSuchTableError:
-            return None
-
-    def _table(self, name: str) -> Table:
-        table = self._found(name)
-        if table is None:
-            raise DataError(f"the lake has no table {name}.", "Ingest and validate first.")
-        return table
-
-    def _ensure(self, name: str, schema: pa.Schema, parts: Sequence[str] = ()) -> None:
-        """Makes the table with its partition column, and those of `parts`, unless it is there."""
-        identifier = (NAMESPACE, name)
-        if self.catalog.table_exists(identifier):
-            return
-        try:
-            making = self.catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
-            with making, making.update_spec() as spec:
-                for column in (PARTITION, *parts):
-                    spec.add_identity(column)
-        except (TableAlreadyExistsError, CommitFailedException):
-            return  # another process was first
+        between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
+        return table.scan(row_filter=between, snapshot_id=snapshot_id)
 
     def _commit(
-        self, name: str, only: BooleanExpression, day: dt.date, spool: Spool, key: Sequence[str], aside: Sequence[str]
+        self, name: str, where: BooleanExpression, day: dt.date, spool: Spool, key: Sequence[str], aside: Sequence[str]
     ) -> Commit:
-        """One try: what `only` names is the spool's files, unless they say the same as it does already."""
-        table = self._table(name)
-        evolving, old = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=only)
-        had = bool(views.list_files(old))
-        if had and not evolving.lines() and history.find_digest(table, day) == spool.digest:
-            return _unchanged(table, day, spool)
-        changes = differences.count_changes(old, spool, key, aside) if had else Changes(added=spool.rows)
-        if not changes and not evolving.lines():
-            return _unchanged(table, day, spool)
-        mark = {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
+        """Replace the rows that match by the spool's files, once; commit nothing where they are the same."""
+        table = load_table(self.catalog, name)
+        plan, old = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
+        has_rows = bool(views.list_files(old))
+        if has_rows and not plan.describe() and history.find_digest(table, day) == spool.digest:
+            return _report_unchanged(table, day, spool)
+        changes = differences.count_changes(old, spool, key, aside) if has_rows else Changes(added=spool.rows)
+        if not changes and not plan.describe():
+            return _report_unchanged(table, day, spool)
+        properties = {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
         with CachingTransaction(table) as transaction:
             if table.properties.get(RETRIES) != "0":
                 transaction.set_properties({RETRIES: "0"})
-            evolving.apply(transaction)
-            if had:
-                transaction.delete(only, snapshot_properties=mark)
-            transaction.add_files(spool.paths, snapshot_properties=mark, check_duplicate_files=False)
-        spool.kept = True
-        written = table.current_snapshot()
-        assert written is not None
-        return Commit(written.snapshot_id, True, spool.rows, changes, evolving.lines())
+            plan.apply(transaction)
+            if has_rows:
+                transaction.delete(where, snapshot_properties=properties)
+            transaction.add_files(spool.paths, snapshot_properties=properties, check_duplicate_files=False)
+        spool.is_committed = True
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        return Commit(snapshot.snapshot_id, True, spool.rows, changes, plan.describe())
 
 
-def _only(day: dt.date, part: Mapping[str, str] = _WHOLE) -> BooleanExpression:
+def _filter(day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> BooleanExpression:
     return reduce(And, (EqualTo(name, value) for name, value in part.items()), EqualTo(PARTITION, day.isoformat()))
 
 
-def _scan(table: Table, first: dt.date, last: dt.date, snapshot_id: int | None = None) -> DataScan:
-    between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
-    return table.scan(row_filter=between, snapshot_id=snapshot_id)
-
-
-def _unchanged(table: Table, day: dt.date, spool: Spool) -> Commit:
-    """The snapshot is the one that wrote the partition, as far as it is known: other days do not change it."""
-    written = history.find_last_write(table, day) or table.current_snapshot()
-    assert written is not None
-    return Commit(written.snapshot_id, False, spool.rows)
-
-
-def _embedded() -> dict[str, str]:
-    """Properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg's configuration names a catalog."""
-    if Config().get_catalog_config(NAMESPACE):
-        return {}
-    folder = settings().home / "lake"
-    folder.mkdir(parents=True, exist_ok=True)
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder.as_uri()}
+def _report_unchanged(table: Table, day: dt.date, spool: Spool) -> Commit:
+    """Return the commit that wrote the partition: its snapshot stays the same while other days are written."""
+    snapshot = history.find_last_write(table, day) or table.current_snapshot()
+    assert snapshot is not None
+    return Commit(snapshot.snapshot_id, False, spool.rows)

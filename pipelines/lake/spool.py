@@ -54,7 +54,7 @@ class Spool:
     rows: int = 0
     digest: str = ""
     """SHA-256 over the files: equal rows in equal order give equal bytes."""
-    kept: bool = False
+    is_committed: bool = False
     """Whether a snapshot names the files; else they are removed."""
 
 
@@ -83,7 +83,7 @@ def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable
         spool.digest = seen.hexdigest()
         yield spool
     finally:
-        if not spool.kept:
+        if not spool.is_committed:
             _remove(table, spool.paths)
 
 

@@ -50,7 +50,7 @@ def broken(lake: Lake, chosen: Dataset, days: Days, worst: Collection[str]) -> I
     """
     if not days:
         return
-    rows = Evidence(lake.catalog).newest(chosen.name, days.first, days.last)
+    rows = Evidence(lake).newest(chosen.name, days.first, days.last)
     published = lake.count_rows_of_days(chosen.published, [*days])
     suspects = _columns(lake, chosen, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):

@@ -29,7 +29,7 @@ class Journal(EventTable[Event, History]):
         ]
     )
 
-    def row(self, event: Event) -> Row:
+    def to_row(self, event: Event) -> Row:
         """Return the columns of the event; the drifted columns are JSON."""
         return {**vars(event), "kind": str(event.kind), "worst": json.dumps(event.worst, ensure_ascii=False)}
 

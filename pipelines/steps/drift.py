@@ -150,7 +150,7 @@ def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
     from pipelines.validation.results_table import Evidence
 
     lake, chosen = Lake.open(), load_dataset(spec.dataset)
-    rows = Evidence(lake.catalog).newest(chosen.name, first, spec.partition)
+    rows = Evidence(lake).newest(chosen.name, first, spec.partition)
     judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     return judged - lake.count_rows_of_days(chosen.published, sorted(judged)).keys() if judged else set()
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.lake import NAMESPACE, PARTITION, PARTITION_PROPERTY, Lake, forget_snapshots, retry_conflicts
+from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
 from pipelines.system.files import write_json
 from pipelines.validation.quarantine import Outcome
@@ -37,8 +37,11 @@ SCHEMA = pa.schema(
 )
 
 
-class Evidence(Lake):
+class Evidence:
     """The table of what validations found."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
 
     def add(self, rows: Iterable[dict[str, Any]], day: dt.date) -> None:
         """The table has the rows too: one commit, whoever else writes meanwhile.
@@ -46,21 +49,15 @@ class Evidence(Lake):
         Raises:
             ConflictError: other writers kept winning. A retry can help.
         """
-        added = pa.Table.from_pylist(list(rows), schema=SCHEMA)
-        for attempt in retry_conflicts():
-            with attempt:
-                self._ensure(TABLE, SCHEMA)
-                table = self._table(TABLE)
-                table.append(added, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
-        forget_snapshots(table)
+        self._lake.append_rows(TABLE, day, pa.Table.from_pylist(list(rows), schema=SCHEMA))
 
     def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
         """The rows of the last validation of each day in `first`..`last`, oldest validation first."""
-        if not self.catalog.table_exists((NAMESPACE, TABLE)):
-            return []
         between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
-        scan = self._table(TABLE).scan(row_filter=And(between, EqualTo("dataset", dataset)))
-        rows = scan.to_arrow().sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
+        table = self._lake.read_rows(TABLE, And(between, EqualTo("dataset", dataset)))
+        if table is None:
+            return []
+        rows = table.sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
         of_day = {row[PARTITION]: row["run"] for row in rows}
         return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
 
@@ -81,7 +78,7 @@ def keep(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: 
     common = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": moment}
     common |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
     rows = (common | {"place": place} | _row(one) for place, one in enumerate(judgement.verdicts))
-    Evidence(lake.catalog).add(rows, day)
+    Evidence(lake).add(rows, day)
     return path
 
 

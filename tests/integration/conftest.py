@@ -30,8 +30,8 @@ def open_source(folder=None):
 """
 BEGIN = """
 import os, signal, sys
-import pipelines
-pipelines.__path__.append({folder!r})
+import pipelines.datasets
+pipelines.datasets.__path__.append({folder!r})
 {more}
 from pipelines.cli.app import main
 main()
@@ -82,12 +82,12 @@ def make_orders() -> Callable[[Path], Orders]:
 @pytest.fixture
 def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
     """The dataset, known to the steps of this process."""
-    import pipelines
+    from pipelines import datasets
 
     made = Orders(tmp_path / "packages", commands).make()
-    monkeypatch.setattr(pipelines, "__path__", [*pipelines.__path__, str(made.folder)])
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(made.folder)])
     yield made
-    for name in [name for name in sys.modules if name.startswith("pipelines.orders")]:
+    for name in [name for name in sys.modules if name.startswith("pipelines.datasets.orders")]:
         del sys.modules[name]
 
 

@@ -24,7 +24,7 @@ class Journal(EventTable[Event, State]):
         ]
     )
 
-    def row(self, event: Event) -> Row:
+    def to_row(self, event: Event) -> Row:
         """The event's columns; its evidence as JSON."""
         evidence = json.dumps(event.evidence, sort_keys=True, ensure_ascii=False)
         return {**vars(event), "kind": str(event.kind), "evidence": evidence}

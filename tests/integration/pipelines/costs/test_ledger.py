@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.ledger import TABLE, Ledger, this_month
+from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, this_month
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.lake.month_table import MonthTable, TableVersion
 from pipelines.steps import budget, charge
 
 ROOT = Path(__file__).parents[4]
@@ -134,16 +135,16 @@ def test_eight_processes_that_charge_other_jobs_lose_none(commands: Any, tmp_pat
     assert sorted(row["name"] for row in Ledger.open().rows()) == [f"j-{n}" for n in range(6)]
 
 
-class Overtaken(Ledger):
-    """A ledger that another writes to between our look at it and our commit, once."""
+class OvertakenTable(MonthTable):
+    """A table that another process writes to between this one's read and its commit, once."""
 
     other: dict[str, Any]
 
-    def _table(self, name: str) -> Any:
-        table, other = super()._table(name), self.__dict__.pop("other", None)
+    def _load(self) -> TableVersion:
+        version, other = super()._load(), self.__dict__.pop("other", None)
         if other:
             Ledger.open().add([other])
-        return table
+        return version
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -155,9 +156,9 @@ def test_who_was_overtaken_adds_to_what_is_there_now(first: bool, home: Path) ->
     if first:
         Lake.open().catalog.drop_table(("leeway", TABLE))
     for arn, expected in (("a", {"a": "theirs"}), ("b", {"a": "theirs", "b": "mine"})):
-        ledger = Overtaken(Lake.open().catalog)
-        ledger.other = {**theirs, "arn": "a" if arn == "a" else "c"}
-        (kept,) = ledger.add([{**mine, "run_id": "mine", "arn": arn}])
+        months = OvertakenTable(TABLE, SCHEMA)
+        months.other = {**theirs, "arn": "a" if arn == "a" else "c"}
+        (kept,) = Ledger(months).add([{**mine, "run_id": "mine", "arn": arn}])
         assert kept["run_id"] == expected[arn]
         found = {row["arn"]: row["run_id"] for row in Ledger.open().rows()}
         assert {name: found.get(name) for name in expected} == expected

@@ -13,6 +13,7 @@ from pipelines.contract import Changes
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.ingestion import changes, watermarks
 from pipelines.lake import Lake
+from pipelines.lake.catalog import load_table
 from pipelines.steps import ingest, sync
 
 D1, D2, D3, D4 = (dt.date(2026, 1, n) for n in (1, 2, 3, 4))
@@ -43,10 +44,10 @@ def test_the_first_sync_reads_all_and_the_next_nothing(orders: Any, home: Path) 
     assert (told.rows, told.watermark, told.partitions) == (5, "5", [D1, D2, D3])
     assert [(one.partition, one.rows, one.new) for one in told.changed] == [(D1, 2, True), (D2, 2, True), (D3, 1, True)]
     assert json.loads((home / "watermarks/orders.json").read_text()) == {"watermark": "5"}
-    snapshots = len(Lake.open()._table("orders_raw").snapshots())
+    snapshots = len(load_table(Lake.open().catalog, "orders_raw").snapshots())
     again = synced(orders)
     assert (again.rows, again.watermark, again.partitions, again.changed) == (0, "5", [], [])
-    assert len(Lake.open()._table("orders_raw").snapshots()) == snapshots
+    assert len(load_table(Lake.open().catalog, "orders_raw").snapshots()) == snapshots
 
 
 def test_what_changed_is_upserted_and_told(orders: Any) -> None:

@@ -202,7 +202,7 @@ def test_the_column_may_be_what_the_drifted_feature_is_made_of(lake: Lake, day_r
 def test_of_a_warning_on_several_columns_each_counts(lake: Lake, severity: str, outcome: str) -> None:
     row = dict.fromkeys(SCHEMA.names) | {"date": dt.date(2013, 1, 5), "dataset": "flights", "run": "r", "place": 0}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
-    Evidence(lake.catalog).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
+    Evidence(lake).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
     assert ask("d/1", worst=["distance"], policy=WHOLE).outcome == outcome
     record_outcome("d/1")
     assert ask("d/2", "2013-01-11", worst=["carrier"], policy=WHOLE).outcome == "started"

@@ -148,7 +148,7 @@ def refuse(day: dt.date, **fields: Any) -> None:
     """The day was judged, and is not published."""
     row = dict.fromkeys(SCHEMA.names) | {"date": day, "dataset": "flights", "success": False, "run": f"r {fields}"}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "place": 0, "severity": "critical", "expectation": "e"}
-    Evidence(Lake.open().catalog).add([row | fields], day)
+    Evidence(Lake.open()).add([row | fields], day)
 
 
 def test_what_was_decided_is_kept_once(version: Any) -> None:

@@ -197,7 +197,7 @@ def add(number: int) -> None:
     """In a process of its own."""
     day = DAY + dt.timedelta(number)
     rows = [{"date": day, "dataset": "flights", "place": place} for place in range(3)]
-    results_table.Evidence(Lake.open().catalog).add(rows, day)
+    results_table.Evidence(Lake.open()).add(rows, day)
 
 
 def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
