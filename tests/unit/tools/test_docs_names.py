@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tools.reference.commands import load_programs
+from tools.reference.operators import find_classes
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "infra" / "terraform" / "README.md"])
@@ -16,10 +17,11 @@ RUNBOOKS = sorted((ROOT / "docs" / "how-to" / "runbooks").glob("*.md"))
 SOURCES = ("pipelines", "plugins", "drydock", "stack", "dags", "tools", "docker", "infra", "benchmarks")
 NAMING_SUFFIXES = {".py", ".tf", ".yaml", ".toml", ".example", ".html", ""}
 CALL = re.compile(r"python -m (pipelines|stack|drydock)((?: [a-z][\w-]*)*)([^`#\n|]*)")
-FOLDERS = "pipelines|plugins|drydock|stack|dags|tests|tools|docker|infra|benchmarks|expectations|docs"
+FOLDERS = "pipelines|leeway|plugins|drydock|stack|dags|tests|tools|docker|infra|benchmarks|expectations|docs"
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*[\w/]")
 IMPORT = re.compile(r"(?:from|import) ((?:pipelines|leeway)(?:\.\w+)+)")
 PAGE = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md\b")
+CLASS = re.compile(r"\b(?!SageMaker|Base)[A-Z]\w+(?:Operator|Sensor|Notifier)\b")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
 """A part that is in capitals, as in pipelines/datasets/NAME/, is the reader's own."""
 HISTORY = "CHANGELOG.md"
@@ -46,17 +48,23 @@ def wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
 def missing_paths(text: str) -> list[str]:
     """Return the files, folders and modules of this repository that a text names and that do not exist."""
     paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(path)}
-    missing = [path for path in paths if not (ROOT / path).exists() and not is_written_at_run_time(path)]
+    missing = [path for path in paths if not locate(path).exists() and not is_outside_repository(path)]
     for module in IMPORT.findall(text):
-        file = (ROOT / "plugins" if module.startswith("leeway") else ROOT) / module.replace(".", "/")
+        file = locate(module.replace(".", "/"))
         if not file.is_dir() and not file.with_suffix(".py").exists():
             missing.append(module)
     return sorted(missing)
 
 
-def is_written_at_run_time(path: str) -> bool:
-    """Whether a path is below a folder that only a running Leeway writes: LEEWAY_HOME/docs, Terraform's plan."""
-    return (path.startswith("docs/") and not path.endswith(".md")) or path == "infra/terraform/plan"
+def locate(path: str) -> Path:
+    """Return where a path of a page is: the package leeway is in plugins/."""
+    return (ROOT / "plugins" if path.startswith("leeway/") else ROOT) / path
+
+
+def is_outside_repository(path: str) -> bool:
+    """Whether a path is no file of the repository: LEEWAY_HOME/docs, Terraform's plan, the names of secrets on AWS."""
+    at_run_time = ("infra/terraform/plan", "leeway/connections")
+    return (path.startswith("docs/") and not path.endswith(".md")) or path.startswith(at_run_time)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,7 @@ def test_each_name_on_a_page_exists(page: Path, programs: dict[str, Any]) -> Non
     text = page.read_text()
     assert wrong_calls(text, programs) == []
     assert missing_paths(text) == []
+    assert set(CLASS.findall(text)) - {"NameOperator"} <= set(find_classes(ROOT / "plugins" / "leeway"))
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"(?:`|\$ )make ([\w-]+)", text)) <= set(targets)
 
@@ -87,6 +96,7 @@ def test_names_that_do_not_exist_are_found(programs: dict[str, Any]) -> None:
         "`pipelines/gone.py`, `pipelines/steps/gate.py`, `docs/gone.md`, from pipelines.gone import x, pipelines/NAME/"
     )
     assert missing_paths(text) == ["docs/gone.md", "pipelines.gone", "pipelines/gone.py"]
+    assert CLASS.findall("`GoneOperator`, SageMakerTrainingOperator") == ["GoneOperator"]
 
 
 def pages_named_in(source: str) -> set[str]:
