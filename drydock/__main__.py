@@ -1,159 +1,136 @@
-"""python -m drydock: start the server, or pull the levers of one that runs."""
+"""`python -m drydock`: start the server, or send a command to a running server."""
 
+import dataclasses
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from drydock import configuration
-from drydock.api.server import bind, own, serving
+from drydock import configuration, options
+from drydock.api.server import lock_data_folder, open_listener, run_server
 from drydock.errors import CannotStart
 from drydock.execution.container import ContainerExecutor
-from drydock.execution.engine import engine_available
+from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
 from drydock.host.executor import Executor
+from drydock.options import ExecutorName
 from drydock.rehearsal import commands
-from drydock.rehearsal.spot_market import Policy, policy_of
+from drydock.rehearsal.spot_market import Policy, parse_policy
 from drydock.settings import Settings, machine_cores, machine_memory_gib
 
 EXIT_TRY_AGAIN = 75
-LOOK_S = 0.2
-
-
-class Executors(StrEnum):
-    """What runs the jobs."""
-
-    PROCESS = "process"
-    DOCKER = "docker"
-
+SIGNAL_CHECK_S = 0.2
+MACHINE_CORES, MACHINE_MEMORY_GIB = machine_cores(), machine_memory_gib()
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Each option is a variable too, for whoever does not write the command line: DRYDOCK_CORES, ...
     context_settings={"auto_envvar_prefix": "DRYDOCK"},
 )
-commands.add_to(app)
+commands.add_commands(app)
 
 
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to bind. drydock runs the code it is sent.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 5005,
-    data: Annotated[Path, typer.Option(help="Folder of all that it keeps; one server each.")] = Path(".leeway/drydock"),
-    port_file: Annotated[Path | None, typer.Option(help="File to write the port to, once it answers.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(is_eager=True, callback=configuration.load, help="TOML file: these options' names, and [spot]."),
-    ] = None,
-    executor: Annotated[Executors, typer.Option(help="What runs the jobs.")] = Executors.PROCESS,
-    dockerfile: Annotated[
-        Path | None, typer.Option(help="With docker: built for images that the engine does not have.")
-    ] = None,
-    cores: Annotated[int, typer.Option(min=1, help="vCPUs of all running jobs.")] = machine_cores(),
-    memory_gib: Annotated[float, typer.Option(min=0.1, help="Memory of all running jobs.")] = machine_memory_gib(),
-    stop_grace: Annotated[float, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL.")] = 120.0,
-    checkpoint_interval: Annotated[
-        float, typer.Option(min=0.1, help="Seconds between two copies of the checkpoints to S3.")
-    ] = 0.5,
-    shutdown_grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that running jobs get when the server is ended.")
-    ] = 5.0,
-    s3: Annotated[
-        str, typer.Option(metavar="URL", help="S3 server that keeps the buckets; this one, if not given.")
-    ] = "",
-    s3_patience: Annotated[
-        float, typer.Option(min=0, help="Seconds for which a job waits for an S3 that is out or slow.")
-    ] = 60.0,
-    spot_seed: Annotated[int | None, typer.Option(help="Seed of the interruptions.")] = None,
-    spot_interruption_probability: Annotated[
-        float | None, typer.Option(help="Chance that a spot job is interrupted within a minute of running.")
-    ] = None,
-    spot_notice: Annotated[
-        float | None, typer.Option(help="Seconds from SIGTERM to SIGKILL at an interruption; 120 if not given.")
-    ] = None,
-    spot_capacity_back_after: Annotated[
-        float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 if not given.")
-    ] = None,
-    verbose: Annotated[bool, typer.Option(help="Log jobs and requests to stderr.")] = False,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 5005,
+    data: options.Data = Path(".leeway/drydock"),
+    port_file: options.PortFile = None,
+    config: options.Config = None,
+    executor: options.Executor = ExecutorName.PROCESS,
+    dockerfile: options.Dockerfile = None,
+    cores: options.Cores = MACHINE_CORES,
+    memory_gib: options.MemoryGib = MACHINE_MEMORY_GIB,
+    stop_grace: options.StopGrace = 120.0,
+    checkpoint_interval: options.CheckpointInterval = 0.5,
+    shutdown_grace: options.ShutdownGrace = 5.0,
+    s3: options.S3 = "",
+    s3_patience: options.S3Patience = 60.0,
+    spot_seed: options.SpotSeed = None,
+    spot_interruption_probability: options.SpotInterruptionProbability = None,
+    spot_notice: options.SpotNotice = None,
+    spot_capacity_back_after: options.SpotCapacityBackAfter = None,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Serve SageMaker training and processing jobs, S3, CloudWatch Logs (and the rest of moto) on one port."""
+    """Serve SageMaker jobs, S3, CloudWatch Logs and the other services of moto on one port."""
     if context.invoked_subcommand is not None:
         return
     _set_up_logging(verbose)
-    given = {
+    timing = (stop_grace, checkpoint_interval, shutdown_grace)
+    settings = Settings(data.resolve(), "", cores, int(memory_gib * 1024), *timing, s3.rstrip("/"), s3_patience)
+    spot_options = {
         "seed": spot_seed,
         "interruption_probability": spot_interruption_probability,
         "notice_s": spot_notice,
         "capacity_back_after_s": spot_capacity_back_after,
     }
     try:
-        policy = policy_of({**configuration.spot(context), **{k: v for k, v in given.items() if v is not None}})
-        runs = _executor(executor, dockerfile)
-        with own(data), bind(host, port) as listener:
-            number = listener.getsockname()[1]
-            settings = Settings(
-                data=data.resolve(),
-                url=_url(host, number),
-                cores=cores,
-                memory_mb=int(memory_gib * 1024),
-                stop_grace_s=stop_grace,
-                checkpoint_interval_s=checkpoint_interval,
-                shutdown_grace_s=shutdown_grace,
-                s3_url=s3.rstrip("/"),
-                s3_patience_s=s3_patience,
-            )
-            _serve(settings, runs, policy, listener, port_file)
+        policy = _read_policy(context, spot_options)
+        _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
     except CannotStart as error:
         typer.echo(f"drydock: {error}", err=True)
         raise typer.Exit(EXIT_TRY_AGAIN) from None
 
 
+def _read_policy(context: typer.Context, spot_options: Mapping[str, Any]) -> Policy:
+    """Return the spot policy: the configuration file's, with the options that were given."""
+    given = {name: value for name, value in spot_options.items() if value is not None}
+    return parse_policy({**configuration.spot_table(context), **given})
+
+
 def _serve(
+    settings: Settings, executor: Executor, policy: Policy, address: tuple[str, int], port_file: Path | None
+) -> None:
+    with lock_data_folder(settings.data), open_listener(*address) as listener:
+        url = _build_url(address[0], listener.getsockname()[1])
+        _serve_until_signal(dataclasses.replace(settings, url=url), executor, policy, listener, port_file)
+
+
+def _serve_until_signal(
     settings: Settings, executor: Executor, policy: Policy, listener: socket.socket, port_file: Path | None
 ) -> None:
-    ended = _on_signals()
-    with serving(settings, executor, policy, listener):
+    signalled = _catch_signals()
+    with run_server(settings, executor, policy, listener):
         if port_file is not None:
-            _write(port_file, str(listener.getsockname()[1]))
+            _write_file(port_file, str(listener.getsockname()[1]))
         typer.echo(f"drydock answers at {settings.url}")
         sys.stdout.flush()
-        # Python's handlers run in this thread, which sleeps on where the kernel gives the signal to another one.
-        while not ended.wait(LOOK_S):
+        # Python runs signal handlers in this thread only, and a signal to another thread does not wake it up.
+        while not signalled.wait(SIGNAL_CHECK_S):
             pass
 
 
-def _executor(kind: Executors, dockerfile: Path | None) -> Executor:
-    if kind is Executors.PROCESS:
+def _create_executor(name: ExecutorName, dockerfile: Path | None) -> Executor:
+    if name is ExecutorName.PROCESS:
         return ProcessExecutor()
-    if reason := engine_available():
-        raise CannotStart(f"the docker executor needs a docker engine: {reason}")
+    if problem := find_engine_problem():
+        raise CannotStart(f"the docker executor needs a docker engine: {problem}")
     return ContainerExecutor(Images(dockerfile))
 
 
-def _url(host: str, port: int) -> str:
-    # A client on this machine cannot connect to "every address".
+def _build_url(host: str, port: int) -> str:
+    # A client cannot connect to the address that means "every address of this machine".
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{reachable}:{port}"
 
 
-def _on_signals() -> threading.Event:
-    ended = threading.Event()
+def _catch_signals() -> threading.Event:
+    signalled = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
+        signal.signal(number, lambda *_: signalled.set())
+    return signalled
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")

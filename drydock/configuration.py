@@ -22,14 +22,14 @@ from typing import Any
 
 import typer
 
-KEY = "drydock.spot"
+SPOT_KEY = "drydock.spot"
 
 
-def load(context: typer.Context, path: Path | None) -> Path | None:
-    """The file's values are the defaults of the command line's options.
+def load_file(context: typer.Context, path: Path | None) -> Path | None:
+    """Use a configuration file's values as the defaults of the command line's options.
 
     Raises:
-        BadParameter: The file cannot be read, or has what no option is called.
+        BadParameter: The file cannot be read, or has a key that is not the name of an option.
     """
     if path is None:
         return None
@@ -41,15 +41,15 @@ def load(context: typer.Context, path: Path | None) -> Path | None:
     known = {str(option.name) for option in context.command.params} - {"config", "help"}
     if unknown := content.keys() - known:
         options = ", ".join(sorted(known))
-        raise typer.BadParameter(f"{path}: no option is called {', '.join(sorted(unknown))}; there are {options}")
+        raise typer.BadParameter(f"{path}: no option is called {', '.join(sorted(unknown))}; the options are {options}")
     if not isinstance(spot, Mapping):
         raise typer.BadParameter(f"{path}: spot must be a table")
     context.default_map = {**(context.default_map or {}), **content}
-    context.meta[KEY] = spot
+    context.meta[SPOT_KEY] = spot
     return path
 
 
-def spot(context: typer.Context) -> Mapping[str, Any]:
-    """Return the file's [spot] table."""
-    found: Mapping[str, Any] = context.meta.get(KEY, {})
-    return found
+def spot_table(context: typer.Context) -> Mapping[str, Any]:
+    """Return the configuration file's [spot] table; empty if there is none."""
+    table: Mapping[str, Any] = context.meta.get(SPOT_KEY, {})
+    return table

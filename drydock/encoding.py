@@ -1,7 +1,7 @@
-"""moto's plain objects as JSON, and back.
+"""JSON for the plain objects of moto, in both directions.
 
-What a value is made of is known: JSON's own types, bytes, moments, and the models of moto's S3 with their
-attributes. Nothing else is read or written, so a store that somebody tampered with runs no code.
+The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. Nothing else is read
+or written, so a store that someone has changed cannot make the server run code.
 """
 
 import base64
@@ -14,55 +14,55 @@ from moto.s3 import models
 from moto.utilities.utils import LowercaseDict
 from requests.structures import CaseInsensitiveDict
 
-# Marks a JSON object that stands for something else. No name that moto gives an attribute begins with it.
-_KIND = "~"
+# Key of a JSON object that stands for another type. None of moto's attribute names begins with it.
+_TYPE = "~"
 _MODELS: dict[str, type] = {
-    name: kind for name, kind in vars(models).items() if isinstance(kind, type) and issubclass(kind, BaseModel)
+    name: value for name, value in vars(models).items() if isinstance(value, type) and issubclass(value, BaseModel)
 }
 _CLASSES = {**_MODELS, "LowercaseDict": LowercaseDict, "CaseInsensitiveDict": CaseInsensitiveDict}
 
 
 def dumps(value: Any) -> str:
-    """Return value as JSON: equal values give equal texts.
+    """Return a value as JSON; equal values give equal texts.
 
     Raises:
-        TypeError: There is something in it that cannot be read back.
+        TypeError: The value contains a type that `loads` cannot restore. A retry cannot help.
     """
-    return json.dumps(_encoded(value), separators=(",", ":"), sort_keys=True)
+    return json.dumps(_encode(value), separators=(",", ":"), sort_keys=True)
 
 
 def loads(text: str) -> Any:
-    """Return what `dumps` was given; tuples come back as lists."""
-    return json.loads(text, object_hook=_decoded)
+    """Return the value that `dumps` encoded; tuples come back as lists."""
+    return json.loads(text, object_hook=_decode)
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [_encoded(item) for item in value]
+        return [_encode(item) for item in value]
     if isinstance(value, dict):
-        # As pairs: a client's names may be anything, our mark too, and a part's number is no text.
-        return {_KIND: "dict", "of": [[_encoded(name), _encoded(item)] for name, item in value.items()]}
+        # As a list of pairs: a client's key may be anything, also the one above, and a part's number is not a string.
+        return {_TYPE: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, bytes):
-        return {_KIND: "bytes", "of": base64.b64encode(value).decode()}
+        return {_TYPE: "bytes", "of": base64.b64encode(value).decode()}
     if isinstance(value, datetime):
-        return {_KIND: "datetime", "of": value.isoformat()}
+        return {_TYPE: "datetime", "of": value.isoformat()}
     name = type(value).__name__
     if _CLASSES.get(name) is not type(value):
-        raise TypeError(f"drydock cannot keep a {name}")
-    return {_KIND: name, "of": _encoded(vars(value))}
+        raise TypeError(f"drydock cannot store a {name}")
+    return {_TYPE: name, "of": _encode(vars(value))}
 
 
-def _decoded(found: dict[str, Any]) -> Any:
-    kind, value = found[_KIND], found["of"]
-    if kind == "dict":
+def _decode(encoded: dict[str, Any]) -> Any:
+    name, value = encoded[_TYPE], encoded["of"]
+    if name == "dict":
         return dict(value)
-    if kind == "bytes":
+    if name == "bytes":
         return base64.b64decode(value)
-    if kind == "datetime":
+    if name == "datetime":
         return datetime.fromisoformat(value)
-    # Past moto's constructors: they check a request, and this was checked.
-    made = object.__new__(_CLASSES[kind])
-    made.__dict__.update(value)
-    return made
+    # Without moto's constructor, which validates a request: this value was validated before it was stored.
+    restored = object.__new__(_CLASSES[name])
+    restored.__dict__.update(value)
+    return restored

@@ -1,33 +1,34 @@
-"""Every error that drydock raises by itself.
+"""Every error that drydock itself raises.
 
 DrydockError
-├── CannotStart    the server cannot run here and now: exit code 75, trying again can help
-└── JobFailed      a training job ends as Failed, with this FailureReason
+├── CannotStart    the server cannot run here and now: exit code 75, a retry can help
+├── JobFailed      a job ends as Failed, with this FailureReason
+└── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 
-What the API answers to a bad request are moto's own exceptions (moto.sagemaker.exceptions), which moto
-serialises.
+For a bad request the API answers with moto's own exceptions (moto.sagemaker.exceptions), which moto serialises.
 """
 
+# SageMaker's limit for FailureReason and ExitMessage.
 FAILURE_REASON_MAX_CHARS = 1024
 
 
 class DrydockError(Exception):
-    """The root of the tree."""
+    """The base class of drydock's errors."""
 
 
 class CannotStart(DrydockError):
-    """The port or the data folder is taken. A retry can help."""
+    """The server cannot start, for example because its port or data folder is in use. A retry can help."""
 
 
 class JobFailed(DrydockError):
-    """A training job cannot end well.
+    """A job cannot succeed. Whether a retry can help depends on the reason.
 
     Args:
-        reason: The FailureReason as SageMaker words it; cut to 1,024 characters, the limit of the API.
+        reason: The FailureReason in SageMaker's words; cut to 1,024 characters, the API's limit.
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(bounded(reason, FAILURE_REASON_MAX_CHARS))
+        super().__init__(truncate(reason, FAILURE_REASON_MAX_CHARS))
 
     @property
     def reason(self) -> str:
@@ -35,6 +36,6 @@ class JobFailed(DrydockError):
         return str(self.args[0])
 
 
-def bounded(text: str, limit: int) -> str:
-    """Return text in at most limit characters; what was cut is marked."""
+def truncate(text: str, limit: int) -> str:
+    """Return the text, cut to at most limit characters; a cut text ends with three dots."""
     return text if len(text) <= limit else text[: limit - 3] + "..."

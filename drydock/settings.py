@@ -1,4 +1,4 @@
-"""What one server was started with."""
+"""The settings that one server was started with."""
 
 import os
 from dataclasses import dataclass
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import psutil
 
-DEFAULT_REGION = "us-east-1"
-
 
 def machine_cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -21,18 +19,18 @@ def machine_memory_gib() -> float:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one server; nothing of it changes while the server runs.
+    """The settings of one server. They do not change while the server runs.
 
     Attributes:
-        data: The folder that holds all that the server keeps. One server at a time.
-        url: Where this server answers; jobs get it as AWS_ENDPOINT_URL.
-        cores: vCPUs that running jobs may have together; the others wait their turn in Starting.
-        memory_mb: Memory that they may have together, in MiB.
+        data: Folder that holds everything the server stores. Only one server at a time may use it.
+        url: URL of this server; jobs get it as AWS_ENDPOINT_URL.
+        cores: vCPUs that all running jobs together may have; other jobs wait in the phase Starting.
+        memory_mb: Memory in MiB that all running jobs together may have.
         stop_grace_s: Seconds between SIGTERM and SIGKILL (SageMaker: 120).
-        checkpoint_interval_s: Seconds between two copies of the checkpoint folder to S3.
-        shutdown_grace_s: Seconds from SIGTERM to SIGKILL for running jobs when the server itself ends.
-        s3_url: Another server that keeps the buckets; "" where this one does.
-        s3_patience_s: Seconds for which the server asks S3 again where that fails for a passing reason.
+        checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
+        shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
+        s3_url: URL of another server for S3; "" if this server has the buckets.
+        s3_patience_s: Seconds for which a failed request to S3 is retried, if the failure may pass.
     """
 
     data: Path
@@ -47,5 +45,5 @@ class Settings:
 
     @property
     def objects_url(self) -> str:
-        """Where jobs' channels, checkpoints and models are read and written."""
+        """URL of the server that has the jobs' channels, checkpoints and models."""
         return self.s3_url or self.url

@@ -1,7 +1,7 @@
-"""The server's durable memory: one SQLite file in the data folder.
+"""The server's durable storage: one SQLite file in the data folder.
 
-A change is on its way to the disk before the request that made it is answered, so it outlives a kill -9 of the server
-(the write-ahead log is the operating system's by then; a power cut may cost the last moment's changes).
+A change is written before the request that made it is answered, so it survives a kill -9 of the server. (The
+write-ahead log is then in the operating system's cache; a power failure may lose the last moment's changes.)
 """
 
 import sqlite3
@@ -13,10 +13,10 @@ from typing import Any
 
 
 class Store:
-    """Tables that several threads read and write. Each room of the server makes its own tables with `ensure`.
+    """An SQLite file that several threads read and write. Each package creates its own tables.
 
     Args:
-        path: The file; made where there is none.
+        path: The file; created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,31 +25,35 @@ class Store:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
 
-    def ensure(self, schema: str) -> None:
-        """The tables exist: schema is CREATE TABLE IF NOT EXISTS statements."""
+    def create_tables(self, schema: str) -> None:
+        """Create the tables of a schema that do not exist yet. Idempotent.
+
+        Args:
+            schema: CREATE TABLE IF NOT EXISTS statements.
+        """
         with self._lock:
             self._db.executescript(schema)
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of the block's statements are kept, or none where it raises. Not to be nested."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run a block as one transaction: all of its statements are stored, or none if it raises. Cannot be nested."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                # Where the disk is full SQLite has rolled back by itself.
+                # If the disk is full, SQLite has already rolled back.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT."""
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT statement."""
         with self._lock:
             return self._db.execute(statement, values).fetchall()
 
     def close(self) -> None:
-        """Nothing can be written any more."""
+        """Close the file; nothing can be read or written afterwards."""
         with self._lock:
             self._db.close()

@@ -1,4 +1,4 @@
-"""drydock's own pages, under /drydock/: its health, and the levers of a rehearsal."""
+"""drydock's own HTTP pages, under /drydock/: the server's health, and orders to rehearse failures."""
 
 import contextlib
 import json
@@ -12,8 +12,8 @@ from werkzeug.exceptions import BadRequest, Conflict, HTTPException, MethodNotAl
 from werkzeug.wrappers import Request, Response
 
 from drydock import __version__
-from drydock.api import backend
-from drydock.execution.queue import Yard
+from drydock.api import sagemaker
+from drydock.execution.queue import JobQueue
 from drydock.jobs.job import Job
 from drydock.rehearsal.outages import Outage, Outages
 from drydock.rehearsal.spot_market import Interruption
@@ -21,95 +21,101 @@ from drydock.rehearsal.spot_market import Interruption
 PREFIX = "/drydock/"
 MAX_BODY_BYTES = 64 * 1024
 
+Body = Mapping[str, Any]
+Page = Callable[[Body], dict[str, Any]]
 
-class Control:
-    """The WSGI application of the pages.
+
+class ControlPages:
+    """The WSGI application of drydock's own pages.
 
     Args:
-        yard: Runs the jobs.
-        outages: Where rehearsed outages begin.
+        queue: Runs the jobs.
+        outages: Gets the ordered outages.
     """
 
-    def __init__(self, yard: Yard, outages: Outages) -> None:
-        self._yard, self._outages = yard, outages
-        self._pages: dict[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            ("GET", "health"): self._health,
-            ("GET", "spot"): lambda _: yard.market.describe(),
+    def __init__(self, queue: JobQueue, outages: Outages) -> None:
+        self._queue, self._outages = queue, outages
+        self._pages: dict[tuple[str, str], Page] = {
+            ("GET", "health"): self._describe_health,
+            ("GET", "spot"): lambda _: queue.market.describe(),
             ("POST", "interrupt"): self._interrupt,
-            ("POST", "capacity"): self._capacity,
-            ("POST", "outage"): self._outage,
+            ("POST", "capacity"): self._set_capacity,
+            ("POST", "outage"): self._begin_outage,
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request: JSON, or an error in a line."""
+        """Answer one request with JSON, or with an error of one line."""
         request = Request(environ)
         try:
-            answer = self._page(request)(_body(request))
-            response = Response(json.dumps(answer), content_type="application/json")
+            content = self._find_page(request)(_read_body(request))
+            response = Response(json.dumps(content), content_type="application/json")
         except HTTPException as error:
-            said = json.dumps({"error": error.description})
-            response = Response(said, status=error.code, content_type="application/json")
+            body = json.dumps({"error": error.description})
+            response = Response(body, status=error.code, content_type="application/json")
         return response(environ, start_response)
 
-    def _page(self, request: Request) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    def _find_page(self, request: Request) -> Page:
         name = request.path.removeprefix(PREFIX)
-        found = {method: page for (method, known), page in self._pages.items() if known == name}
-        if not found:
+        methods = {method: page for (method, known), page in self._pages.items() if known == name}
+        if not methods:
             pages = ", ".join(f"{method} {PREFIX}{known}" for method, known in self._pages)
             raise NotFound(f"no page {request.path}; there are {pages}")
-        if request.method not in found:
-            raise MethodNotAllowed(description=f"use {', '.join(found)}")
-        return found[request.method]
+        if request.method not in methods:
+            raise MethodNotAllowed(description=f"use {', '.join(methods)}")
+        return methods[request.method]
 
-    def _health(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        executor = {"executor": type(self._yard.executor).__name__, "opt_ml": self._yard.executor.opt_ml}
+    def _describe_health(self, _: Body) -> dict[str, Any]:
+        executor = {"executor": type(self._queue.executor).__name__, "opt_ml": self._queue.executor.has_opt_ml}
         status = {"status": "ok", "version": __version__, "pid": os.getpid(), **executor}
-        return {**status, "jobs": backend.jobs_by_status(), **self._yard.load()}
+        return {**status, "jobs": sagemaker.count_jobs_by_status(), **self._queue.describe_load()}
 
-    def _interrupt(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        job, policy = self._job(body), self._yard.market.policy
+    def _interrupt(self, body: Body) -> dict[str, Any]:
+        job, policy = self._find_running_spot_job(body), self._queue.market.policy
         running = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
-        after = _number(body, "after_s", 0.0)
-        back = _number(body, "capacity_back_after_s", policy.capacity_back_after_s)
-        notice = _number(body, "notice_s", policy.notice_s)
-        self._yard.market.order(job, Interruption(running + after, back, notice))
+        after = _get_number(body, "after_s", 0.0)
+        back = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
+        notice = _get_number(body, "notice_s", policy.notice_s)
+        self._queue.market.order_interruption(job, Interruption(running + after, back, notice))
         return {"job": job.name, "after_s": after, "capacity_back_after_s": back, "notice_s": notice}
 
-    def _job(self, body: Mapping[str, Any]) -> Job:
-        asked = {key: _text(body, key, "") for key in ("account_id", "region")}
-        found = [
+    def _find_running_spot_job(self, body: Body) -> Job:
+        filters = {key: _get_text(body, key, "") for key in ("account_id", "region")}
+        name = _get_text(body, "job")
+        jobs = [
             job
-            for job in backend.jobs()
-            if job.name == _text(body, "job")
-            and all(not value or getattr(job, key) == value for key, value in asked.items())
+            for job in sagemaker.iter_jobs()
+            if job.name == name and all(not value or getattr(job, key) == value for key, value in filters.items())
         ]
-        if len(found) != 1:
-            raise NotFound("several jobs of that name: give account_id and region" if found else "no job of that name")
-        if found[0].status.ended or not found[0].spot:
-            why = f"has ended as {found[0].status}" if found[0].status.ended else "is no spot job"
-            raise Conflict(f"job {found[0].name} {why}")
-        return found[0]
+        if len(jobs) != 1:
+            raise NotFound("several jobs of that name: give account_id and region" if jobs else "no job of that name")
+        job = jobs[0]
+        if job.status.is_final:
+            raise Conflict(f"job {job.name} has ended as {job.status}")
+        if not job.is_spot:
+            raise Conflict(f"job {job.name} is no spot job")
+        return job
 
-    def _capacity(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _set_capacity(self, body: Body) -> dict[str, Any]:
         if not isinstance(body.get("available"), bool):
             raise BadRequest("available must be true or false")
-        for_s = _number(body, "for_s", math.inf)
-        instance_type = _text(body, "instance_type", "*")
-        self._yard.market.set_capacity(instance_type, body["available"], None if for_s == math.inf else for_s)
+        for_s = _get_number(body, "for_s", math.inf)
+        instance_type = _get_text(body, "instance_type", "*")
+        self._queue.market.set_capacity(instance_type, body["available"], None if for_s == math.inf else for_s)
         return {"instance_type": instance_type, "available": body["available"]}
 
-    def _outage(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        status = _number(body, "status", 503)
+    def _begin_outage(self, body: Body) -> dict[str, Any]:
+        status = _get_number(body, "status", 503)
         if not 400 <= status < 600:
             raise BadRequest(f"status must be 400 to 599, not {status:g}")
-        until = time.monotonic() + _number(body, "for_s", 5.0)
-        service, code = _text(body, "service"), _text(body, "code", "SlowDown")
-        left = _number(body, "times", math.inf)
-        self._outages.add(Outage(service, _text(body, "operation", ""), int(status), code, until, left))
+        ends_at = time.monotonic() + _get_number(body, "for_s", 5.0)
+        service, code = _get_text(body, "service"), _get_text(body, "code", "SlowDown")
+        remaining = _get_number(body, "times", math.inf)
+        operation = _get_text(body, "operation", "")
+        self._outages.add(Outage(service, operation, int(status), code, ends_at, remaining))
         return {"service": service, "code": code}
 
 
-def _body(request: Request) -> Mapping[str, Any]:
+def _read_body(request: Request) -> Body:
     if request.method == "GET":
         return {}
     if (request.content_length or 0) > MAX_BODY_BYTES:
@@ -123,15 +129,15 @@ def _body(request: Request) -> Mapping[str, Any]:
     return content
 
 
-def _number(body: Mapping[str, Any], key: str, default: float) -> float:
+def _get_number(body: Body, key: str, default: float) -> float:
     value = body.get(key, default)
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        with contextlib.suppress(OverflowError):  # an integer of JSON has no limit
+        with contextlib.suppress(OverflowError):  # an integer in JSON may have any size
             return float(value)
     raise BadRequest(f"{key} must be a number of at least 0")
 
 
-def _text(body: Mapping[str, Any], key: str, default: str | None = None) -> str:
+def _get_text(body: Body, key: str, default: str | None = None) -> str:
     value = body.get(key, default)
     if value is None and key in body:
         value = default

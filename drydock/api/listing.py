@@ -1,4 +1,4 @@
-"""ListTrainingJobs and its like: filtered, sorted, in pages."""
+"""The List operations of jobs, such as ListTrainingJobs: filter, sort, and split into pages."""
 
 import base64
 import json
@@ -11,77 +11,79 @@ from moto.sagemaker.exceptions import AWSValidationException
 
 from drydock.jobs.job import Job
 
-DEFAULT_PAGE = 10
+DEFAULT_PAGE_SIZE = 10
 
-Key = tuple[str, str]
-SORT_KEYS: dict[str, Callable[[Job], str]] = {
+# The value to sort by, and the job's name.
+SortKey = tuple[str, str]
+SORT_VALUES: dict[str, Callable[[Job], str]] = {
     "Name": lambda job: job.name,
-    "CreationTime": lambda job: job.created.isoformat(timespec="microseconds"),
+    "CreationTime": lambda job: job.created_at.isoformat(timespec="microseconds"),
     "Status": lambda job: str(job.status),
 }
 
 
-def page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
-    """Return one page of the jobs' summaries, and NextToken where there are more.
+def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """Return the response of a List operation: one page of job summaries, and NextToken if there are more.
 
-    A token names the last job that was shown, so that jobs made meanwhile neither repeat nor hide one.
+    A token names the last job of its page. So a job that is created between two pages neither repeats nor hides
+    another one.
 
     Args:
-        jobs: All of the account and region.
-        request: Of the List operation.
-        member: What the answer calls the summaries.
+        jobs: All jobs of the account and region.
+        request: The request of the List operation.
+        member: Name of the summaries in the response, such as TrainingJobSummaries.
 
     Raises:
-        AWSValidationException: NextToken is none that this server gave.
+        AWSValidationException: NextToken is not a token of this server.
     """
-    sort_key = SORT_KEYS[request.get("SortBy", "CreationTime")]
-    descending = request.get("SortOrder", "Ascending") == "Descending"
+    sort_value = SORT_VALUES[request.get("SortBy", "CreationTime")]
+    is_descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def key(job: Job) -> Key:
-        return sort_key(job), job.name
+    def sort_key(job: Job) -> SortKey:
+        return sort_value(job), job.name
 
-    # Documented of ListTrainingJobs: with MaxResults, a page is taken first, and its jobs of the status are shown.
-    late = "MaxResults" in request and member == "TrainingJobSummaries"
-    asked = {name: value for name, value in request.items() if not (late and name == "StatusEquals")}
-    found = sorted((job for job in list(jobs) if _matches(job, asked)), key=key, reverse=descending)
+    # Documented for ListTrainingJobs: with MaxResults, StatusEquals filters the page, and not the jobs before it.
+    filters_page = "MaxResults" in request and member == "TrainingJobSummaries"
+    filters = {name: value for name, value in request.items() if not (filters_page and name == "StatusEquals")}
+    selected = sorted((job for job in list(jobs) if _matches(job, filters)), key=sort_key, reverse=is_descending)
     if "NextToken" in request:
-        last = _read_token(request["NextToken"])
-        found = [job for job in found if (key(job) < last if descending else key(job) > last)]
-    size = request.get("MaxResults", DEFAULT_PAGE)
-    answer: dict[str, Any] = {member: [job.summary() for job in found[:size] if _matches(job, request)]}
-    if len(found) > size:
-        answer["NextToken"] = _token(key(found[size - 1]))
-    return answer
+        last = _parse_token(request["NextToken"])
+        selected = [job for job in selected if (sort_key(job) < last if is_descending else sort_key(job) > last)]
+    size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
+    response: dict[str, Any] = {member: [job.summarize() for job in selected[:size] if _matches(job, request)]}
+    if len(selected) > size:
+        response["NextToken"] = _make_token(sort_key(selected[size - 1]))
+    return response
 
 
-def _matches(job: Job, request: Mapping[str, Any]) -> bool:
-    if "WarmPoolStatusEquals" in request or "TrainingPlanArnEquals" in request:
-        return False  # no job of this server has either
-    if request.get("NameContains", "") not in job.name:
+def _matches(job: Job, filters: Mapping[str, Any]) -> bool:
+    if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
+        return False  # jobs of this server have neither
+    if filters.get("NameContains", "") not in job.name:
         return False
-    if request.get("StatusEquals", job.status) != job.status:
+    if filters.get("StatusEquals", job.status) != job.status:
         return False
-    created = _within(job.created, request, "CreationTime")
-    return created and _within(job.record.modified, request, "LastModifiedTime")
+    is_created_within = _is_within(job.created_at, filters, "CreationTime")
+    return is_created_within and _is_within(job.record.modified, filters, "LastModifiedTime")
 
 
-def _within(moment: datetime, request: Mapping[str, Any], name: str) -> bool:
-    after, before = request.get(f"{name}After"), request.get(f"{name}Before")
-    return (after is None or moment > _moment(after)) and (before is None or moment < _moment(before))
+def _is_within(time: datetime, filters: Mapping[str, Any], name: str) -> bool:
+    after, before = filters.get(f"{name}After"), filters.get(f"{name}Before")
+    return (after is None or time > _parse_time(after)) and (before is None or time < _parse_time(before))
 
 
-def _moment(value: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     parsed: datetime = parse_timestamp(value)
     return parsed.astimezone(UTC)
 
 
-def _token(key: Key) -> str:
+def _make_token(key: SortKey) -> str:
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
 
 
-def _read_token(token: str) -> Key:
+def _parse_token(token: str) -> SortKey:
     try:
-        first, second = json.loads(base64.urlsafe_b64decode(token))
-        return str(first), str(second)
+        value, name = json.loads(base64.urlsafe_b64decode(token))
+        return str(value), str(name)
     except (ValueError, TypeError) as error:
         raise AWSValidationException("Invalid pagination token.") from error

@@ -1,4 +1,4 @@
-"""moto's models, whose names are taken once, and the container of one that is asked to transform."""
+"""SageMaker models: a name can be used only once, and a transform job gets the container of its model."""
 
 import threading
 from collections.abc import Mapping
@@ -11,33 +11,34 @@ from drydock.jobs.transform import rules
 
 
 class ModelsBackend(SageMakerModelBackend):
-    """moto's SageMaker of one account and region, with SageMaker's refusals where a model is concerned."""
+    """moto's SageMaker of one account and region, with the refusals of SageMaker that moto lacks for models."""
 
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
-        self._making = threading.Lock()
+        self._model_lock = threading.Lock()
 
-    def create_model(self, model_name: str, *given: Any, **more: Any) -> Model:
-        """The model is there.
+    def create_model(self, model_name: str, *args: Any, **kwargs: Any) -> Model:
+        """Create a model.
 
         Raises:
-            AWSValidationException: One of this name was there before; moto would put the new one in its place.
+            AWSValidationException: A model of this name exists. (moto would replace it.)
         """
-        with self._making:
-            if before := self._models.get(model_name):
-                raise AWSValidationException(f'Cannot create already existing model "{before.arn}".')
-            return super().create_model(model_name, *given, **more)
+        with self._model_lock:
+            if existing := self._models.get(model_name):
+                raise AWSValidationException(f'Cannot create already existing model "{existing.arn}".')
+            return super().create_model(model_name, *args, **kwargs)
 
-    def container(self, name: str) -> Mapping[str, Any]:
+    def find_container(self, name: str) -> Mapping[str, Any]:
         """Return the container of a model.
 
         Raises:
-            AWSValidationException: There is no such model, or it is none that drydock runs.
+            AWSValidationException: The model does not exist, or drydock cannot run it.
         """
         model: Model | None = self._models.get(name)
         if model is None:
             arn = f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:model/{name}"
             raise AWSValidationException(f"Could not find model '{arn}'.")
-        containers: list[Mapping[str, Any]] = [one for one in (model.primary_container, *model.containers) if one]
+        candidates = (model.primary_container, *model.containers)
+        containers: list[Mapping[str, Any]] = [container for container in candidates if container]
         rules.check_model(containers, name)
         return containers[0]

@@ -1,4 +1,4 @@
-"""The HTTP server: moto's application with drydock's jobs, and drydock's own pages."""
+"""The HTTP server: moto's application with drydock's backends, and drydock's own pages."""
 
 import fcntl
 import logging
@@ -13,18 +13,18 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from drydock.api import backend
-from drydock.api.control import PREFIX, Control
-from drydock.api.unimplemented import Unimplemented
+from drydock.api import sagemaker
+from drydock.api.control import PREFIX, ControlPages
+from drydock.api.unimplemented import UnimplementedGuard
 from drydock.errors import CannotStart, JobFailed
-from drydock.execution.queue import Yard
+from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
-from drydock.logs_store import backend as streams
+from drydock.logs_store import backend as logs_backend
 from drydock.rehearsal.outages import Outages
 from drydock.rehearsal.spot_market import Policy, SpotMarket
-from drydock.s3_store import backend as buckets
+from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Guard
 from drydock.settings import Settings
 from drydock.store import Store
@@ -33,38 +33,42 @@ from drydock.wsgi import WsgiApplication
 log = logging.getLogger(__name__)
 
 BACKLOG = 128
-# How soon the server sees that it is to end.
+# How often the HTTP server checks whether it must stop.
 POLL_S = 0.1
 
 
 class Application:
-    """The WSGI application of one server; one in a process, since moto's registry of backends is global.
+    """The WSGI application of one server. A process can have only one, since moto's registry of backends is global.
 
     Args:
-        services: AWS's services, as moto answers them.
-        control: drydock's own pages.
-        url: Where the server answers.
+        services: Answers requests to AWS's services.
+        control_pages: Answers requests to drydock's own pages.
+        url: URL of the server.
     """
 
-    def __init__(self, services: WsgiApplication, control: Control, url: str) -> None:
-        self._services, self._control, self._url = services, control, url
+    def __init__(self, services: WsgiApplication, control_pages: ControlPages, url: str) -> None:
+        self._services, self._control_pages, self._url = services, control_pages, url
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        # Only browsers send an Origin, and moto lets every web page in: none may run code on this machine.
+        # Only browsers send an Origin. moto accepts every web page, but no web page may run code on this machine.
         if environ.get("HTTP_ORIGIN", self._url) != self._url:
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"drydock answers no web page but its own\n"]
-        # Unsigned, so that it is no object of a bucket that happens to be called drydock.
-        own = environ.get("PATH_INFO", "").startswith(PREFIX) and "HTTP_AUTHORIZATION" not in environ
-        return (self._control if own else self._services)(environ, start_response)
+        # A signed request is for an object in a bucket that is called drydock.
+        is_own_page = environ.get("PATH_INFO", "").startswith(PREFIX) and "HTTP_AUTHORIZATION" not in environ
+        return (self._control_pages if is_own_page else self._services)(environ, start_response)
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one.
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Args:
+        host: Address to bind.
+        port: Port to bind; 0 for any free port.
 
     Raises:
-        CannotStart: The port is taken, or the host is none of this machine's.
+        CannotStart: The port is in use, or the address is not one of this machine. A retry can help.
     """
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -78,11 +82,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def own(data: Path) -> Iterator[None]:
-    """The folder is there, and no other server uses it for as long as the context lasts.
+def lock_data_folder(data: Path) -> Iterator[None]:
+    """Create the data folder if necessary, and keep other servers from using it during a block.
 
     Raises:
-        CannotStart: Another server does, or the folder cannot be written.
+        CannotStart: Another server uses it, or it is not writable. A retry can help.
     """
     try:
         data.mkdir(parents=True, exist_ok=True)
@@ -98,60 +102,70 @@ def own(data: Path) -> Iterator[None]:
 
 
 @contextmanager
-def serving(settings: Settings, executor: Executor, policy: Policy, listener: socket.socket) -> Iterator[Yard]:
-    """The server answers on the socket for as long as the context lasts; after it no job runs.
+def run_server(settings: Settings, executor: Executor, policy: Policy, listener: socket.socket) -> Iterator[JobQueue]:
+    """Answer requests on a socket during a block. When the block ends, all jobs are ended.
 
     Args:
-        settings: The server's settings; its url is the socket's.
-        executor: What runs the jobs.
+        settings: The server's settings; the url is the socket's.
+        executor: Runs the jobs.
         policy: How the spot market behaves.
-        listener: From `bind`.
+        listener: The socket, from `open_listener`.
 
     Raises:
-        CannotStart: What an earlier server kept cannot be read.
+        CannotStart: The data of an earlier server cannot be read. A retry can help.
     """
-    clean_up(settings.data, executor)
-    store = _store(settings.data)
-    yard = Yard(settings, executor, SpotMarket(policy), Heartbeat(store))
-    moto = DomainDispatcherApplication(create_backend_app)
-    services = Outages(ExternalS3Guard(buckets.install(store, settings.data / "objects")(moto), settings.s3_url))
-    streams.install(store)
-    backend.install(yard, store)
-    server = _server(listener, Application(Unimplemented(services), Control(yard, services), settings.url))
+    kill_leftovers(settings.data, executor)
+    store = _open_store(settings.data)
+    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store))
+    server = _create_server(listener, _build_application(settings, store, queue))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
-    yard.open()
+    queue.start()
     try:
-        yield yard
+        yield queue
     finally:
-        # Jobs first: while they end, they still use the server.
-        yard.close()
-        clean_up(settings.data, executor)  # for a thread that hung in a transfer
+        # The jobs are ended first, since they still use the server while they end.
+        queue.close()
+        kill_leftovers(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
         server.shutdown()
         thread.join()
         server.server_close()
         store.close()
 
 
-def clean_up(data: Path, executor: Executor) -> None:
-    """Nothing that a killed server on this data folder had started is alive."""
+def kill_leftovers(data: Path, executor: Executor) -> None:
+    """Kill everything that an earlier server on this data folder left running. Idempotent.
+
+    Raises:
+        CannotStart: It cannot be killed. A retry can help.
+    """
     try:
         for kind in KINDS:
-            for note in data.glob(f"{kind.tree}/*/*/*/*.process.json"):
-                if executor.kill_left_over(note):
-                    log.warning("killed what was left running of the job %s", note.parent.name)
+            for process_file in data.glob(f"{kind.folder}/*/*/*/*.process.json"):
+                if executor.kill_leftover(process_file):
+                    log.warning("killed a leftover process of the job %s", process_file.parent.name)
         executor.kill_strays(data)
     except JobFailed as error:
         raise CannotStart(f"cannot end what an earlier drydock left running: {error}") from None
 
 
-def _store(data: Path) -> Store:
+def _build_application(settings: Settings, store: Store, queue: JobQueue) -> Application:
+    """Install drydock's backends in moto, and return the server's application."""
+    moto = DomainDispatcherApplication(create_backend_app)
+    add_s3_middleware = s3_backend.install(store, settings.data / "objects")
+    outages = Outages(ExternalS3Guard(add_s3_middleware(moto), settings.s3_url))
+    logs_backend.install(store)
+    sagemaker.install(queue, store)
+    return Application(UnimplementedGuard(outages), ControlPages(queue, outages), settings.url)
+
+
+def _open_store(data: Path) -> Store:
     try:
         return Store(data / "drydock.sqlite")
     except sqlite3.Error as error:
-        raise CannotStart(f"cannot read what is kept in {data}: {error}") from None
+        raise CannotStart(f"cannot read what is stored in {data}: {error}") from None
 
 
-def _server(listener: socket.socket, application: Application) -> BaseWSGIServer:
+def _create_server(listener: socket.socket, application: Application) -> BaseWSGIServer:
     host, port = listener.getsockname()[:2]
     return make_server(host, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno())

@@ -1,4 +1,4 @@
-"""What moto does not do is answered with an error that a client can read, and not with a page of HTML."""
+"""Requests that moto does not implement get an error that a client can read, instead of an HTML page."""
 
 import json
 import logging
@@ -10,16 +10,16 @@ from drydock.wsgi import WsgiApplication
 
 log = logging.getLogger(__name__)
 
-# A client does not try this one again, as it would a 500.
+# Clients do not retry a 501, as they would a 500.
 STATUS = "501 Not Implemented"
 CODE = "NotImplemented"
 
 
-class Unimplemented:
-    """WSGI middleware: an operation that moto does not know is refused in a line.
+class UnimplementedGuard:
+    """WSGI middleware: turn a NotImplementedError into an error response.
 
     Args:
-        application: What answers; it raises NotImplementedError.
+        application: Answers the requests; it raises NotImplementedError for an operation that it does not know.
     """
 
     def __init__(self, application: WsgiApplication) -> None:
@@ -34,12 +34,11 @@ class Unimplemented:
             return _refuse(str(error) or "moto does not do this", environ, start_response)
 
 
-def _refuse(said: str, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    content_type = environ.get("CONTENT_TYPE", "")
-    if "HTTP_X_AMZ_TARGET" in environ or "json" in content_type:
-        kind, body = "application/x-amz-json-1.1", json.dumps({"__type": CODE, "message": said})
+def _refuse(message: str, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    if "HTTP_X_AMZ_TARGET" in environ or "json" in environ.get("CONTENT_TYPE", ""):
+        content_type, body = "application/x-amz-json-1.1", json.dumps({"__type": CODE, "message": message})
     else:
-        inner = f"<Type>Sender</Type><Code>{CODE}</Code><Message>{escape(said)}</Message>"
-        kind, body = "application/xml", f"<ErrorResponse><Error>{inner}</Error></ErrorResponse>"
-    start_response(STATUS, [("Content-Type", kind), ("x-amzn-ErrorType", CODE)])
+        details = f"<Type>Sender</Type><Code>{CODE}</Code><Message>{escape(message)}</Message>"
+        content_type, body = "application/xml", f"<ErrorResponse><Error>{details}</Error></ErrorResponse>"
+    start_response(STATUS, [("Content-Type", content_type), ("x-amzn-ErrorType", CODE)])
     return [body.encode()]

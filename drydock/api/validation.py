@@ -1,4 +1,4 @@
-"""Requests checked against botocore's own description of the operation, answered in SageMaker's words."""
+"""Validation of requests against botocore's model of the operation, with SageMaker's error messages."""
 
 import functools
 import re
@@ -10,78 +10,82 @@ from botocore.model import OperationModel, Shape
 from botocore.validate import ParamValidator
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.errors import bounded
+from drydock.errors import truncate
 
 MESSAGE_MAX_CHARS = 2000
 ENUM_VALUES_SHOWN = 12
 
 
 @functools.cache
-def operation(name: str) -> OperationModel:
+def load_operation(name: str) -> OperationModel:
     """Return botocore's model of a SageMaker operation."""
     return botocore.session.Session().get_service_model("sagemaker").operation_model(name)
 
 
-def validate(operation_name: str, request: Any) -> dict[str, Any]:
-    """Return the request, known to be of the operation's shape, without the members that are null.
+def validate_request(operation_name: str, request: Any) -> dict[str, Any]:
+    """Return a request without its null members, if it has the operation's shape.
+
+    Args:
+        operation_name: Name of the operation, such as CreateTrainingJob.
+        request: The parsed body of the request.
 
     Raises:
-        AWSValidationException: The request is not; a retry cannot help.
+        AWSValidationException: The request does not have the shape. A retry cannot help.
     """
-    shape = operation(operation_name).input_shape
+    shape = load_operation(operation_name).input_shape
     if not isinstance(request, dict):
         raise AWSValidationException("The request body is not a JSON object.")
-    cleaned: dict[str, Any] = _without_nulls(request)
-    problems = list(_problems(cleaned, shape, ""))
+    cleaned: dict[str, Any] = _remove_nulls(request)
+    problems = list(_find_problems(cleaned, shape, ""))
     if problems:
         plural = "s" if len(problems) > 1 else ""
         listed = "; ".join(problems)
         text = f"{len(problems)} validation error{plural} detected: {listed}"
-        raise AWSValidationException(bounded(text, MESSAGE_MAX_CHARS))
+        raise AWSValidationException(truncate(text, MESSAGE_MAX_CHARS))
     report = ParamValidator().validate(cleaned, shape)
     if report.has_errors():
-        raise AWSValidationException(bounded(report.generate_report(), MESSAGE_MAX_CHARS))
+        raise AWSValidationException(truncate(report.generate_report(), MESSAGE_MAX_CHARS))
     return cleaned
 
 
-def _without_nulls(value: Any) -> Any:
-    # In AWS's JSON protocol a null member is an absent one.
+def _remove_nulls(value: Any) -> Any:
+    # In AWS's JSON protocol, null means that the member is absent.
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_remove_nulls(item) for item in value]
     return value
 
 
-def _problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
-    """Yield what ParamValidator does not check (enum, pattern, max), and what is missing.
+def _find_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
+    """Yield the problems that ParamValidator does not find: missing members, enum, pattern, and maximum.
 
-    A value of the wrong type is left to ParamValidator.
+    ParamValidator finds values of the wrong type.
     """
     if shape.type_name == "structure" and isinstance(value, dict):
-        yield from _structure_problems(value, shape, path)
+        yield from _find_structure_problems(value, shape, path)
     elif shape.type_name == "list" and isinstance(value, list):
-        yield from _range_problems(value, len(value), shape, path, "length")
+        yield from _find_range_problems(value, len(value), shape, path, "length")
         for number, item in enumerate(value, 1):
-            yield from _problems(item, shape.member, f"{path}.{number}.member")
+            yield from _find_problems(item, shape.member, f"{path}.{number}.member")
     elif shape.type_name == "map" and isinstance(value, dict):
-        yield from _range_problems(value, len(value), shape, path, "length")
+        yield from _find_range_problems(value, len(value), shape, path, "length")
         for key, item in value.items():
-            yield from _problems(key, shape.key, f"{path}.key")
-            yield from _problems(item, shape.value, f"{path}.{key}.member")
+            yield from _find_problems(key, shape.key, f"{path}.key")
+            yield from _find_problems(item, shape.value, f"{path}.{key}.member")
     elif shape.type_name == "string" and isinstance(value, str):
-        yield from _string_problems(value, shape, path)
+        yield from _find_string_problems(value, shape, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _range_problems(value, value, shape, path, "value")
+        yield from _find_range_problems(value, value, shape, path, "value")
 
 
-def _structure_problems(value: dict[str, Any], shape: Shape, path: str) -> Iterator[str]:
+def _find_structure_problems(value: dict[str, Any], shape: Shape, path: str) -> Iterator[str]:
     for name in shape.required_members:
         if name not in value:
             yield f"Value null at '{_join(path, name)}' failed to satisfy constraint: Member must not be null"
     for name, item in value.items():
         if name in shape.members:
-            yield from _problems(item, shape.members[name], _join(path, name))
+            yield from _find_problems(item, shape.members[name], _join(path, name))
 
 
 def _join(path: str, name: str) -> str:
@@ -89,33 +93,33 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{member}" if path else member
 
 
-def _string_problems(value: str, shape: Shape, path: str) -> Iterator[str]:
-    yield from _range_problems(value, len(value), shape, path, "length")
+def _find_string_problems(value: str, shape: Shape, path: str) -> Iterator[str]:
+    yield from _find_range_problems(value, len(value), shape, path, "length")
     pattern = shape.metadata.get("pattern")
     if pattern and not _matches(pattern, value):
-        yield _violated(value, path, f"satisfy regular expression pattern: {pattern}")
+        yield _describe_violation(value, path, f"satisfy regular expression pattern: {pattern}")
     if shape.enum and value not in shape.enum:
         shown = ", ".join(shape.enum[:ENUM_VALUES_SHOWN])
         more = ", ..." if len(shape.enum) > ENUM_VALUES_SHOWN else ""
-        yield _violated(value, path, f"satisfy enum value set: [{shown}{more}]")
+        yield _describe_violation(value, path, f"satisfy enum value set: [{shown}{more}]")
 
 
-def _range_problems(value: Any, size: float, shape: Shape, path: str, what: str) -> Iterator[str]:
+def _find_range_problems(value: Any, size: float, shape: Shape, path: str, measure: str) -> Iterator[str]:
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     if low is not None and size < low:
-        yield _violated(value, path, f"have {what} greater than or equal to {low}")
+        yield _describe_violation(value, path, f"have {measure} greater than or equal to {low}")
     if high is not None and size > high:
-        yield _violated(value, path, f"have {what} less than or equal to {high}")
+        yield _describe_violation(value, path, f"have {measure} less than or equal to {high}")
 
 
-def _violated(value: Any, path: str, rule: str) -> str:
-    return f"Value '{bounded(str(value), 100)}' at '{path}' failed to satisfy constraint: Member must {rule}"
+def _describe_violation(value: Any, path: str, rule: str) -> str:
+    return f"Value '{truncate(str(value), 100)}' at '{path}' failed to satisfy constraint: Member must {rule}"
 
 
 def _matches(pattern: str, value: str) -> bool:
     try:
-        # The service matches the whole value; DOTALL since its '.*' means anything.
+        # The service matches the whole value. DOTALL, since its '.*' includes line breaks.
         return re.fullmatch(pattern, value, re.DOTALL) is not None
     except re.error:
-        # The patterns are Java's: one that Python cannot read is not held against the request.
+        # The patterns are written for Java. A pattern that Python cannot compile is ignored.
         return True

@@ -1,4 +1,4 @@
-"""The `container` executor: a host as a container of the job's image, its tree mounted at /opt/ml."""
+"""The `container` executor: each host is a container of the job's image, with its tree mounted at /opt/ml."""
 
 import contextlib
 import json
@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 from drydock.errors import JobFailed
-from drydock.execution import engine
-from drydock.execution.engine import docker
+from drydock.execution.engine import read_state, remove_container, run_docker
 from drydock.execution.image import Images
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
@@ -20,10 +19,10 @@ from drydock.host.tree import CONTAINER_BASE
 log = logging.getLogger(__name__)
 
 TREE_LABEL = "drydock.tree"
-STARTED_WITHIN_S = 120.0
-# How long the last of what a container said may take to the log.
-ATTACHED_WITHIN_S = 30.0
-# --env-file takes lines of less than 64 KiB.
+START_TIMEOUT_S = 120.0
+# How long the last output of a container may take to reach the log.
+OUTPUT_TIMEOUT_S = 30.0
+# --env-file reads lines of less than 64 KiB.
 ENV_FILE_VALUE_MAX_CHARS = 10_000
 
 
@@ -31,163 +30,167 @@ class ContainerExecutor:
     """Starts hosts as containers.
 
     Args:
-        images: Where their images come from.
+        images: Chooses their images.
     """
 
     is_container = True
-    opt_ml = True
+    has_opt_ml = True
 
     def __init__(self, images: Images) -> None:
         self._images = images
 
     def base(self, root: Path) -> str:
-        """Return the path under which the job's environment names its tree: /opt/ml."""
+        """Return the path at which a job sees its tree: /opt/ml."""
         return str(CONTAINER_BASE)
 
     def interpreter(self) -> str:
-        """Return the Python that runs a script-mode program: the image's."""
+        """Return the Python interpreter for a script-mode program: the image's."""
         return "python3"
 
     def start(self, plan: HostPlan) -> "Container":
-        """The host runs.
+        """Start a host.
 
         Raises:
-            JobFailed: There is no image for it, it cannot be built, or the engine cannot start it.
+            JobFailed: The image does not exist or cannot be built, or the engine cannot start the container.
         """
         return Container(plan, self._images.find(plan.image))
 
-    def kill_left_over(self, note: Path) -> bool:
-        """The container that note names is gone; returns whether it was running.
+    def kill_leftover(self, process_file: Path) -> bool:
+        """Remove the container that a process file names, and delete the file. Idempotent.
 
-        Idempotent: the note is gone then.
+        Returns:
+            Whether the container was still running.
 
         Raises:
-            JobFailed: The engine does not answer. The note is kept.
+            JobFailed: The engine does not answer; the file is kept. A retry can help.
         """
         try:
-            container = str(json.loads(note.read_text(encoding="utf-8"))["container"])
+            container = str(json.loads(process_file.read_text(encoding="utf-8"))["container"])
         except (OSError, ValueError, TypeError, KeyError):
             container = ""
-        alive = bool(container) and _removed(container)
-        note.unlink(missing_ok=True)
-        return alive
+        was_running = bool(container) and _remove_if_present(container)
+        process_file.unlink(missing_ok=True)
+        return was_running
 
     def kill_strays(self, data: Path) -> int:
-        """No container of a tree below data is there, whether a note names it or not. Returns how many were removed.
+        """Remove every container of a tree below data, whether a process file names it or not. Return how many.
 
         Raises:
-            JobFailed: The engine does not answer.
+            JobFailed: The engine does not answer. A retry can help.
         """
-        own = data.resolve()
-        format_ = f'{{{{.ID}}}} {{{{.Label "{TREE_LABEL}"}}}}'
-        listed = docker("ps", "--all", "--no-trunc", "--filter", f"label={TREE_LABEL}", "--format", format_)
-        found = [line.partition(" ") for line in listed.splitlines()]
-        strays = [container for container, _, tree in found if Path(tree).is_relative_to(own)]
+        resolved = data.resolve()
+        line_format = f'{{{{.ID}}}} {{{{.Label "{TREE_LABEL}"}}}}'
+        output = run_docker("ps", "--all", "--no-trunc", "--filter", f"label={TREE_LABEL}", "--format", line_format)
+        rows = [line.partition(" ") for line in output.splitlines()]
+        strays = [container for container, _, tree in rows if Path(tree).is_relative_to(resolved)]
         for container in strays:
-            _removed(container)
+            _remove_if_present(container)
         return len(strays)
 
 
 class Container:
-    """A running host: one container, and the `docker start --attach` that appends what it says to the log.
+    """A running host: one container, and a `docker start --attach` that appends the container's output to the log.
 
     Args:
         plan: What to run.
         image: An image that the engine has.
 
     Raises:
-        JobFailed: The engine cannot start it.
+        JobFailed: The engine cannot start the container.
     """
 
     def __init__(self, plan: HostPlan, image: str) -> None:
-        self._plan, self._code = plan, -1
-        self._id = _create(plan, image)
+        self._plan, self._exit_code = plan, -1
+        self._id = _create_container(plan, image)
         try:
-            plan.note.write_text(json.dumps({"container": self._id}), encoding="utf-8")
-            self._attached = _attach(self._id, plan.log)
+            plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
+            self._attached = _start_attached(self._id, plan.log)
         except OSError as error:
-            _removed(self._id)
+            _remove_if_present(self._id)
             raise JobFailed(f"InternalServerError: cannot start a container: {error}") from error
         try:
-            self._wait_started()
+            self._wait_until_started()
         except JobFailed:
-            self._drop()
+            self._remove()
             raise
 
     @property
     def pid(self) -> int:
-        """The process id of the attached docker command."""
+        """Process id of the attached docker command."""
         return self._attached.pid
 
-    def exited(self) -> bool:
+    def has_exited(self) -> bool:
         """Return whether the container has ended."""
         return self._attached.poll() is not None
 
     def terminate(self) -> None:
-        """The container's command has been sent SIGTERM."""
-        self._signal("TERM")
+        """Send SIGTERM to the container's command."""
+        self._send_signal("TERM")
 
     def kill(self) -> None:
-        """Every process of the container has been sent SIGKILL."""
-        self._signal("KILL")
+        """Send SIGKILL to every process of the container."""
+        self._send_signal("KILL")
 
     def finish(self) -> int:
-        """The container and the note are gone. Returns the exit code, 128 + N after signal N.
+        """Kill and remove the container, and delete the process file. Idempotent.
+
+        Returns:
+            The exit code of the command; 128 + N if signal N ended it.
 
         Raises:
-            JobFailed: The engine does not answer. The note is kept, for the next server.
+            JobFailed: The engine does not answer; the process file is kept for the next server. A retry can help.
         """
-        if self._code < 0:
+        if self._exit_code < 0:
             self.kill()
-            docker("wait", self._id)
-            self._read_out()
-            ended = engine.state(self._id)
-            if ended["OOMKilled"] and ended["ExitCode"] != 0:
-                self._say(f"drydock: out of memory: the instance has {self._plan.memory_mb} MiB")
-            self._drop()
-            self._code = int(ended["ExitCode"])
-        return self._code
+            run_docker("wait", self._id)
+            self._wait_for_output()
+            state = read_state(self._id)
+            if state["OOMKilled"] and state["ExitCode"] != 0:
+                self._append_to_log(f"drydock: out of memory: the instance has {self._plan.memory_mb} MiB")
+            self._remove()
+            self._exit_code = int(state["ExitCode"])
+        return self._exit_code
 
-    def _wait_started(self) -> None:
+    def _wait_until_started(self) -> None:
         # A SIGTERM to a container that has not started would be lost.
-        deadline = time.monotonic() + STARTED_WITHIN_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            over = self.exited() or time.monotonic() > deadline  # asked first: it may start and end in between
-            now = engine.state(self._id)
-            if now["Status"] != "created":
+            # Before the state is read, since the container may start and end in between.
+            is_over = self.has_exited() or time.monotonic() > deadline
+            state = read_state(self._id)
+            if state["Status"] != "created":
                 return
-            if over or now["Error"]:
-                raise JobFailed(
-                    f"InternalServerError: the container did not start: {now['Error'] or 'why is in its log'}"
-                )
+            if is_over or state["Error"]:
+                reason = state["Error"] or "why is in its log"
+                raise JobFailed(f"InternalServerError: the container did not start: {reason}")
             time.sleep(0.02)
 
-    def _signal(self, name: str) -> None:
+    def _send_signal(self, name: str) -> None:
         try:
-            docker("kill", "--signal", name, self._id)
+            run_docker("kill", "--signal", name, self._id)
         except JobFailed as error:
             if "is not running" not in error.reason:
                 log.warning("%s: %s", self._plan.name, error.reason)
 
-    def _say(self, line: str) -> None:
+    def _append_to_log(self, line: str) -> None:
         with contextlib.suppress(OSError), self._plan.log.open("a", encoding="utf-8") as output:
             output.write(f"{line}\n")
 
-    def _read_out(self) -> None:
+    def _wait_for_output(self) -> None:
         try:
-            self._attached.wait(ATTACHED_WITHIN_S)
+            self._attached.wait(OUTPUT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._attached.kill()
             self._attached.wait()
 
-    def _drop(self) -> None:
-        _removed(self._id)
-        self._read_out()
-        self._plan.note.unlink(missing_ok=True)
+    def _remove(self) -> None:
+        _remove_if_present(self._id)
+        self._wait_for_output()
+        self._plan.process_file.unlink(missing_ok=True)
 
 
-def _attach(container: str, log_file: Path) -> subprocess.Popen[bytes]:
-    """The container was told to start; returns the command that is attached to it until it ends."""
+def _start_attached(container: str, log_file: Path) -> subprocess.Popen[bytes]:
+    """Start a container, and return the command that is attached to it until it ends."""
     with log_file.open("ab") as output:
         return subprocess.Popen(
             ["docker", "start", "--attach", container],
@@ -198,51 +201,51 @@ def _attach(container: str, log_file: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _removed(container: str) -> bool:
-    """The container is gone; returns whether it was running."""
+def _remove_if_present(container: str) -> bool:
+    """Remove a container if it exists. Return whether it was running."""
     try:
-        running = bool(engine.state(container)["Running"])
-        engine.remove(container)
+        was_running = bool(read_state(container)["Running"])
+        remove_container(container)
     except JobFailed as error:
         if "no such container" not in error.reason.lower():
             raise
         return False
-    return running
+    return was_running
 
 
-def _create(plan: HostPlan, image: str) -> str:
-    """Return the id of a container that is ready to be started.
+def _create_container(plan: HostPlan, image: str) -> str:
+    """Create a container without starting it, and return its id.
 
-    The job's environment is on no command line, where every user could read it: it goes through a file without a name,
-    and what such a file cannot hold through the environment of the docker command.
+    The job's environment must not be on a command line, where every user of the machine could read it. It is passed in
+    a file without a name. Values that such a file cannot hold are passed in the environment of the docker command.
     """
-    lines = {name: value for name, value in plan.env.items() if _fits_a_line(value)}
-    others = {name: value for name, value in plan.env.items() if name not in lines}
+    in_file = {name: value for name, value in plan.env.items() if _fits_in_line(value)}
+    in_environment = {name: value for name, value in plan.env.items() if name not in in_file}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
-        file.writelines(f"{name}={value}\n" for name, value in lines.items())
+        file.writelines(f"{name}={value}\n" for name, value in in_file.items())
         file.seek(0)
-        options = [f"--env-file=/dev/fd/{file.fileno()}", *(f"--env={name}" for name in others)]
-        command = [*options, *_options(plan), *_entrypoint(plan, image)]
-        return docker("create", *command, env={**os.environ, **others}, pass_fds=[file.fileno()])
+        variables = [f"--env-file=/dev/fd/{file.fileno()}", *(f"--env={name}" for name in in_environment)]
+        arguments = [*variables, *_build_options(plan), *_build_entrypoint(plan, image)]
+        return run_docker("create", *arguments, env={**os.environ, **in_environment}, pass_fds=[file.fileno()])
 
 
-def _fits_a_line(value: str) -> bool:
+def _fits_in_line(value: str) -> bool:
     return len(value) <= ENV_FILE_VALUE_MAX_CHARS and len(value.splitlines()) <= 1
 
 
-def _options(plan: HostPlan) -> list[str]:
+def _build_options(plan: HostPlan) -> list[str]:
     root = plan.root.resolve()
     return [
         f"--name=drydock-{plan.name}-{plan.host}-{secrets.token_hex(4)}",
         f"--label={TREE_LABEL}={root}",
         "--pull=never",
-        "--init",  # so that SIGTERM ends a command that does not handle it, as it ends a process
-        "--log-driver=none",  # the log file has it already
+        "--init",  # so that SIGTERM ends a command without a handler, as it ends a process
+        "--log-driver=none",  # the attached command writes the log file
         f"--user={os.getuid()}:{os.getgid()}",
-        "--network=host",  # the job's own AWS clients find this server at 127.0.0.1
+        "--network=host",  # the job's AWS clients reach this server at 127.0.0.1
         f"--hostname={plan.host}",
         *(f"--add-host={host}:{address}" for host, address in plan.addresses.items()),
-        f"--mount={_mount(root)}",
+        f"--mount={_build_mount(root)}",
         f"--workdir={CONTAINER_BASE / plan.cwd.resolve().relative_to(root)}",
         f"--cpus={plan.cores}",
         f"--memory={plan.memory_mb}m",
@@ -250,13 +253,13 @@ def _options(plan: HostPlan) -> list[str]:
     ]
 
 
-def _mount(root: Path) -> str:
-    # A line of CSV: a comma in the path must not end the field.
+def _build_mount(root: Path) -> str:
+    # The option is a line of CSV: the quotes keep a comma in the path from ending the field.
     source = f"source={root}".replace('"', '""')
     return f'type=bind,"{source}",target={CONTAINER_BASE}'
 
 
-def _entrypoint(plan: HostPlan, image: str) -> list[str]:
+def _build_entrypoint(plan: HostPlan, image: str) -> list[str]:
     if not plan.command:
         return [image, *plan.arguments]
     return [f"--entrypoint={plan.command[0]}", image, *plan.command[1:]]

@@ -1,4 +1,4 @@
-"""The container engine, spoken to by the `docker` command, which finds it as it always does (DOCKER_HOST, contexts)."""
+"""The container engine, called through the `docker` command, which finds the engine by DOCKER_HOST or its context."""
 
 import json
 import subprocess
@@ -7,37 +7,37 @@ from typing import Any
 
 from drydock.errors import JobFailed
 
-ANSWERED_WITHIN_S = 120.0
+TIMEOUT_S = 120.0
 
 
-def engine_available() -> str:
-    """Return why no container can be run here; "" where one can."""
+def find_engine_problem() -> str:
+    """Return why no container can run here; "" if containers can run."""
     try:
-        docker("version", "--format", "{{.Server.Version}}", within_s=10.0)
+        run_docker("version", "--format", "{{.Server.Version}}", timeout_s=10.0)
     except JobFailed as error:
         return error.reason.removeprefix("InternalServerError: ")
     return ""
 
 
-def docker(
+def run_docker(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
-    within_s: float = ANSWERED_WITHIN_S,
+    timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """Return what `docker arguments` printed, stripped.
+    """Run `docker` with arguments, and return its output, stripped.
 
     Args:
         arguments: The command's arguments.
-        env: The command's whole environment; this process's where it is None.
+        env: The command's whole environment; this process's environment if None.
         pass_fds: File descriptors that the command may read.
-        within_s: Seconds after which it is given up.
+        timeout_s: Maximum run time in seconds.
 
     Raises:
-        JobFailed: It failed; the reason has the last line that it said. A retry can help.
+        JobFailed: The command failed; the reason has the last line of its output. A retry can help.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["docker", *arguments],
             capture_output=True,
             check=True,
@@ -46,32 +46,34 @@ def docker(
             pass_fds=pass_fds,
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=within_s,
+            timeout=timeout_s,
         )
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().splitlines() or ["it said nothing"]
-        raise JobFailed(f"InternalServerError: docker {arguments[0]}: {said[-1]}") from None  # its arguments stay here
+        lines = error.stderr.strip().splitlines() or ["no error message"]
+        # `from None`, since the original error has the command's arguments.
+        raise JobFailed(f"InternalServerError: docker {arguments[0]}: {lines[-1]}") from None
     except subprocess.TimeoutExpired:
-        raise JobFailed(f"InternalServerError: docker {arguments[0]}: no answer within {within_s:.0f} s") from None
+        raise JobFailed(f"InternalServerError: docker {arguments[0]}: no answer within {timeout_s:.0f} s") from None
     except OSError as error:
         raise JobFailed(f"InternalServerError: cannot execute docker: {error.strerror}") from None
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
-def state(container: str) -> dict[str, Any]:
+def read_state(container: str) -> dict[str, Any]:
     """Return the engine's State of a container: Status, Running, ExitCode, OOMKilled, Error.
 
     Raises:
-        JobFailed: There is no such container, or no engine.
+        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
     """
-    found: dict[str, Any] = json.loads(docker("container", "inspect", "--format", "{{json .State}}", container))
-    return found
+    output = run_docker("container", "inspect", "--format", "{{json .State}}", container)
+    state: dict[str, Any] = json.loads(output)
+    return state
 
 
-def remove(container: str) -> None:
-    """The container is gone, with the processes and the anonymous volumes that it had.
+def remove_container(container: str) -> None:
+    """Kill and remove a container, with its anonymous volumes.
 
     Raises:
-        JobFailed: There is no such container, or no engine.
+        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
     """
-    docker("rm", "--force", "--volumes", container)
+    run_docker("rm", "--force", "--volumes", container)

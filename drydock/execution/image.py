@@ -1,4 +1,4 @@
-"""Where the image of a container comes from: the engine's own, or one that is built from a Dockerfile."""
+"""The image of a job's container: one that the engine has, or one built from a Dockerfile."""
 
 import collections
 import hashlib
@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from drydock.errors import JobFailed
-from drydock.execution.engine import docker
+from drydock.execution.engine import run_docker
 
 log = logging.getLogger(__name__)
 
 REPOSITORY = "drydock-training"
-BUILT_WITHIN_S = 1800.0
+BUILD_TIMEOUT_S = 1800.0
 
 
 class Images:
-    """Names the image to run. Safe to be called from any thread.
+    """Chooses the image to run, and builds it if necessary. Safe for several threads.
 
     Args:
-        dockerfile: What to build, with its folder, for every image that the engine does not have; None for nothing.
-        build_arguments: The ARGs of the Dockerfile.
+        dockerfile: The Dockerfile to build, with its folder, if the engine does not have a job's image; None to build
+            nothing.
+        build_arguments: Values for the Dockerfile's ARGs.
     """
 
     def __init__(self, dockerfile: Path | None = None, build_arguments: Mapping[str, str] | None = None) -> None:
@@ -31,25 +32,28 @@ class Images:
         self._lock = threading.Lock()
 
     def find(self, image: str) -> str:
-        """Return an image that the engine has: the one that was asked for, else the Dockerfile's, built if need be.
+        """Return an image that the engine has: the requested one, or else the one built from the Dockerfile.
+
+        Args:
+            image: The requested image; "" if the request names an algorithm instead.
 
         Raises:
-            JobFailed: There is neither, or the build failed.
+            JobFailed: The engine does not have the image and there is no Dockerfile, or the build failed.
         """
-        if image and _has(image):
+        if image and _has_image(image):
             return image
         if self._dockerfile is None:
             raise JobFailed(
                 f"ClientError: the container engine has no image {image or 'for an algorithm that is only named'}. "
                 "Pull or build it, or give drydock a Dockerfile to build for such jobs."
             )
-        with self._lock:  # jobs that need it at the same time wait for one build
-            tag = f"{REPOSITORY}:{self._digest(self._dockerfile)}"
-            if not _has(tag):
+        with self._lock:  # several jobs that need the image wait for one build
+            tag = f"{REPOSITORY}:{self._compute_digest(self._dockerfile)}"
+            if not _has_image(tag):
                 self._build(self._dockerfile, tag)
             return tag
 
-    def _digest(self, dockerfile: Path) -> str:
+    def _compute_digest(self, dockerfile: Path) -> str:
         digest = hashlib.sha256(json.dumps([dockerfile.name, self._arguments], sort_keys=True).encode())
         try:
             digest.update(dockerfile.read_bytes())
@@ -63,37 +67,27 @@ class Images:
     def _build(self, dockerfile: Path, tag: str) -> None:
         log.info("docker build: %s from %s", tag, dockerfile)
         arguments = [part for name, value in self._arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        command = [
-            "docker",
-            "build",
-            "--force-rm",
-            "--tag",
-            tag,
-            "--file",
-            str(dockerfile),
-            *arguments,
-            str(dockerfile.parent),
-        ]
-        code, last_lines = _logged(command)
+        options = ["--force-rm", "--tag", tag, "--file", str(dockerfile), *arguments]
+        code, last_lines = _run_logged(["docker", "build", *options, str(dockerfile.parent)])
         if code != 0:
             raise JobFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
 
 
-def _has(image: str) -> bool:
+def _has_image(image: str) -> bool:
     try:
-        docker("image", "inspect", "--format", "{{.Id}}", "--", image)
+        run_docker("image", "inspect", "--format", "{{.Id}}", "--", image)
     except JobFailed as error:
-        if not any(word in error.reason.lower() for word in ("no such image", "invalid reference")):
+        if not any(text in error.reason.lower() for text in ("no such image", "invalid reference")):
             raise
         return False
     return True
 
 
-def _logged(command: list[str]) -> tuple[int, list[str]]:
-    """Return a command's exit code and its last three lines; every line is in the log."""
+def _run_logged(command: list[str]) -> tuple[int, list[str]]:
+    """Run a command and log each line of its output. Return its exit code and its last three lines."""
     last_lines: collections.deque[str] = collections.deque(maxlen=3)
     try:
-        build = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -103,12 +97,12 @@ def _logged(command: list[str]) -> tuple[int, list[str]]:
         )
     except OSError as error:
         return 1, [str(error)]
-    limit = threading.Timer(BUILT_WITHIN_S, build.kill)
-    limit.start()
-    with build:
-        for line in build.stdout or ():
-            if said := line.strip():
-                last_lines.append(said)
-                log.info("docker build: %s", said)
-    limit.cancel()
-    return build.returncode, list(last_lines)
+    timer = threading.Timer(BUILD_TIMEOUT_S, process.kill)
+    timer.start()
+    with process:
+        for raw_line in process.stdout or ():
+            if line := raw_line.strip():
+                last_lines.append(line)
+                log.info("docker build: %s", line)
+    timer.cancel()
+    return process.returncode, list(last_lines)

@@ -1,22 +1,22 @@
-"""The first thing that a job's process runs: it takes the shape of a SageMaker container, then becomes the command.
+"""The first program of a job's process: give the process its own /opt/ml and host name, then execute the command.
 
-A program by itself (`python -I -S launcher.py ...`), of the standard library and as little of it as will do, since
-every start of every job waits for it. Its arguments, in this order:
+A stand-alone program (`python -I -S launcher.py ...`). It imports as little of the standard library as possible, since
+every start of a job waits for it. Its arguments, in this order:
 
-    CHANNEL  the file descriptor of a stream socket to the server, see below
-    ROOT     the job's tree, bound at /opt/ml; "" for a plain start that changes nothing
+    CHANNEL  file descriptor of a stream socket to the server, see below
+    ROOT     the job's tree, to be mounted at /opt/ml; "" to mount nothing
     CWD      the working directory, as the job sees it
-    HOST     this host's name
-    HOSTS    what to append to /etc/hosts
-    LOCALE   the command's LC_CTYPE, "" for none: this Python has its own way with it (PEP 538), which is not inherited
-    COMMAND  what to execute, with its arguments
+    HOST     name of this host
+    HOSTS    lines to append to /etc/hosts
+    LOCALE   the command's LC_CTYPE, "" for none; this Python sets its own (PEP 538), which the job must not inherit
+    COMMAND  the command to execute, with its arguments
 
-The socket keeps two promises. The command does not start before the server has written down which process it is: the
-launcher waits for a byte, and ends where the server was killed first. And the server knows whether the command started:
-the socket closes without a word where it did, else the error comes through it.
+The socket guarantees two things. First, the command does not start before the server has stored the process's id: the
+launcher waits for one byte, and ends if the server is killed before that. Second, the server learns whether the command
+started: the socket is closed without data if it did, and otherwise carries the error.
 """
 
-# pathlib would cost as much as all the rest.
+# pathlib alone would take as long as everything else.
 # ruff: noqa: PTH102, PTH108, PTH115, PTH123, PTH211
 
 import os
@@ -24,112 +24,112 @@ import signal
 import stat
 import sys
 
-MARK_NAME = ".drydock-tree"
-MARK = f"/opt/{MARK_NAME}"
-"""A link to ROOT in the job's own view: whoever sees it is a process of that tree, whatever its environment says."""
+TREE_LINK_NAME = ".drydock-tree"
+TREE_LINK = f"/opt/{TREE_LINK_NAME}"
+"""A link to ROOT that only the job's processes see. It identifies them, whatever their environment says."""
 
-# <linux/sched.h> and <linux/mount.h>; os.unshare is Python 3.12's.
+# From <linux/sched.h> and <linux/mount.h>; os.unshare is new in Python 3.12.
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 
 
 def main(arguments: list[str]) -> None:
-    """The process is the command's; where it cannot be, the server was told why."""
+    """Replace this process with the command, or report to the server why that fails."""
     number, root, cwd, host, hosts, locale, *command = arguments
-    channel, doing = int(number), "InternalServerError: cannot prepare /opt/ml"
+    channel, problem = int(number), "InternalServerError: cannot prepare /opt/ml"
     os.set_inheritable(channel, False)
     try:
-        default_signals()
+        reset_signals()
         os.environ.pop("LC_CTYPE", None)
         if locale:
             os.environ["LC_CTYPE"] = locale
         if root:
-            enter(root, host, hosts)
+            create_view(root, host, hosts)
         if not os.read(channel, 1):
             os._exit(1)
-        doing = f"InternalServerError: cannot enter {cwd}"
+        problem = f"InternalServerError: cannot enter {cwd}"
         os.chdir(cwd)
-        doing = f"AlgorithmError: cannot execute {command[0]!r}"
+        problem = f"AlgorithmError: cannot execute {command[0]!r}"
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
-        os.write(channel, f"{doing}: {error}".encode(errors="replace"))
+        os.write(channel, f"{problem}: {error}".encode(errors="replace"))
         os._exit(127)
 
 
-def default_signals() -> None:
-    """No signal is blocked or ignored: both survive an exec, and the server's thread may have done either."""
+def reset_signals() -> None:
+    """Unblock all signals and restore their default actions. The command would inherit the server's settings."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def enter(root: str, host: str, hosts: str) -> None:
-    """This process sees root at /opt/ml, its hosts in /etc/hosts, and has host as its name; no other process does.
+def create_view(root: str, host: str, hosts: str) -> None:
+    """Give this process its own view of the machine: root at /opt/ml, more lines in /etc/hosts, and a host name.
 
     Raises:
-        OSError: The kernel does not permit it.
+        OSError: The kernel does not permit it. A retry cannot help.
     """
     kernel = Kernel()
     kernel.unshare()
-    # Before all else: no mount of ours may propagate to the machine.
+    # First of all, make the mounts private, so that none of them appears on the machine.
     kernel.mount("none", "/", "", MS_REC | MS_PRIVATE)
-    tree = os.open(root, os.O_RDONLY | os.O_DIRECTORY)  # held open: it may itself lie below /opt
+    tree = os.open(root, os.O_RDONLY | os.O_DIRECTORY)  # opened before the mount: the tree may be below /opt
     opt = os.open("/opt", os.O_RDONLY | os.O_DIRECTORY)
     kernel.mount("drydock", "/opt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     for name in os.listdir(opt):
-        if name not in ("ml", MARK_NAME):
-            keep(kernel, opt, name)
+        if name not in ("ml", TREE_LINK_NAME):
+            copy_into_opt(kernel, opt, name)
     os.mkdir("/opt/ml")
     kernel.bind(f"/proc/self/fd/{tree}", "/opt/ml")
-    os.symlink(root, MARK)
-    name_hosts(kernel, hosts)
+    os.symlink(root, TREE_LINK)
+    append_hosts(kernel, hosts)
     kernel.set_host_name(host)
     os.close(tree)
     os.close(opt)
 
 
-def keep(kernel: "Kernel", opt: int, name: str) -> None:
-    """What the machine has at /opt/name is there in the new /opt too."""
+def copy_into_opt(kernel: "Kernel", opt: int, name: str) -> None:
+    """Make the machine's /opt/name available in the new /opt."""
     source, target = f"/proc/self/fd/{opt}/{name}", f"/opt/{name}"
-    kind = os.stat(name, dir_fd=opt, follow_symlinks=False).st_mode
-    if stat.S_ISLNK(kind):
+    mode = os.stat(name, dir_fd=opt, follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
         os.symlink(os.readlink(source), target)
         return
-    if stat.S_ISDIR(kind):
+    if stat.S_ISDIR(mode):
         os.mkdir(target)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
     kernel.bind(source, target)
 
 
-def name_hosts(kernel: "Kernel", hosts: str) -> None:
-    """/etc/hosts is the machine's and then hosts. The file itself has no name: only the mount holds it."""
-    draft = "/opt/.hosts"
-    with open("/etc/hosts", "rb") as machine, open(draft, "wb") as ours:
-        ours.write(machine.read().rstrip(b"\n") + b"\n" + hosts.encode())
-    kernel.bind(draft, "/etc/hosts")
-    os.unlink(draft)
+def append_hosts(kernel: "Kernel", hosts: str) -> None:
+    """Mount a copy of /etc/hosts with more lines. The copy itself is deleted: only the mount refers to it."""
+    copy = "/opt/.hosts"
+    with open("/etc/hosts", "rb") as original, open(copy, "wb") as target:
+        target.write(original.read().rstrip(b"\n") + b"\n" + hosts.encode())
+    kernel.bind(copy, "/etc/hosts")
+    os.unlink(copy)
 
 
 class Kernel:
-    """The system calls that Python has no function for."""
+    """System calls that Python has no function for."""
 
     def __init__(self) -> None:
-        import ctypes  # a plain start does not need it
+        import ctypes  # only needed to mount something
 
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._errno = ctypes.get_errno
 
     def unshare(self) -> None:
-        """The mounts and the host's name are this process's own.
+        """Give this process its own mounts and host name.
 
-        Root may do so; another user may where the kernel lets it be root in a user namespace of its own.
+        Root may do so. Another user may do so if the kernel permits it to be root in its own user namespace.
         """
-        own, user, group = CLONE_NEWNS | CLONE_NEWUTS, os.geteuid(), os.getegid()
+        namespaces, user, group = CLONE_NEWNS | CLONE_NEWUTS, os.geteuid(), os.getegid()
         try:
-            self._check("unshare", self._libc.unshare(own))
+            self._check("unshare", self._libc.unshare(namespaces))
         except PermissionError:
-            self._check("unshare", self._libc.unshare(own | CLONE_NEWUSER))
+            self._check("unshare", self._libc.unshare(namespaces | CLONE_NEWUSER))
             for name, line in (
                 ("setgroups", "deny"),
                 ("uid_map", f"{user} {user} 1"),
@@ -139,16 +139,16 @@ class Kernel:
                     file.write(line)
 
     def mount(self, source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-        """The file system, or what source is, has been mounted at target."""
+        """Mount a file system, or the file or folder source, at target."""
         names = (os.fsencode(source), os.fsencode(target), kind.encode())
         self._check(f"mount {target}", self._libc.mount(*names, flags, options.encode()))
 
     def bind(self, source: str, target: str) -> None:
-        """What source is, with all that is mounted in it, is at target too."""
+        """Make a file or folder, with everything that is mounted in it, visible at target too."""
         self.mount(source, target, "", MS_BIND | MS_REC)
 
     def set_host_name(self, name: str) -> None:
-        """gethostname() says name."""
+        """Set the name that gethostname() returns."""
         self._check("sethostname", self._libc.sethostname(name.encode(), len(name.encode())))
 
     def _check(self, what: str, result: int) -> None:

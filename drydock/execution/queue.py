@@ -1,4 +1,4 @@
-"""The machine's cores and memory: jobs run as far as they fit, the others wait in the order they came."""
+"""The queue of jobs: run as many jobs as fit into the machine's cores and memory, in the order of their creation."""
 
 import contextlib
 import logging
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from drydock.errors import FAILURE_REASON_MAX_CHARS, bounded
-from drydock.execution.recovery import Heartbeat, settle
+from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
+from drydock.execution.recovery import Heartbeat, recover_job
 from drydock.execution.run import Run
 from drydock.host.executor import Executor
-from drydock.host.machines import Need
+from drydock.host.machines import MachineSize
 from drydock.jobs.job import Job
 from drydock.jobs.states import Phase, Status
 from drydock.rehearsal.spot_market import SpotMarket
@@ -20,154 +20,159 @@ from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# How often waiting jobs are looked at without a reason: limits pass, and capacity comes back.
-LOOK_S = 0.1
-# How soon it looks again after an error.
-PAUSE_S = 1.0
-# How long beyond the grace the server waits for its jobs' threads when it ends.
-CLOSING_MARGIN_S = 10.0
+# How often waiting jobs are checked without an event: limits pass, and capacity returns.
+CHECK_S = 0.1
+# Pause after an unexpected error.
+ERROR_PAUSE_S = 1.0
+# How long the server waits for its jobs' threads when it shuts down, on top of the grace period.
+SHUTDOWN_MARGIN_S = 10.0
 NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
 
 
-class Yard:
-    """Runs jobs. One for each server; safe to be called from any thread.
+class JobQueue:
+    """Runs jobs, and keeps the others waiting. A server has one queue. Safe for several threads.
 
     Args:
         settings: The server's settings.
-        executor: What runs the jobs' hosts.
+        executor: Runs the jobs' hosts.
         market: The spot market.
-        heartbeat: Beaten while the yard is open.
+        heartbeat: Written while the queue is running.
     """
 
     def __init__(self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat) -> None:
         self.settings, self.executor, self.market = settings, executor, market
         self._heartbeat = heartbeat
-        self._all = Need(settings.cores, settings.memory_mb)
-        self._free = self._all
+        self._total = MachineSize(settings.cores, settings.memory_mb)
+        self._free = self._total
         self._changed = threading.Condition()
         self._waiting: list[Job] = []
         self._running: dict[Job, threading.Thread] = {}
         self._closing = threading.Event()
-        self._clock = threading.Thread(target=self._tend, name="yard", daemon=True)
+        self._scheduler = threading.Thread(target=self._run_scheduler, name="queue", daemon=True)
 
-    def open(self) -> None:
-        """Jobs are started from now on."""
-        self._clock.start()
+    def start(self) -> None:
+        """Begin to run jobs."""
+        self._scheduler.start()
 
     def submit(self, job: Job) -> None:
-        """The job runs, or waits in Starting for its turn."""
+        """Add a job to the queue; it waits in the phase Starting for its turn."""
         with self._changed:
             self._waiting.append(job)
             self._changed.notify()
 
     def resume(self, job: Job, last_alive: datetime) -> None:
-        """A job that had not ended when an earlier server did goes on as far as it can."""
-        ending = settle(job, last_alive)
-        if ending is not None:
+        """Resume a job of an earlier server, as far as possible.
+
+        Args:
+            job: The job, which has not ended.
+            last_alive: When the earlier server was last alive.
+        """
+        run_end = recover_job(job, last_alive)
+        if run_end is not None:
             with self._changed:
-                self._begin(job, lambda run: run.finish(ending))
-        elif not job.status.ended:
+                self._start_thread(job, lambda run: run.finish(run_end))
+        elif not job.status.is_final:
             self.submit(job)
 
     def stop(self, job: Job) -> Status:
-        """The job is being stopped; one that was waiting has ended.
+        """Stop a job: a waiting job ends now, a running one soon. A job that has ended is not changed.
 
         Returns:
-            The status from before: a job that had ended is left as it was.
+            The job's status before the call.
         """
         with self._changed:
             before = job.request_stop()
-            self._drop_ended()
+            self._remove_ended_jobs()
             return before
 
-    def load(self) -> dict[str, int]:
-        """Return the cores and MiB in all, those that are free, and the number of running and waiting jobs."""
+    def describe_load(self) -> dict[str, int]:
+        """Return the cores and memory (MiB), in total and free, and the numbers of running and waiting jobs."""
         with self._changed:
             return {
-                "cores": self._all.cores,
+                "cores": self._total.cores,
                 "cores_free": self._free.cores,
-                "memory_mb": self._all.memory_mb,
+                "memory_mb": self._total.memory_mb,
                 "memory_mb_free": self._free.memory_mb,
                 "running": len(self._running),
                 "waiting": len(self._waiting),
             }
 
     def close(self) -> None:
-        """No job runs, and none will; the hosts got SIGTERM and, after shutdown_grace_s, SIGKILL."""
+        """End all running jobs and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s."""
         self._closing.set()
         with self._changed:
             self._changed.notify()
             threads = list(self._running.values())
-        deadline = time.monotonic() + self.settings.shutdown_grace_s + CLOSING_MARGIN_S
+        deadline = time.monotonic() + self.settings.shutdown_grace_s + SHUTDOWN_MARGIN_S
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _tend(self) -> None:
+    def _run_scheduler(self) -> None:
         while not self._closing.is_set():
-            pause_s = LOOK_S
+            pause_s = CHECK_S
             with self._changed:
                 try:
-                    self._look()
+                    self._schedule()
                 except Exception:  # without this thread no job would ever start again
-                    log.exception("yard: internal error")
-                    pause_s = PAUSE_S
+                    log.exception("queue: internal error")
+                    pause_s = ERROR_PAUSE_S
                 self._changed.wait(pause_s)
 
-    def _look(self) -> None:
-        if self._closing.is_set():  # asked under the lock: close has counted the threads that it waits for
+    def _schedule(self) -> None:
+        if self._closing.is_set():  # checked under the lock: `close` has listed the threads that it waits for
             return
-        self._drop_ended()
-        self._start_what_fits()
-        self._heartbeat.beat()
+        self._remove_ended_jobs()
+        self._start_jobs_that_fit()
+        self._heartbeat.write_if_due()
 
-    def _drop_ended(self) -> None:
+    def _remove_ended_jobs(self) -> None:
         for job in list(self._waiting):
-            if job.status.ended:
-                job.save()  # its end could not be stored
+            if job.status.is_final:
+                job.save()  # its end could not be stored when it ended
             elif job.stop_requested.is_set():
                 job.complete()
             elif job.wait_left_s <= 0:
                 job.end(Status.STOPPED, Phase.MAX_WAIT_EXCEEDED)
-            if job.status.ended:
+            if job.status.is_final:
                 self._waiting.remove(job)
 
-    def _start_what_fits(self) -> None:
+    def _start_jobs_that_fit(self) -> None:
         for job in list(self._waiting):
-            if not self.market.has_capacity(job):  # such a job keeps nobody from starting
+            if not self.market.has_capacity(job):  # such a job does not block the jobs behind it
                 if job.phase is Phase.STARTING:
-                    job.enter(Phase.STARTING, NO_CAPACITY)
+                    job.enter_phase(Phase.STARTING, NO_CAPACITY)
                 continue
-            if not self._need(job).fits(self._free):
+            if not self._size(job).fits_in(self._free):
                 if job.phase is Phase.STARTING:
-                    job.enter(Phase.STARTING, "Waiting for cores and memory of this machine")
+                    job.enter_phase(Phase.STARTING, "Waiting for cores and memory of this machine")
                 return
-            job.enter(Phase.STARTING, "Launching requested ML instances")
+            job.enter_phase(Phase.STARTING, "Launching requested ML instances")
             self._waiting.remove(job)
-            self._begin(job, Run.__call__)
+            self._start_thread(job, Run.execute)
 
-    def _begin(self, job: Job, act: Callable[[Run], None]) -> None:
-        self._free -= self._need(job)
-        thread = threading.Thread(target=self._run, args=(job, act), name=job.name, daemon=True)
+    def _start_thread(self, job: Job, action: Callable[[Run], None]) -> None:
+        self._free -= self._size(job)
+        thread = threading.Thread(target=self._run_job, args=(job, action), name=job.name, daemon=True)
         self._running[job] = thread
         thread.start()
 
-    def _run(self, job: Job, act: Callable[[Run], None]) -> None:
-        settled = False
+    def _run_job(self, job: Job, action: Callable[[Run], None]) -> None:
+        has_ended = False
         try:
-            act(Run(job, self.executor, self.settings, self.market, self._closing))
-            settled = job.status.ended
-        except Exception as error:  # a job without an end would keep its clients waiting for ever
+            action(Run(job, self.executor, self.settings, self.market, self._closing))
+            has_ended = job.status.is_final
+        except Exception as error:  # clients would wait forever for a job without an end
             log.exception("job %s: internal error", job.name)
             reason = f"InternalServerError: {type(error).__name__}: {error}"
-            with contextlib.suppress(sqlite3.Error):  # no room on the disk: it is stored as soon as there is
-                job.end(Status.FAILED, Phase.FAILED, bounded(reason, FAILURE_REASON_MAX_CHARS))
+            with contextlib.suppress(sqlite3.Error):  # the disk is full: the end is stored once there is room
+                job.end(Status.FAILED, Phase.FAILED, truncate(reason, FAILURE_REASON_MAX_CHARS))
         finally:
             with self._changed:
                 del self._running[job]
-                self._free += self._need(job)
-                if not settled:
+                self._free += self._size(job)
+                if not has_ended:
                     self._waiting.append(job)
                 self._changed.notify()
 
-    def _need(self, job: Job) -> Need:
-        return (job.instance * job.host_count).within(self._all)
+    def _size(self, job: Job) -> MachineSize:
+        return (job.instance_size * job.host_count).limit_to(self._total)

@@ -1,59 +1,70 @@
-"""What becomes of the jobs that had not ended when their server did."""
+"""Recovery of the jobs that had not ended when their server did."""
 
 import time
 from datetime import datetime
 
-from drydock.execution.supervise import Ending, Why
+from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
 from drydock.jobs.record import now
 from drydock.jobs.states import Phase, Status
 from drydock.store import Store
 
-LOST = "InternalServerError: drydock ended while the job ran, and only spot jobs go on after that"
-BEAT_S = 1.0
-TERMINATED = 143
+LOST = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
+HEARTBEAT_S = 1.0
+# The exit code of a command that SIGTERM has ended.
+EXIT_CODE_SIGTERM = 143
 
 
 class Heartbeat:
-    """When the server was last alive: what ran then, ran no longer."""
+    """The time when the server was last alive. After a crash, no job ran for longer than that.
+
+    Args:
+        store: Storage of the time.
+    """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._due = store, 0.0
+        self._store, self._due_at = store, 0.0
 
-    def beat(self) -> None:
-        """The server is alive; written once a second, however often it is called."""
-        if time.monotonic() >= self._due:
-            with self._store.write() as db:
+    def write_if_due(self) -> None:
+        """Store the current time, at most once a second."""
+        if time.monotonic() >= self._due_at:
+            with self._store.transaction() as db:
                 db.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?)", (now().isoformat(),))
-            self._due = time.monotonic() + BEAT_S
+            self._due_at = time.monotonic() + HEARTBEAT_S
 
-    def last(self) -> datetime:
-        """Return the last beat of the server before; now where there was none."""
-        rows = self._store.read("SELECT moment FROM heartbeat")
+    def read_last(self) -> datetime:
+        """Return when the previous server was last alive; the current time if there was none."""
+        rows = self._store.query("SELECT moment FROM heartbeat")
         return datetime.fromisoformat(rows[0][0]) if rows else now()
 
 
-def settle(job: Job, last_alive: datetime) -> Ending | None:
-    """The job has ended, or waits for its next run; else what is left to do is to carry out what it made.
+def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
+    """Bring a job of an earlier server into a consistent state. None of the job's processes may be alive.
 
-    Spot jobs that ran are interrupted; others have failed. None of the job's processes is alive.
+    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
+    of its results is left to do.
+
+    Args:
+        job: The job, which has not ended.
+        last_alive: When the earlier server was last alive.
 
     Returns:
-        How the job's command ended, where its output is still to be uploaded.
+        How the job's command ended, if its results must still be uploaded. None if the job has ended now, or waits for
+        its next run.
     """
     if job.record.exited is not None:
-        why, code = job.record.exited
-        return Ending(Why(why), code)
+        cause, code = job.record.exited
+        return RunEnd(Cause(cause), code)
     if job.status is Status.STOPPING:
-        if job.phase is Phase.STOPPING and job.runs:
-            return Ending(Why.STOP, TERMINATED)
+        if job.phase is Phase.STOPPING and job.run_count:
+            return RunEnd(Cause.STOP, EXIT_CODE_SIGTERM)
         job.complete()
     elif job.phase in (Phase.STARTING, Phase.INTERRUPTED):
-        pass  # it waited
-    elif job.spot:
-        job.enter(Phase.INTERRUPTED, since=max(last_alive, job.record.transitions[-1].start))
+        pass  # the job was waiting, and waits again
+    elif job.is_spot:
+        job.enter_phase(Phase.INTERRUPTED, since=max(last_alive, job.record.transitions[-1].start))
     elif job.phase is Phase.DOWNLOADING:
-        job.enter(Phase.STARTING)  # nothing of its own had run
+        job.enter_phase(Phase.STARTING)  # its command had not started
     else:
         job.end(Status.FAILED, Phase.FAILED, LOST)
     return None

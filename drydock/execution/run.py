@@ -1,4 +1,4 @@
-"""One run of a job on this machine: download, train, upload; until it ends or is interrupted."""
+"""One run of a job on this machine: download, train, upload, until the job ends or is interrupted."""
 
 import contextlib
 import logging
@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from drydock.errors import JobFailed
-from drydock.execution.supervise import Ending, Supervision, Why
-from drydock.host.executor import Executor, HostPlan, Running
+from drydock.execution.supervise import Cause, RunEnd, Supervision
+from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.tree import CONTAINER_BASE, HostTree, host_names
-from drydock.jobs.failure import ending_of
+from drydock.jobs.failure import read_end
 from drydock.jobs.job import Job
-from drydock.jobs.kinds import work_of
+from drydock.jobs.kinds import work_class
 from drydock.jobs.states import Phase, Status
 from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
@@ -23,16 +23,20 @@ from drydock.transfer.log_writer import LogStream, LogTail
 
 log = logging.getLogger(__name__)
 
+# Free space that the server's own records need, and other jobs' output within a moment.
+MIN_FREE_BYTES = 16 << 20
+PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.MAX_WAIT_EXCEEDED}
+
 
 class Run:
-    """One run of one job, to be called once, in a thread of its own.
+    """One run of one job. Call `execute` or `finish` once, in a thread of the job's own.
 
     Args:
-        job: The job's record. After the run it has ended, or is Interrupted and waits for its next run.
-        executor: What runs its hosts.
+        job: The job. After the run it has ended, or is Interrupted and waits for its next run.
+        executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
-        closing: Set when the server ends.
+        closing: Set when the server shuts down.
     """
 
     def __init__(
@@ -40,151 +44,153 @@ class Run:
     ) -> None:
         self._job, self._executor, self._settings = job, executor, settings
         self._market, self._closing = market, closing
-        self._trees = trees_of(job, settings.data)
-        self._work = work_of(job)(job, self._trees, executor, settings)
+        self._trees = list_host_trees(job, settings.data)
+        self._work = work_class(job)(job, self._trees, executor, settings)
         epoch = int(time.time())
         self._tails = [
             LogTail(
                 tree.log,
                 LogStream(job.account_id, job.region, f"{job.name}/{tree.host}-{epoch}", job.log_group),
-                self._work.read,
+                self._work.read_log_line,
             )
             for tree in self._trees
         ]
 
-    def __call__(self) -> None:
-        """The job runs until it has ended, or is interrupted."""
-        self._guarded(self._live)
+    def execute(self) -> None:
+        """Run the job until it ends or is interrupted."""
+        self._run_guarded(self._download_and_train)
 
-    def finish(self, ending: Ending) -> None:
-        """A job whose command had ended when the server was killed has ended: what it left in its trees is uploaded."""
-        self._guarded(lambda: self._end(ending, []))
+    def finish(self, run_end: RunEnd) -> None:
+        """Upload the results of a job whose command had ended when the server was killed, and end the job.
 
-    def _guarded(self, act: Callable[[], None]) -> None:
+        Args:
+            run_end: How the command ended.
+        """
+        self._run_guarded(lambda: self._end_run(run_end, []))
+
+    def _run_guarded(self, action: Callable[[], None]) -> None:
         job = self._job
         try:
-            act()
+            action()
         except JobFailed as error:
-            self._tidy_up()
+            self._clean_up()
             job.end(Status.FAILED, Phase.FAILED, error.reason)
         finally:
-            self._tidy_up()
+            self._clean_up()
         log.info("job %s: %s, %s", job.name, job.status, job.phase)
 
-    def _tidy_up(self) -> None:
-        # A job that has filled the disk must not keep the server, or other jobs, from writing: its volume goes with it.
-        full = shutil.disk_usage(self._settings.data).free < KEPT_FREE_BYTES
+    def _clean_up(self) -> None:
+        # A job that has filled the disk must not block the server or other jobs, so its whole tree is deleted then.
+        is_disk_full = shutil.disk_usage(self._settings.data).free < MIN_FREE_BYTES
         for tree in self._trees:
-            if full:
-                log.warning("job %s: the disk is full, its folder %s is deleted", self._job.name, tree.root)
-                tree.drop()
-            tree.drop_input()
+            if is_disk_full:
+                log.warning("job %s: the disk is full, so its folder %s is deleted", self._job.name, tree.root)
+                tree.delete()
+            tree.delete_input()
 
-    def _live(self) -> None:
+    def _download_and_train(self) -> None:
         job, work = self._job, self._work
-        if job.advance(Phase.DOWNLOADING):
+        if job.advance_to(Phase.DOWNLOADING):
             try:
-                work.create()
+                work.create_trees()
             except OSError as error:
                 raise JobFailed(f"ClientError: Data download failed: job folder: {error}") from error
             work.download()
-            commands = [self._command(tree) for tree in self._trees]
-            if self._closing.is_set() and job.advance(Phase.STARTING):
-                return None  # nothing of its own had run: the next server begins anew
-            if job.advance(Phase.TRAINING):
-                return self._end(self._train(commands), commands[0])
+            commands = [self._build_command(tree) for tree in self._trees]
+            if self._closing.is_set() and job.advance_to(Phase.STARTING):
+                return None  # the command has not started, so the next server begins anew
+            if job.advance_to(Phase.TRAINING):
+                return self._end_run(self._train(commands), commands[0])
         job.complete()
 
-    def _command(self, tree: HostTree) -> list[str]:
-        command = self._work.command(tree)
+    def _build_command(self, tree: HostTree) -> list[str]:
+        command = self._work.build_command(tree)
         base = self._executor.base(tree.root)
-        # Where the tree cannot be at /opt/ml, the paths that the request names are read as below it.
+        # If the tree cannot be at /opt/ml, paths in the command below /opt/ml mean the same paths below the tree.
         return [part.replace(f"{CONTAINER_BASE}/", f"{base}/") for part in command]
 
-    def _train(self, commands: Sequence[Sequence[str]]) -> Ending:
-        hosts: list[Running] = []
+    def _train(self, commands: Sequence[Sequence[str]]) -> RunEnd:
+        hosts: list[RunningHost] = []
         try:
             for tree, command in zip(self._trees, commands, strict=True):
-                hosts.append(self._executor.start(self._plan(tree, command)))
+                hosts.append(self._executor.start(self._plan_host(tree, command)))
             log.info("job %s: runs as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
             supervision = Supervision(self._job, hosts, self._settings, self._market, self._closing)
-            ending = supervision(self._tick)
+            run_end = supervision.wait_for_end(self._on_tick)
         finally:
-            _end_all(hosts)
+            _finish_all(hosts)
             for tail in self._tails:
-                tail.drain(final=True)
-        if ending.why is Why.INTERRUPTION and supervision.notice_s > 0:
-            self._work.leave()
-        return ending
+                tail.send_new_lines(is_final=True)
+        if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
+            self._work.save_progress()
+        return run_end
 
-    def _plan(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
+    def _plan_host(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
         job, settings = self._job, self._settings
         block = _address_block(job)
         return HostPlan(
             name=job.name,
             host=tree.host,
-            addresses={one.host: f"127.{block}.{number}" for number, one in enumerate(self._trees, 1)},
+            addresses={other.host: f"127.{block}.{number}" for number, other in enumerate(self._trees, 1)},
             root=tree.root,
             command=command,
             arguments=job.arguments,
-            env=self._work.environment(tree),
-            cwd=self._work.cwd(tree),
+            env=self._work.build_environment(tree),
+            cwd=self._work.working_folder(tree),
             log=tree.log,
-            note=tree.note,
+            process_file=tree.process_file,
             image=job.image,
-            cores=min(job.instance.cores, settings.cores),
-            memory_mb=min(job.instance.memory_mb, settings.memory_mb),
+            cores=min(job.instance_size.cores, settings.cores),
+            memory_mb=min(job.instance_size.memory_mb, settings.memory_mb),
         )
 
-    def _tick(self) -> None:
+    def _on_tick(self) -> None:
         for tail in self._tails:
-            tail.drain()
-        self._work.tick()
+            tail.send_new_lines()
+        self._work.sync()
 
-    def _end(self, ending: Ending, command: Sequence[str]) -> None:
-        job = self._job
-        if ending.why is Why.INTERRUPTION:
-            return job.enter(Phase.INTERRUPTED)
-        if ending.why is Why.SHUTDOWN:
+    def _end_run(self, run_end: RunEnd, command: Sequence[str]) -> None:
+        job, cause = self._job, run_end.cause
+        if cause is Cause.INTERRUPTION:
+            return job.enter_phase(Phase.INTERRUPTED)
+        if cause is Cause.SHUTDOWN:
             return self._shut_down()
-        job.exited(ending.why, ending.exit_code)
-        job.enter(Phase.UPLOADING)
-        if ending.why is Why.EXIT and ending.exit_code != 0:
-            lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
-            lines = lines or [ending_of(self._trees[0].log)]  # what an earlier server read is in the file only
-            raise JobFailed(self._work.fail(ending.exit_code, lines, command))
-        for line in self._work.deliver():
-            self._tails[0].note(line)
-        if ending.why in LIMITS:
-            job.end(Status.STOPPED, LIMITS[ending.why])
+        job.record_exit(cause, run_end.exit_code)
+        job.enter_phase(Phase.UPLOADING)
+        if cause is Cause.EXIT and run_end.exit_code != 0:
+            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._last_lines(), command))
+        for line in self._work.upload_results():
+            self._tails[0].write_line(line)
+        if cause in PHASE_OF_LIMIT:
+            job.end(Status.STOPPED, PHASE_OF_LIMIT[cause])
         job.complete()
 
+    def _last_lines(self) -> list[str]:
+        lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
+        # An earlier server may have read the log's lines: then they are in the file only.
+        return lines or [read_end(self._trees[0].log)]
+
     def _shut_down(self) -> None:
-        if not self._job.spot:
+        if not self._job.is_spot:
             raise JobFailed("InternalServerError: drydock was shut down while the job ran")
-        self._work.leave()
-        self._job.enter(Phase.INTERRUPTED)
+        self._work.save_progress()
+        self._job.enter_phase(Phase.INTERRUPTED)
 
 
-def _end_all(hosts: Sequence[Running]) -> None:
-    """None of the hosts is alive, as far as each can be ended."""
-    for host in hosts:
-        with contextlib.suppress(JobFailed):  # the engine is gone: the others are still to be ended
-            host.finish()
-
-
-# Room for the server's own records, and for what other jobs write in a moment.
-KEPT_FREE_BYTES = 16 << 20
-LIMITS = {Why.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Why.WAIT: Phase.MAX_WAIT_EXCEEDED}
-
-
-def trees_of(job: Job, data: Path) -> list[HostTree]:
-    """Return the trees of a job's hosts."""
-    folder = data / job.tree / job.account_id / job.region / job.name
+def list_host_trees(job: Job, data: Path) -> list[HostTree]:
+    """Return the trees of a job's hosts, below the server's data folder."""
+    folder = data / job.folder / job.account_id / job.region / job.name
     return [HostTree(folder / host) for host in host_names(job.host_count)]
 
 
+def _finish_all(hosts: Sequence[RunningHost]) -> None:
+    """Finish all hosts, even if one of them cannot be finished."""
+    for host in hosts:
+        with contextlib.suppress(JobFailed):  # the container engine is gone; the other hosts must still be finished
+            host.finish()
+
+
 def _address_block(job: Job) -> str:
-    # Two jobs at once should not have the same addresses; 127.0 is left to everybody else.
+    # Two concurrent jobs should not share addresses. 127.0 is left to other programs.
     number = zlib.crc32(job.arn.encode()) % (254 * 254)
     return f"{number // 254 + 1}.{number % 254 + 1}"

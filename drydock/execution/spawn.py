@@ -1,4 +1,4 @@
-"""The server's side of the launcher: a process is prepared, then released, and says whether its command runs."""
+"""The server's side of the launcher: start a paused process, then release it, and read whether its command runs."""
 
 import contextlib
 import os
@@ -15,30 +15,32 @@ from drydock.execution.strays import TREE_VARIABLE
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
 
-RELEASED_WITHIN_S = 60.0
-# True only inside a host's view of the machine.
+RELEASE_TIMEOUT_S = 60.0
+# Succeeds only inside a host's own view of the machine.
 PROBE = ("/bin/sh", "-c", "test -f /opt/ml/probe && grep -q drydock-probe /etc/hosts")
 
 
-def prepare(plan: HostPlan, *, opt_ml: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A process of its own session waits for `release` before it becomes the plan's command.
+def start_paused(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process in a session of its own that waits for `release` before it executes the plan's command.
+
+    If this server dies before the release, the process ends.
 
     Args:
         plan: What to run.
-        opt_ml: Whether it sees its tree at /opt/ml.
+        has_opt_ml: Whether the process sees its tree at /opt/ml.
 
     Returns:
-        The process, and the socket to release it by. Where this server dies first, it ends.
+        The process, and the socket to release it with.
 
     Raises:
-        JobFailed: There cannot be such a process.
+        JobFailed: The process cannot be started.
     """
     server, child = socket.socketpair()
-    server.settimeout(RELEASED_WITHIN_S)
+    server.settimeout(RELEASE_TIMEOUT_S)
     try:
         with child, plan.log.open("ab") as output:
             process = subprocess.Popen(
-                _launch_command(plan, child.fileno(), opt_ml=opt_ml),
+                _build_launch_command(plan, child.fileno(), has_opt_ml=has_opt_ml),
                 env={**plan.env, TREE_VARIABLE: str(plan.root.resolve())},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -52,28 +54,28 @@ def prepare(plan: HostPlan, *, opt_ml: bool) -> tuple[subprocess.Popen[bytes], s
     return process, server
 
 
-def release(server: socket.socket) -> str:
-    """The prepared process was let go; returns "" where it became its command, else why it did not.
+def release(channel: socket.socket) -> str:
+    """Let a paused process execute its command. Return "" if it does, else the reason why it cannot.
 
     Raises:
-        TimeoutError: It says nothing for a minute.
+        TimeoutError: The process does not answer within a minute. A retry can help.
     """
-    said = b""
-    with contextlib.suppress(ConnectionError):  # it may have given up already; why is there to be read
-        server.sendall(b"!")
+    reason = b""
+    with contextlib.suppress(ConnectionError):  # the process may have ended already; its reason can still be read
+        channel.sendall(b"!")
     with contextlib.suppress(ConnectionError):
-        while part := server.recv(4096):
-            said += part
-    return said.decode(errors="replace")
+        while part := channel.recv(4096):
+            reason += part
+    return reason.decode(errors="replace")
 
 
-def hosts_lines(addresses: Mapping[str, str]) -> str:
-    """Return the lines of /etc/hosts that name the hosts of a job."""
+def format_hosts(addresses: Mapping[str, str]) -> str:
+    """Return the lines of /etc/hosts for the hosts of a job, by host name."""
     return "".join(f"{address}\t{host}\n" for host, address in addresses.items())
 
 
-def probe() -> str:
-    """Return why this kernel does not let this user have a view of the machine of its own; "" where it does."""
+def find_opt_ml_problem() -> str:
+    """Return why this kernel does not let this user's processes have /opt/ml of their own; "" if it does."""
     with tempfile.TemporaryDirectory(prefix="drydock-probe-") as folder:
         root = Path(folder)
         (root / "probe").touch()
@@ -86,30 +88,31 @@ def probe() -> str:
             env={"PATH": os.defpath},
             cwd=root,
             log=root / "log",
-            note=root / "note",
+            process_file=root / "process.json",
             image="",
             cores=1,
             memory_mb=1,
         )
-        return _try(plan)
+        return _run_probe(plan)
 
 
-def _try(plan: HostPlan) -> str:
+def _run_probe(plan: HostPlan) -> str:
     try:
-        process, server = prepare(plan, opt_ml=True)
-        with server:
-            why = release(server)
-        code = process.wait(RELEASED_WITHIN_S)
+        process, channel = start_paused(plan, has_opt_ml=True)
+        with channel:
+            reason = release(channel)
+        code = process.wait(RELEASE_TIMEOUT_S)
     except (JobFailed, OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if why or code == 0:
-        return why.removeprefix("InternalServerError: ")
-    return f"the view that was made is not the one that was asked for: {plan.log.read_text(errors='replace').strip()}"
+    if reason or code == 0:
+        return reason.removeprefix("InternalServerError: ")
+    return f"the process does not see its own /opt/ml: {plan.log.read_text(errors='replace').strip()}"
 
 
-def _launch_command(plan: HostPlan, channel: int, *, opt_ml: bool) -> Sequence[str]:
+def _build_launch_command(plan: HostPlan, channel: int, *, has_opt_ml: bool) -> Sequence[str]:
     root = plan.root.resolve()
-    cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if opt_ml else plan.cwd
-    view = [str(root) if opt_ml else "", str(cwd), plan.host, hosts_lines(plan.addresses), plan.env.get("LC_CTYPE", "")]
-    # -I -S: neither the job's PYTHON* nor any site-packages, which would cost 3 ms.
+    cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if has_opt_ml else plan.cwd
+    hosts, locale = format_hosts(plan.addresses), plan.env.get("LC_CTYPE", "")
+    view = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
+    # -I -S: the launcher ignores the job's PYTHON* variables and site-packages, which would take 3 ms.
     return [sys.executable, "-I", "-S", launcher.__file__, str(channel), *view, *plan.command]

@@ -1,4 +1,4 @@
-"""Which processes are a job's, and their end: also of those that left its process group."""
+"""Find and kill the processes of a job, including those that have left the job's process group."""
 
 import contextlib
 import os
@@ -8,66 +8,61 @@ from pathlib import Path
 
 import psutil
 
-from drydock.execution.launcher import MARK
+from drydock.execution.launcher import TREE_LINK
 
 TREE_VARIABLE = "DRYDOCK_TREE"
-"""In the environment of every process of a job: the job's tree, resolved."""
-GONE_WITHIN_S = 5.0
+"""Environment variable of every process of a job: the resolved path of the job's tree."""
+KILL_TIMEOUT_S = 5.0
 
 
 def kill_tree(root: Path, group: int | None = None) -> int:
-    """No process of the tree at root is alive. Returns how many were killed.
-
-    Idempotent: where none is left it only looks.
+    """Kill every process of one tree. Return how many were killed. Idempotent.
 
     Args:
         root: The tree.
-        group: The tree's process group, where there is one: all its processes are the tree's too.
+        group: The tree's process group, if it exists: all processes of the group are killed too.
     """
-    own = root.resolve()
-    return kill_all(lambda process: os.getpgid(process.pid) == group or own in trees(process))
+    resolved = root.resolve()
+    return kill_matching(lambda process: os.getpgid(process.pid) == group or resolved in read_trees(process))
 
 
 def kill_strays(data: Path) -> int:
-    """No process of any tree below data is alive. Returns how many were killed.
-
-    Idempotent: where none is left it only looks.
-    """
-    own = data.resolve()
-    return kill_all(lambda process: any(tree.is_relative_to(own) for tree in trees(process)))
+    """Kill every process of any tree below data. Return how many were killed. Idempotent."""
+    resolved = data.resolve()
+    return kill_matching(lambda process: any(tree.is_relative_to(resolved) for tree in read_trees(process)))
 
 
-def trees(process: psutil.Process) -> set[Path]:
-    """Return the tree that the process belongs to; empty for one that is no job's.
+def read_trees(process: psutil.Process) -> set[Path]:
+    """Return the tree that a process belongs to; an empty set if it is not a job's process.
 
-    The mark in its view of /opt is the better witness, since a daemon may have cleaned its environment. A process that
-    started without such a view has its environment only.
+    The link in the process's own /opt is more reliable than its environment, which a daemon may have cleaned. A process
+    that was started without its own /opt has its environment only.
 
     Raises:
-        psutil.Error: It is gone, or another user's.
+        psutil.Error: The process has ended, or belongs to another user.
     """
-    found = {process.environ().get(TREE_VARIABLE, "")}
+    trees = {process.environ().get(TREE_VARIABLE, "")}
     with contextlib.suppress(OSError):
-        found.add(str(Path(f"/proc/{process.pid}/root{MARK}").readlink()))
-    return {Path(tree) for tree in found if tree}
+        trees.add(str(Path(f"/proc/{process.pid}/root{TREE_LINK}").readlink()))
+    return {Path(tree) for tree in trees if tree}
 
 
-def kill_all(chosen: Callable[[psutil.Process], bool]) -> int:
-    """No chosen process of this user is alive, or five seconds have passed: one is stuck in the kernel.
+def kill_matching(matches: Callable[[psutil.Process], bool]) -> int:
+    """Kill every matching process of this user. Give up after five seconds: a process may be stuck in the kernel.
 
     Args:
-        chosen: Asked for every process of the machine; may raise psutil.Error for no.
+        matches: Called for every process of the machine; it may raise psutil.Error to say no.
 
     Returns:
         How many were killed.
     """
     killed: set[psutil.Process] = set()
-    deadline = time.monotonic() + GONE_WITHIN_S
-    # Again until none is found: what was not looked at yet may have been started by what is dead now.
-    while found := [process for process in map(_process, psutil.pids()) if process and _is_ours(process, chosen)]:
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    # Repeated until no process matches: a process that is killed now may have started another one just before.
+    while found := [process for process in map(_get_process, psutil.pids()) if process and _is_match(process, matches)]:
         for process in found:
             with contextlib.suppress(psutil.Error):
-                process.kill()  # by number and time of birth: never the next process with the number
+                process.kill()  # psutil compares the start time, so it never kills a later process with the same id
         killed.update(found)
         if time.monotonic() > deadline:
             break
@@ -75,17 +70,17 @@ def kill_all(chosen: Callable[[psutil.Process], bool]) -> int:
     return len(killed)
 
 
-def _process(pid: int) -> psutil.Process | None:
+def _get_process(pid: int) -> psutil.Process | None:
     try:
         return psutil.Process(pid)
     except psutil.Error:
         return None
 
 
-def _is_ours(process: psutil.Process, chosen: Callable[[psutil.Process], bool]) -> bool:
+def _is_match(process: psutil.Process, matches: Callable[[psutil.Process], bool]) -> bool:
     try:
         return (
-            chosen(process)
+            matches(process)
             and process.uids().real == os.getuid()
             and process.status() != psutil.STATUS_ZOMBIE
             and process.pid != os.getpid()

@@ -1,4 +1,4 @@
-"""Watching over a job's running hosts: their own end, a stop, a limit, an interruption, the server's end."""
+"""Supervision of a job's running hosts: wait for their end, and end them early if there is a cause."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drydock.host.executor import Running
+from drydock.host.executor import RunningHost
 from drydock.jobs.job import Job
 from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
@@ -14,98 +14,106 @@ from drydock.settings import Settings
 TICK_S = 0.1
 
 
-class Why(StrEnum):
-    """What ended the run."""
+class Cause(StrEnum):
+    """What ended a run. The values are stored in the job's record."""
 
     EXIT = "exit"
+    """The command ended by itself."""
     STOP = "stop"
+    """A client requested a stop."""
     RUNTIME = "runtime"
+    """MaxRuntimeInSeconds has passed."""
     WAIT = "wait"
+    """MaxWaitTimeInSeconds has passed."""
     INTERRUPTION = "interruption"
+    """The spot instances were taken away."""
     SHUTDOWN = "shutdown"
+    """The server was shut down."""
 
 
 @dataclass(frozen=True)
-class Ending:
-    """How the run ended: why, and the exit code as a shell gives it."""
+class RunEnd:
+    """How a run ended: the cause, and the exit code as a shell reports it."""
 
-    why: Why
+    cause: Cause
     exit_code: int
 
 
 class Supervision:
-    """One run of a job's hosts.
+    """Supervises the hosts of one run of a job.
 
-    A stop, a limit, an interruption and the server's end each send SIGTERM, and SIGKILL after their grace. Once one
-    host has failed the others are ended in the same way: the job cannot succeed any more.
+    A stop, a limit, an interruption and a shutdown each send SIGTERM, and SIGKILL after a grace period. When one host
+    fails, the other hosts are ended in the same way, since the job cannot succeed any more.
 
     Args:
-        job: Its stop_requested and its limits are watched.
-        hosts: What runs, algo-1 first.
-        settings: The graces.
-        market: Asked whether the run is interrupted.
-        closing: Set when the server ends.
+        job: The job; supervision watches its stop_requested and its limits.
+        hosts: The running hosts, algo-1 first.
+        settings: The grace periods.
+        market: Decides whether the run is interrupted.
+        closing: Set when the server shuts down.
     """
 
     def __init__(
-        self, job: Job, hosts: Sequence[Running], settings: Settings, market: SpotMarket, closing: threading.Event
+        self, job: Job, hosts: Sequence[RunningHost], settings: Settings, market: SpotMarket, closing: threading.Event
     ) -> None:
         self._job, self._hosts, self._settings, self._market, self._closing = job, hosts, settings, market, closing
-        self._began = time.monotonic()
-        self._runtime_ends = self._began + job.runtime_left_s
-        self._wait_ends = self._began + job.wait_left_s
-        self._why, self._kill_at = Why.EXIT, float("inf")
-        self._failed = 0
+        self._started_at = time.monotonic()
+        self._runtime_ends_at = self._started_at + job.runtime_left_s
+        self._wait_ends_at = self._started_at + job.wait_left_s
+        self._cause, self._kill_at = Cause.EXIT, float("inf")
+        self._failed_code = 0
         self.notice_s = float("inf")
-        """Seconds of notice that an interruption gave."""
+        """Seconds between SIGTERM and SIGKILL of the interruption that ended the run; infinity without one."""
 
-    def __call__(self, tick: Callable[[], None]) -> Ending:
-        """No host runs any more. Returns how it came to that.
+    def wait_for_end(self, on_tick: Callable[[], None]) -> RunEnd:
+        """Wait until no host runs any more, and return how the run ended.
 
         Args:
-            tick: Called about ten times a second while they run.
+            on_tick: Called about ten times a second until then.
         """
-        while not all(host.exited() for host in self._hosts):
-            self._look()
+        while not all(host.has_exited() for host in self._hosts):
+            self._check_causes()
             if time.monotonic() >= self._kill_at:
-                for host in self._living():
+                for host in self._living_hosts():
                     host.kill()
-            tick()
+            on_tick()
             time.sleep(TICK_S)
         codes = [host.finish() for host in self._hosts]
-        return Ending(self._why, self._failed or next((code for code in codes if code), 0))
+        return RunEnd(self._cause, self._failed_code or next((code for code in codes if code), 0))
 
-    def _look(self) -> None:
-        if self._why is not Why.SHUTDOWN and self._closing.is_set():
-            self._terminate(Why.SHUTDOWN, self._settings.shutdown_grace_s)
-        elif self._why is Why.EXIT and (reason := self._reason()) is not None:
-            self._job.stopping()
-            self._terminate(reason, self._settings.stop_grace_s)
-        elif self._why is Why.EXIT and (order := self._market.due(self._job, time.monotonic() - self._began)):
-            self.notice_s = order.notice_s
-            self._terminate(Why.INTERRUPTION, order.notice_s)
-        elif self._why is Why.EXIT and not self._failed and len(self._hosts) > 1:
-            self._end_others()
+    def _check_causes(self) -> None:
+        if self._cause is not Cause.SHUTDOWN and self._closing.is_set():
+            self._terminate(Cause.SHUTDOWN, self._settings.shutdown_grace_s)
+        elif self._cause is not Cause.EXIT:
+            return
+        elif (cause := self._find_limit()) is not None:
+            self._job.mark_stopping()
+            self._terminate(cause, self._settings.stop_grace_s)
+        elif interruption := self._market.take_due_interruption(self._job, time.monotonic() - self._started_at):
+            self.notice_s = interruption.notice_s
+            self._terminate(Cause.INTERRUPTION, interruption.notice_s)
+        elif not self._failed_code and len(self._hosts) > 1:
+            self._end_hosts_of_failed_job()
 
-    def _terminate(self, why: Why, grace_s: float) -> None:
-        self._why, self._kill_at = why, time.monotonic() + grace_s
-        for host in self._living():
+    def _terminate(self, cause: Cause, grace_s: float) -> None:
+        self._cause, self._kill_at = cause, time.monotonic() + grace_s
+        for host in self._living_hosts():
             host.terminate() if grace_s else host.kill()
 
-    def _living(self) -> list[Running]:
-        # The number of a host that was finished may be another process's by now.
-        return [host for host in self._hosts if not host.exited()]
+    def _living_hosts(self) -> list[RunningHost]:
+        # The process id of a finished host may belong to another process by now, so it must get no signal.
+        return [host for host in self._hosts if not host.has_exited()]
 
-    def _end_others(self) -> None:
+    def _end_hosts_of_failed_job(self) -> None:
         for host in self._hosts:
-            if host.exited() and (code := host.finish()):
-                self._failed = code
-                return self._terminate(Why.EXIT, self._settings.stop_grace_s)
+            if host.has_exited() and (code := host.finish()):
+                self._failed_code = code
+                return self._terminate(Cause.EXIT, self._settings.stop_grace_s)
 
-    def _reason(self) -> Why | None:
+    def _find_limit(self) -> Cause | None:
         if self._job.stop_requested.is_set():
-            return Why.STOP
-        moment = time.monotonic()
-        if moment >= self._runtime_ends:
-            return Why.RUNTIME
-        return Why.WAIT if moment >= self._wait_ends else None
+            return Cause.STOP
+        now = time.monotonic()
+        if now >= self._runtime_ends_at:
+            return Cause.RUNTIME
+        return Cause.WAIT if now >= self._wait_ends_at else None

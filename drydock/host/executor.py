@@ -1,4 +1,4 @@
-"""What an executor is: it runs the hosts of a job. `process` and `container` are the two there are."""
+"""The interface of an executor, which runs the hosts of a job. The two executors are `process` and `container`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class HostPlan:
-    """One host of a job, ready to be started.
+    """All that an executor needs to start one host of a job.
 
     Attributes:
         name: The job's name, for labels and logs.
-        host: This host: algo-1, algo-2, ...
+        host: Name of this host: algo-1, algo-2, ...
         addresses: The loopback address of every host of the job, by host name.
-        root: The host's tree on this machine; the job sees it at /opt/ml where the executor can do that.
-        command: What to execute; empty for what the image itself starts.
+        root: The host's tree on this machine; the job sees it at /opt/ml if the executor can do that.
+        command: The command to execute; empty to run the image's own entrypoint.
         env: The whole environment.
         cwd: The working directory, below root.
-        log: The file that stdout and stderr are appended to, merged. No pipe: a job must not block on a reader.
-        note: The file that names what runs, for as long as it runs.
-        image: The TrainingImage or ImageUri that was asked for; "" where an algorithm was named.
+        log: The file that stdout and stderr are appended to. Not a pipe, since a job must not block on a reader.
+        process_file: The file that identifies the running process or container; it exists only while the host runs.
+        image: The request's TrainingImage or ImageUri; "" if the request names an algorithm instead.
         cores: vCPUs of the instance, at most the machine's.
         memory_mb: Memory of the instance in MiB, at most the machine's.
-        arguments: What the image's own entrypoint gets, where command is empty (SageMaker: train).
+        arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
     """
 
     name: str
@@ -34,59 +34,73 @@ class HostPlan:
     env: Mapping[str, str]
     cwd: Path
     log: Path
-    note: Path
+    process_file: Path
     image: str
     cores: int
     memory_mb: int
     arguments: Sequence[str] = ()
 
 
-class Running(Protocol):
-    """A host that was started."""
+class RunningHost(Protocol):
+    """A host that an executor has started."""
 
     @property
     def pid(self) -> int:
-        """A process id for the log."""
+        """A process id, for the log."""
 
-    def exited(self) -> bool:
-        """Return whether the host's command has ended. Cheap: asked ten times a second."""
+    def has_exited(self) -> bool:
+        """Return whether the host's command has ended. Cheap: it is called ten times a second."""
 
     def terminate(self) -> None:
-        """The host has been sent SIGTERM: its process group, or the container's command."""
+        """Send SIGTERM to the host: to its process group, or to the container's command."""
 
     def kill(self) -> None:
-        """Every process of the host has been sent SIGKILL."""
+        """Send SIGKILL to every process of the host."""
 
     def finish(self) -> int:
-        """No process of the host is alive, and note is gone. Returns the exit code, 128 + N after signal N."""
+        """Kill what is left of the host and delete its process file. Idempotent.
+
+        Returns:
+            The exit code of the command; 128 + N if signal N ended it.
+        """
 
 
 class Executor(Protocol):
-    """Starts hosts. Called from any thread."""
+    """Starts hosts. Safe for several threads."""
 
     @property
     def is_container(self) -> bool:
         """Whether a job runs in a container, with its image's Python and files instead of this machine's."""
 
     @property
-    def opt_ml(self) -> bool:
+    def has_opt_ml(self) -> bool:
         """Whether a job sees its tree at /opt/ml."""
 
     def base(self, root: Path) -> str:
-        """Return the path under which the job's environment names its tree."""
+        """Return the path at which a job sees the tree at root."""
 
     def interpreter(self) -> str:
-        """Return the Python that runs a script-mode program."""
+        """Return the Python interpreter for a script-mode program."""
 
-    def start(self, plan: HostPlan) -> Running:
-        """The host runs.
+    def start(self, plan: HostPlan) -> RunningHost:
+        """Start a host.
 
         Raises:
-            JobFailed: It cannot be started; the reason is the job's FailureReason.
+            JobFailed: The host cannot be started; the reason becomes the job's FailureReason.
         """
 
-    def kill_left_over(self, note: Path) -> bool:
-        """What a killed server left running of the host that note belongs to is dead; returns whether there was any."""
+    def kill_leftover(self, process_file: Path) -> bool:
+        """Kill what a killed server left running of one host, and delete its process file. Idempotent.
+
+        Returns:
+            Whether anything was still running.
+        """
 
     def kill_strays(self, data: Path) -> int:
-        """What runs of a tree below data, noted or not, is dead; returns how many. For a server's start and end."""
+        """Kill every process or container of a tree below data, whether a process file names it or not. Idempotent.
+
+        For the start and the end of a server.
+
+        Returns:
+            How many were killed.
+        """

@@ -1,7 +1,7 @@
-"""What a source bundle's requirements.txt asks for, against what is installed.
+"""A comparison of a source bundle's requirements.txt with the packages that are installed.
 
-SageMaker's script-mode containers pip-install the file. A process of this machine shares an interpreter with others,
-which a job does not change: it is said instead what is missing.
+SageMaker's script-mode containers install the file with pip. A job in a process of this machine shares its interpreter
+with other jobs and must not change it, so drydock reports what is missing instead.
 """
 
 import json
@@ -15,91 +15,93 @@ from packaging.utils import canonicalize_name
 
 from drydock.errors import JobFailed
 
-_QUOTED_CHARS = 120
-_LOOK_TIMEOUT_S = 60
+_SHOWN_CHARS = 120
+_QUERY_TIMEOUT_S = 60
 
-# Run by the interpreter in question, which need not have packaging.
-_LOOK = """
+# The other interpreter runs this program. It may not have `packaging`.
+_QUERY_PROGRAM = """
 import importlib.metadata, json, platform, sys
-# The first of a name on the path is the one that is imported.
+# Python imports the first package of a name on the path, so the first one wins here too.
 every = [(d.metadata["Name"], d.version) for d in importlib.metadata.distributions()][::-1]
-found = {name: version for name, version in every if name}
+versions = {name: version for name, version in every if name}
 python = ".".join(map(str, sys.version_info[:2]))
-marks = {"python_version": python, "python_full_version": platform.python_version(),
-         "implementation_name": sys.implementation.name,
-         "platform_python_implementation": platform.python_implementation()}
-print(json.dumps({"found": found, "marks": marks}))
+markers = {"python_version": python, "python_full_version": platform.python_version(),
+           "implementation_name": sys.implementation.name,
+           "platform_python_implementation": platform.python_implementation()}
+print(json.dumps({"versions": versions, "markers": markers}))
 """
 
 
-def require(path: Path) -> None:
-    """What a requirements.txt asks for, if it is there, is installed here.
+def check_requirements(path: Path) -> None:
+    """Check that this interpreter has what a requirements.txt lists. Without such a file there is nothing to check.
 
-    For jobs of this machine: an image's own Python is not looked into, there the script says what it misses.
+    Only for jobs that run as processes of this machine. In a container the script itself reports what it misses.
 
     Raises:
-        JobFailed: Something is missing.
+        JobFailed: A requirement is not met. A retry cannot help.
     """
-    if path.exists() and (missing := unmet(path)):
-        listed = ", ".join(missing)
+    if path.exists() and (unmet := find_unmet_requirements(path)):
         raise JobFailed(
-            f"ClientError: requirements.txt asks for what drydock's Python does not have: {listed}. "
+            f"ClientError: requirements.txt asks for what drydock's Python does not have: {', '.join(unmet)}. "
             "Install it where drydock runs, or use the docker executor."
         )
 
 
-def unmet(path: Path, python: str = sys.executable) -> list[str]:
-    """Return the lines of a requirements.txt that an interpreter does not meet, each with the reason; [] is fine.
+def find_unmet_requirements(path: Path, python: str = sys.executable) -> list[str]:
+    """Return the lines of a requirements.txt that an interpreter does not meet, each with the reason.
 
-    Markers count, extras do not. Options (-r, --index-url, --hash) and URLs are reported: they cannot be checked.
+    Markers are evaluated; extras are ignored. Options (-r, --index-url, --hash) and URLs are always returned, since
+    they cannot be checked.
 
     Args:
         path: The requirements.txt.
         python: The interpreter.
 
     Raises:
-        OSError: The file cannot be read, or the interpreter not be started.
-        ValueError: The interpreter cannot say what it has.
+        OSError: The file cannot be read, or the interpreter cannot be started. A retry can help.
+        ValueError: The interpreter does not report its packages. A retry cannot help.
     """
-    lines = list(_lines(path.read_text(encoding="utf-8-sig", errors="replace")))
+    lines = list(_read_lines(path.read_text(encoding="utf-8-sig", errors="replace")))
     if not lines:
         return []
-    found, marks = _look(python)
-    checked = ((line, _reason(line, found, marks)) for line in lines)
-    return [f"{line[:_QUOTED_CHARS]} ({reason})" for line, reason in checked if reason]
+    versions, markers = _query_interpreter(python)
+    reasons = ((line, _find_reason(line, versions, markers)) for line in lines)
+    return [f"{line[:_SHOWN_CHARS]} ({reason})" for line, reason in reasons if reason]
 
 
-def _lines(text: str) -> Iterator[str]:
+def _read_lines(text: str) -> Iterator[str]:
     for line in text.replace("\\\n", " ").splitlines():
-        # A comment begins the line or follows a space: name @ https://host/file#sha256=... has none.
+        # A comment begins the line or follows a space: the # of name @ https://host/file#sha256=... begins none.
         content = "" if line.startswith("#") else line.split(" #")[0].split("\t#")[0].strip()
         if content:
             yield content
 
 
-def _reason(line: str, found: Mapping[str, str], marks: dict[str, str]) -> str:
+def _find_reason(line: str, versions: Mapping[str, str], markers: dict[str, str]) -> str:
+    """Return why a line is not met; "" if it is met."""
     if line.startswith("-") or " --" in line:
         return "options are not supported"
     try:
-        asked = Requirement(line)
+        requirement = Requirement(line)
     except InvalidRequirement:
         return "not a requirement"
-    if asked.marker is not None and not asked.marker.evaluate(marks):
+    if requirement.marker is not None and not requirement.marker.evaluate(markers):
         return ""
-    if asked.url is not None:
+    if requirement.url is not None:
         return "a URL cannot be checked"
-    version = found.get(canonicalize_name(asked.name))
+    version = versions.get(canonicalize_name(requirement.name))
     if version is None:
         return "not installed"
-    return "" if asked.specifier.contains(version, prereleases=True) else f"installed: {version}"
+    return "" if requirement.specifier.contains(version, prereleases=True) else f"installed: {version}"
 
 
-def _look(python: str) -> tuple[dict[str, str], dict[str, str]]:
+def _query_interpreter(python: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the versions of an interpreter's packages, by canonical name, and the values of its markers."""
     try:
-        done = subprocess.run(
-            [python, "-c", _LOOK], capture_output=True, text=True, check=True, timeout=_LOOK_TIMEOUT_S
+        process = subprocess.run(
+            [python, "-c", _QUERY_PROGRAM], capture_output=True, text=True, check=True, timeout=_QUERY_TIMEOUT_S
         )
-        answer = json.loads(done.stdout)
+        output = json.loads(process.stdout)
     except (subprocess.SubprocessError, json.JSONDecodeError) as error:
-        raise ValueError(f"cannot ask {Path(python).name} what is installed: {type(error).__name__}") from error
-    return {canonicalize_name(name): version for name, version in answer["found"].items()}, answer["marks"]
+        raise ValueError(f"cannot list the packages of {Path(python).name}: {type(error).__name__}") from error
+    return {canonicalize_name(name): version for name, version in output["versions"].items()}, output["markers"]

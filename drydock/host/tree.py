@@ -1,4 +1,4 @@
-"""A host's folder tree: what is /opt/ml in a SageMaker container."""
+"""The folder tree of one host, which a SageMaker container has at /opt/ml."""
 
 import contextlib
 import shutil
@@ -11,106 +11,106 @@ CONTAINER_BASE = PurePosixPath("/opt/ml")
 
 @dataclass(frozen=True)
 class HostTree:
-    """The paths of one host below root, named as SageMaker names them below /opt/ml.
+    """The paths of one host, named as SageMaker names them below /opt/ml.
 
     Attributes:
-        root: DATA/jobs/ACCOUNT/REGION/JOB/HOST.
+        root: The tree's folder: DATA/jobs/ACCOUNT/REGION/JOB/HOST.
     """
 
     root: Path
 
     @property
     def host(self) -> str:
-        """algo-1, algo-2, ..."""
+        """Name of the host: algo-1, algo-2, ..."""
         return self.root.name
 
     @property
     def config(self) -> Path:
-        """input/config: the JSON files of a training job."""
+        """Folder of a training job's JSON files: input/config."""
         return self.root / "input" / "config"
 
     @property
     def model(self) -> Path:
-        """What the script leaves here becomes model.tar.gz."""
+        """Folder whose content becomes model.tar.gz."""
         return self.root / "model"
 
     @property
     def output(self) -> Path:
-        """output/failure is the script's word on why it failed."""
+        """Folder where the script may write its own failure message, in the file `failure`."""
         return self.root / "output"
 
     @property
     def output_data(self) -> Path:
-        """What the script leaves here becomes output.tar.gz."""
+        """Folder whose content becomes output.tar.gz."""
         return self.root / "output" / "data"
 
     @property
     def code(self) -> Path:
-        """The unpacked source bundle; the job's working directory."""
+        """Folder of the unpacked source bundle; the job's working directory."""
         return self.root / "code"
 
     @property
     def log(self) -> Path:
-        """Stdout and stderr of the host, merged. Beside the tree, since SageMaker's has no such file."""
+        """File with the host's stdout and stderr. It is beside the tree, since SageMaker's tree has no such file."""
         return self.root.with_name(f"{self.root.name}.log")
 
     @property
-    def note(self) -> Path:
-        """What runs the host, while it runs."""
+    def process_file(self) -> Path:
+        """File that identifies the running process or container; it exists only while the host runs."""
         return self.root.with_name(f"{self.root.name}.process.json")
 
     def channel(self, name: str) -> Path:
-        """The files of one input channel."""
+        """Return the folder of one input channel."""
         return self.root / "input" / "data" / name
 
-    def at(self, container_path: str) -> Path:
-        """The folder that a job sees at container_path, which is below /opt/ml."""
+    def local_path(self, container_path: str) -> Path:
+        """Return where a path below /opt/ml is on this machine."""
         return self.root / PurePosixPath(container_path).relative_to(CONTAINER_BASE)
 
     def create(self, folders: Iterable[Path]) -> None:
-        """The tree is there, with these folders and nothing else; a tree of an earlier run is gone, with its log.
+        """Create the tree with these folders only. The tree and the log of an earlier run are deleted.
 
         Raises:
-            OSError: The disk is full or not writable.
+            OSError: The disk is full or not writable. A retry can help.
         """
         shutil.rmtree(self.root, ignore_errors=True)
         self.log.unlink(missing_ok=True)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def holds(self, folder: Path) -> bool:
-        """Return whether folder is in the tree: a job may have put a link out of it in its place."""
+    def contains(self, folder: Path) -> bool:
+        """Return whether a folder is really in the tree: the job may have replaced it with a link out of the tree."""
         return folder.resolve().is_relative_to(self.root.resolve())
 
-    def restore(self, folder: Path) -> None:
-        """The folder is there again: one that the job has deleted is an empty one.
+    def recreate_folder(self, folder: Path) -> None:
+        """Create a folder again if the job has deleted it. Idempotent.
 
         Raises:
-            NotADirectoryError: The job has put something else in its place.
+            NotADirectoryError: The job has replaced it with something else. A retry cannot help.
         """
-        if not self.holds(folder) or (folder.exists() and not folder.is_dir()):
-            where = CONTAINER_BASE / folder.relative_to(self.root)
-            raise NotADirectoryError(f"{where} is no folder any more: the job has put something else in its place")
+        if not self.contains(folder) or (folder.exists() and not folder.is_dir()):
+            path = CONTAINER_BASE / folder.relative_to(self.root)
+            raise NotADirectoryError(f"{path} is not a folder: the job has replaced it with something else")
         folder.mkdir(parents=True, exist_ok=True)
 
-    def drop(self) -> None:
-        """The tree and its log are gone, as far as they can be."""
+    def delete(self) -> None:
+        """Delete the tree and its log, ignoring errors."""
         shutil.rmtree(self.root, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.log.unlink(missing_ok=True)
 
-    def drop_input(self) -> None:
-        """The downloaded data is gone (S3 has it); the rest stays for whoever looks into the job."""
+    def delete_input(self) -> None:
+        """Delete the downloaded data, which S3 still has. The other files stay, for whoever inspects the job."""
         shutil.rmtree(self.root / "input" / "data", ignore_errors=True)
         shutil.rmtree(self.root / "processing" / "input", ignore_errors=True)
 
 
 def host_names(count: int) -> list[str]:
-    """Return algo-1 to algo-count."""
+    """Return the names of a job's hosts: algo-1 to algo-count."""
     return [f"algo-{number}" for number in range(1, count + 1)]
 
 
-def inside_container_base(path: str) -> bool:
-    """Return whether path is a folder below /opt/ml, and not that itself."""
+def is_below_container_base(path: str) -> bool:
+    """Return whether a path is a folder below /opt/ml, and not /opt/ml itself."""
     pure = PurePosixPath(path)
     return pure.is_relative_to(CONTAINER_BASE) and ".." not in pure.parts and pure != CONTAINER_BASE

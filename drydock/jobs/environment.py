@@ -51,7 +51,7 @@ def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Se
         base=executor.base(tree.root),
         host=tree.host,
         hosts=host_names(job.host_count),
-        cores=min(job.instance.cores, settings.cores),
+        cores=min(job.instance_size.cores, settings.cores),
         server_env=os.environ,
         is_container=executor.is_container,
         url=settings.url,

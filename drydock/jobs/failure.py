@@ -1,49 +1,51 @@
-"""FailureReason of a job whose process failed."""
+"""The FailureReason of a job whose process failed."""
 
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from drydock.errors import FAILURE_REASON_MAX_CHARS, bounded
-from drydock.transfer.stable_read import open_file
+from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
+from drydock.transfer.stable_read import open_regular_file
 
 COMMAND_MAX_CHARS = 200
 MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
 
-def algorithm_error(exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]) -> str:
-    """Return the reason, at most 1,024 characters: the exit code, the script's own word, the command.
+def describe_algorithm_error(
+    exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]
+) -> str:
+    """Return the FailureReason, at most 1,024 characters: the exit code, the script's message and the command.
 
     Args:
-        exit_code: As a shell gives it.
-        failure_file: /opt/ml/output/failure; what it holds goes before the log.
-        last_lines: The end of the log (stdout and stderr merged), used where there is no failure file.
-        command: What was executed.
+        exit_code: The exit code, as a shell reports it.
+        failure_file: /opt/ml/output/failure. If the script has written it, its content is the message.
+        last_lines: The end of the log (stdout and stderr merged), which is the message otherwise.
+        command: The command that was executed.
     """
     head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\nErrorMessage "'
-    tail = f'"\nCommand "{bounded(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
-    said = said_in(failure_file)
+    tail = f'"\nCommand "{truncate(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
+    written = read_beginning(failure_file)
     room = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
-    # Of a failure file the beginning counts, of a log (a traceback) the end.
-    message = bounded(said, room) if said else "\n".join(last_lines).strip()[-room:]
+    # The beginning of a failure file says most, and the end of a log, where a traceback has its error.
+    message = truncate(written, room) if written else "\n".join(last_lines).strip()[-room:]
     return head + message + tail
 
 
-def ending_of(path: Path) -> str:
-    """Return the last lines of a log; "" where there is none."""
+def read_end(path: Path) -> str:
+    """Return the end of a log file, at most 4 KiB; "" if there is no such file."""
     try:
-        with open_file(path) as file:
+        with open_regular_file(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - MESSAGE_MAX_BYTES))
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace")
     except OSError:
         return ""
 
 
-def said_in(path: Path) -> str:
-    """Return the beginning of a file that the job may have written; "" where it is no file."""
+def read_beginning(path: Path) -> str:
+    """Return the beginning of a file that the job may have written, at most 4 KiB; "" if it is not a regular file."""
     try:
-        with open_file(path) as file:  # what the job has put there may be a fifo, or a link to anywhere
+        with open_regular_file(path) as file:  # the job may have put a fifo there, or a link to any place
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""A job: what was asked for, and what has really happened to it so far. Every change is stored before it is seen."""
+"""A job: its request and everything that has happened to it so far. Each change is stored before anyone sees it."""
 
 import math
 import threading
@@ -7,54 +7,54 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from drydock.host.machines import Need, need_of
-from drydock.jobs.record import Record, Transition, now, running_s
+from drydock.host.machines import MachineSize, parse_instance_type
+from drydock.jobs.record import Record, Transition, measure_running_s, now
 from drydock.jobs.states import MESSAGES, Phase, Status
 from drydock.store import Store
 
 
 class Job(ABC):
-    """One job. Every method is atomic: API threads read while the job's own thread writes.
+    """One job. Every method is atomic: threads of the API read while the job's own thread writes.
 
     Args:
-        store: Where the record is kept, in the tables of `record.SCHEMA`.
-        account_id: The account that created it.
-        region: The region it was created in.
-        record: What is known of it.
+        store: Storage of the record, with the tables of `record.SCHEMA`.
+        account_id: The account that created the job.
+        region: The region that the job was created in.
+        record: The job's record.
     """
 
-    word: ClassVar[str]
-    """What the API's names say of its kind: Training, of CreateTrainingJob and TrainingJobName."""
-    tree: ClassVar[str]
-    """The folder of its kind in the data folder."""
+    api_name: ClassVar[str]
+    """The kind's name in the API: Training, as in CreateTrainingJob and TrainingJobName."""
+    folder: ClassVar[str]
+    """Name of the kind's folder in the data folder."""
     summary_keys: ClassVar[Sequence[str]]
-    """What List shows of it, of what Describe shows."""
-    taken: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
-    """How the refusal of a second job of its name begins."""
+    """The keys of Describe that List shows too."""
+    duplicate_name_message: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
+    """How SageMaker's refusal of a second job with the same name begins."""
 
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         self.account_id, self.region, self.record = account_id, region, record
         self.stop_requested = threading.Event()
         self._store = store
         self._lock = threading.RLock()
-        self._forgotten = False
+        self._is_discarded = False
         if record.status is Status.STOPPING:
             self.stop_requested.set()
 
     @property
     def name(self) -> str:
-        """The job's name, unique in its account and region."""
-        return str(self.record.request[f"{self.word}JobName"])
+        """The job's name, unique for its kind in its account and region."""
+        return str(self.record.request[f"{self.api_name}JobName"])
 
     @property
     def kind(self) -> str:
-        """What it is called in the store, and to people."""
-        return self.word.lower()
+        """The kind's name in the store and in messages: training, processing or transform."""
+        return self.api_name.lower()
 
     @property
     def log_group(self) -> str:
-        """Where its log goes in CloudWatch Logs."""
-        return f"/aws/sagemaker/{self.word}Jobs"
+        """Name of the CloudWatch log group that the job logs to."""
+        return f"/aws/sagemaker/{self.api_name}Jobs"
 
     @property
     def arn(self) -> str:
@@ -68,33 +68,34 @@ class Job(ABC):
 
     @property
     def status(self) -> Status:
-        """The status as of now."""
+        """The current status."""
         return self.record.status
 
     @property
     def phase(self) -> Phase:
-        """SecondaryStatus as of now."""
+        """The current SecondaryStatus."""
         return self.record.transitions[-1].phase
 
     @property
-    def created(self) -> datetime:
+    def created_at(self) -> datetime:
         """CreationTime."""
         return self.record.transitions[0].start
 
     @property
-    def started(self) -> datetime | None:
-        """When the first instance was there: SageMaker bills the download too."""
-        return next((line.start for line in self.record.transitions if line.phase is Phase.DOWNLOADING), None)
+    def started_at(self) -> datetime | None:
+        """When the first instance was ready; None before. SageMaker bills the download too."""
+        downloads = (entry.start for entry in self.record.transitions if entry.phase is Phase.DOWNLOADING)
+        return next(downloads, None)
 
     @property
-    def ended(self) -> datetime | None:
-        """When the job ended."""
-        return self.record.transitions[-1].end if self.status.ended else None
+    def ended_at(self) -> datetime | None:
+        """When the job ended; None before."""
+        return self.record.transitions[-1].end if self.status.is_final else None
 
     @property
-    def runs(self) -> int:
-        """How often its command was started so far."""
-        return sum(line.phase is Phase.TRAINING for line in self.record.transitions)
+    def run_count(self) -> int:
+        """How many times the job's command was started so far."""
+        return sum(entry.phase is Phase.TRAINING for entry in self.record.transitions)
 
     @property
     def request(self) -> dict[str, Any]:
@@ -104,21 +105,21 @@ class Job(ABC):
     @property
     @abstractmethod
     def image(self) -> str:
-        """The image that was asked for."""
+        """The image that the request names."""
 
     @property
     @abstractmethod
     def arguments(self) -> Sequence[str]:
-        """What the image's own entrypoint gets, where nothing else is executed."""
+        """The arguments of the image's own entrypoint, used if no other command is executed."""
 
     @property
     @abstractmethod
     def resources(self) -> Mapping[str, Any]:
-        """The request's InstanceType and InstanceCount."""
+        """The part of the request that has InstanceType and InstanceCount."""
 
     @property
-    def spot(self) -> bool:
-        """Whether it runs on managed spot instances."""
+    def is_spot(self) -> bool:
+        """Whether the job runs on managed spot instances."""
         return bool(self.request.get("EnableManagedSpotTraining", False))
 
     @property
@@ -128,142 +129,151 @@ class Job(ABC):
 
     @property
     def instance_type(self) -> str:
-        """Such as ml.m5.large."""
+        """The instance type, such as ml.m5.large."""
         return str(self.resources.get("InstanceType", ""))
 
     @property
-    def instance(self) -> Need:
-        """What one of its instances has."""
-        return need_of(self.instance_type)
+    def instance_size(self) -> MachineSize:
+        """The size of one instance."""
+        return parse_instance_type(self.instance_type)
 
     @property
     def runtime_left_s(self) -> float:
-        """Seconds until MaxRuntimeInSeconds is used up, by running time."""
-        return self._limit("MaxRuntimeInSeconds") - running_s(self.record.transitions, now())
+        """Seconds of running time until MaxRuntimeInSeconds is used up."""
+        return self._limit("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, now())
 
     @property
     def wait_left_s(self) -> float:
-        """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; endless for what is not spot."""
-        return self._limit("MaxWaitTimeInSeconds") - (now() - self.created).total_seconds()
+        """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; infinity for an on-demand job."""
+        return self._limit("MaxWaitTimeInSeconds") - (now() - self.created_at).total_seconds()
 
-    def _limit(self, name: str) -> float:
-        return float(self.request.get("StoppingCondition", {}).get(name, math.inf))
-
-    def enter(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
-        """The job is in phase from now on; entering the phase it is in only changes the message.
+    def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
+        """Begin a phase. If the job is already in it, only the message changes.
 
         Args:
             phase: The phase.
-            message: StatusMessage, where the phase's own does not say enough.
-            since: The moment, where it was not now.
+            message: StatusMessage; the phase's usual message if None.
+            since: When the phase began; now if None.
         """
         with self._lock:
             text = message or MESSAGES[phase]
             if phase is not self.phase or text != self.record.transitions[-1].message:
-                self._move(phase, text, since or now())
+                self._change_phase(phase, text, since or now())
                 self.save()
 
-    def _move(self, phase: Phase, message: str, moment: datetime) -> None:
-        record = self.record
-        record.modified = moment
-        if phase is self.phase:
-            record.transitions[-1].message = message
-        else:
-            record.transitions[-1].end = moment
-            record.transitions.append(Transition(phase, moment, message))
-
-    def advance(self, phase: Phase) -> bool:
-        """The job is in phase, unless it is being stopped. Returns whether it goes on."""
+    def advance_to(self, phase: Phase) -> bool:
+        """Begin a phase, unless the job is being stopped. Return whether the phase began."""
         with self._lock:
-            goes_on = self.status is Status.IN_PROGRESS
-            if goes_on:
-                self.enter(phase)
-            return goes_on
+            can_advance = self.status is Status.IN_PROGRESS
+            if can_advance:
+                self.enter_phase(phase)
+            return can_advance
 
-    def stopping(self) -> None:
-        """The job is Stopping, unless it has ended."""
+    def mark_stopping(self) -> None:
+        """Set the status to Stopping, unless the job has ended."""
         with self._lock:
             if self.status is Status.IN_PROGRESS:
                 self.record.status = Status.STOPPING
-                self.enter(Phase.STOPPING)
+                self.enter_phase(Phase.STOPPING)
 
     def request_stop(self) -> Status:
-        """The job's thread has been told to stop it, unless it ended. Returns the former status."""
+        """Ask the job's thread to stop the job, unless the job has ended. Return the status before that."""
         with self._lock:
             before = self.status
-            if not before.ended:
+            if not before.is_final:
                 self.stop_requested.set()
-                self.stopping()
+                self.mark_stopping()
             return before
 
-    def exited(self, why: str, code: int) -> None:
-        """The command has ended: should the server be killed now, the next one only uploads."""
+    def record_exit(self, cause: str, exit_code: int) -> None:
+        """Store that the command has ended: if the server is killed now, the next server only uploads the results."""
         with self._lock:
-            self.record.exited = (why, code)
+            self.record.exited = (cause, exit_code)
             self.save()
 
-    def has_model(self, uri: str) -> None:
-        """ModelArtifacts names uri (S3) from now on."""
+    def record_model_uri(self, uri: str) -> None:
+        """Set the S3 URI that ModelArtifacts shows."""
         with self._lock:
             self.record.artifacts = uri
 
     def end(self, status: Status, phase: Phase, reason: str | None = None) -> None:
-        """The job has ended as status; phase and reason say why. A second end changes nothing.
+        """End the job. A second call changes nothing.
+
+        Args:
+            status: The final status.
+            phase: The final SecondaryStatus.
+            reason: FailureReason, of a failed job.
 
         Raises:
-            sqlite3.Error: It has ended, but the store cannot take it now: to be saved again.
+            sqlite3.Error: The end cannot be stored now, but the job has ended. Call `save` again later.
         """
         with self._lock:
-            if self.status.ended:
+            if self.status.is_final:
                 return
-            # Stored at once, since a server may be killed in between: a phase that is an end comes with its status.
-            self._move(phase, MESSAGES[phase], now())
+            # Phase and status are stored together: a server that is killed in between would leave half an end.
+            self._change_phase(phase, MESSAGES[phase], now())
             self.record.transitions[-1].end = self.record.modified
             self.record.reason = reason
             self.record.status = status
             self.save()
 
     def complete(self) -> None:
-        """The job is Completed, or Stopped where a stop was asked for before its end."""
+        """End the job as Completed, or as Stopped if a stop was requested before its end."""
         with self._lock:
-            stopped = self.status is Status.STOPPING
-            status, phase = (Status.STOPPED, Phase.STOPPED) if stopped else (Status.COMPLETED, Phase.COMPLETED)
+            is_stopped = self.status is Status.STOPPING
+            status, phase = (Status.STOPPED, Phase.STOPPED) if is_stopped else (Status.COMPLETED, Phase.COMPLETED)
             self.end(status, phase)
 
-    def forget(self) -> None:
-        """The job leaves no trace any more, whatever still happens to it."""
+    def discard(self) -> None:
+        """Store nothing of the job from now on, whatever still happens to it."""
         with self._lock:
-            self._forgotten = True
+            self._is_discarded = True
 
     def save(self) -> None:
-        """The store has the record as it is now."""
-        with self._lock, self._store.write() as db:
-            if self._forgotten:
+        """Write the record to the store, replacing what was there.
+
+        Raises:
+            sqlite3.Error: The disk is full or not writable. A retry can help.
+        """
+        with self._lock, self._store.transaction() as db:
+            if self._is_discarded:
                 return
             key = (self.kind, self.account_id, self.region, self.name)
-            row = (*key, self.created.isoformat(), self.record.dump())
+            row = (*key, self.created_at.isoformat(), self.record.dump())
             db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    def seconds(self) -> tuple[int, int] | None:
-        """Return the training and the billable seconds, once the job has ended after having run; None before.
+    def measure_seconds(self) -> tuple[int, int] | None:
+        """Return the training seconds and the billable seconds of a job that ran and has ended; None for others.
 
-        Whole seconds, rounded up, so that nobody divides by zero for the saving of a very short job.
+        Both are whole seconds, rounded up: nobody divides by zero when computing the saving of a very short job.
         """
         with self._lock:
-            if self.ended is None or self.started is None:
+            if self.ended_at is None or self.started_at is None:
                 return None
-            training = max(1, math.ceil(running_s(self.record.transitions, self.ended)))
+            training = max(1, math.ceil(measure_running_s(self.record.transitions, self.ended_at)))
             return training, math.ceil(training * self.record.billable_fraction)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return what the API's Describe operation answers."""
+        """Return the response of the API's Describe operation."""
 
-    def summary(self) -> dict[str, Any]:
-        """Return the job's line in the API's List operation."""
-        shown = self.describe()
-        return {key: shown[key] for key in self.summary_keys if key in shown}
+    def summarize(self) -> dict[str, Any]:
+        """Return the job's entry in the API's List operation."""
+        description = self.describe()
+        return {key: description[key] for key in self.summary_keys if key in description}
 
     def gen_response_object(self) -> dict[str, Any]:
-        """Return what Search shows of the job (moto's name for it)."""
+        """Return what Search shows of the job. The name is moto's."""
         return self.describe()
+
+    def _limit(self, name: str) -> float:
+        return float(self.request.get("StoppingCondition", {}).get(name, math.inf))
+
+    def _change_phase(self, phase: Phase, message: str, since: datetime) -> None:
+        record = self.record
+        record.modified = since
+        if phase is self.phase:
+            record.transitions[-1].message = message
+        else:
+            record.transitions[-1].end = since
+            record.transitions.append(Transition(phase, since, message))

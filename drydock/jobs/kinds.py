@@ -1,4 +1,4 @@
-"""The kinds of jobs there are, and what each does in a run."""
+"""The kinds of jobs, and the class that does each kind's work in a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,20 +12,20 @@ from drydock.jobs.transform.job import TransformJob
 from drydock.jobs.transform.work import TransformWork
 from drydock.jobs.work import Work
 
-_WORKS: dict[type[Job], Callable[..., Work]] = {
+_WORK_CLASSES: dict[type[Job], Callable[..., Work]] = {
     TrainingJob: TrainingWork,
     ProcessingJob: ProcessingWork,
     TransformJob: TransformWork,
 }
-KINDS = tuple(_WORKS)
-"""Every kind."""
+KINDS = tuple(_WORK_CLASSES)
+"""The class of every kind of job."""
 
 
-def kind_of(name: str) -> type[Any]:
-    """Return the kind that the store calls by that name."""
-    return next(kind for kind in KINDS if kind.word.lower() == name)
+def find_kind(name: str) -> type[Any]:
+    """Return the class of a kind of job, by the kind's name in the store."""
+    return next(kind for kind in KINDS if kind.api_name.lower() == name)
 
 
-def work_of(job: Job) -> Callable[..., Work]:
-    """Return what makes one run's work: of the job, its trees, the executor and the settings."""
-    return _WORKS[type(job)]
+def work_class(job: Job) -> Callable[..., Work]:
+    """Return the class of a job's work; its arguments are the job, its trees, the executor and the settings."""
+    return _WORK_CLASSES[type(job)]

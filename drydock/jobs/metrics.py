@@ -1,4 +1,4 @@
-"""FinalMetricDataList: the last value that each of MetricDefinitions' regexes found in the log."""
+"""FinalMetricDataList: the last value in the log that matches the regex of each entry of MetricDefinitions."""
 
 import math
 import re
@@ -7,25 +7,29 @@ from datetime import UTC, datetime
 
 
 class FinalMetrics:
-    """The last value of each metric so far. Written by one thread; reading it from others is safe."""
+    """The last value of each metric so far. One thread writes; other threads may read.
+
+    Args:
+        definitions: The request's MetricDefinitions.
+    """
 
     def __init__(self, definitions: Iterable[Mapping[str, str]]) -> None:
-        self._patterns = {item["Name"]: re.compile(item["Regex"]) for item in definitions}
+        self._patterns = {definition["Name"]: re.compile(definition["Regex"]) for definition in definitions}
         self.last: dict[str, tuple[float, datetime]] = {}
-        """The last value and its moment, by the metric's name."""
+        """The last value of each metric and when it was logged, by the metric's name."""
 
-    def read(self, line: str) -> None:
-        """Whatever line says of a metric is that metric's last value. What is no number is passed over."""
+    def read_line(self, line: str) -> None:
+        """Update the metrics from one line of the log. A match that is not a finite number is ignored."""
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line):
-                value = _number(match)
+                value = _parse_number(match)
                 if value is not None:
                     self.last = {**self.last, name: (value, datetime.now(UTC))}
 
 
-def _number(match: re.Match[str]) -> float | None:
+def _parse_number(match: re.Match[str]) -> float | None:
     try:
         value = float(match.group(1))
     except (IndexError, TypeError, ValueError):
         return None
-    return value if math.isfinite(value) else None  # JSON has no other numbers
+    return value if math.isfinite(value) else None  # JSON has no infinity and no NaN

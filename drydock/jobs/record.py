@@ -1,4 +1,4 @@
-"""What the store keeps of a job."""
+"""The record of a job, as the store has it."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ CREATE TABLE IF NOT EXISTS heartbeat (id INTEGER PRIMARY KEY CHECK (id = 1), mom
 
 
 def now() -> datetime:
-    """Return the moment, in UTC."""
+    """Return the current time, in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass
 class Transition:
-    """One line of SecondaryStatusTransitions; open until the next begins."""
+    """One entry of SecondaryStatusTransitions. It has no end until the next one begins."""
 
     phase: Phase
     start: datetime
@@ -33,28 +33,28 @@ class Transition:
     end: datetime | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return the line as the API shows it."""
-        line = {"Status": str(self.phase), "StartTime": self.start, "StatusMessage": self.message}
-        return line if self.end is None else {**line, "EndTime": self.end}
+        """Return the entry as the API shows it."""
+        entry = {"Status": str(self.phase), "StartTime": self.start, "StatusMessage": self.message}
+        return entry if self.end is None else {**entry, "EndTime": self.end}
 
 
 @dataclass
 class Record:
-    """One job.
+    """All that is stored of one job. The field names are the keys of the stored JSON.
 
     Attributes:
         request: The request, with the API's defaults filled in.
         arn: The job's ARN.
-        tags: AddTags and DeleteTags change them.
-        transitions: What the job went through, in order; never empty.
+        tags: The job's tags; AddTags and DeleteTags change them.
+        transitions: The phases that the job went through, in order; never empty.
+        modified: When the record last changed.
+        billable_fraction: Billable seconds per training second, from 0 to 1.
         status: TrainingJobStatus, ProcessingJobStatus or TransformJobStatus.
-        modified: The last change.
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: Why and with which code the command ended, once it has: what is left to do is to upload.
-        metrics: The last value of each metric, and its moment.
-        billable_fraction: Billable seconds per training second.
+        exited: Once the command has ended, the cause and the exit code. Only the upload is left to do then.
+        metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of a transform job's model, as it was when the job was created.
     """
 
@@ -78,40 +78,51 @@ class Record:
 
     @classmethod
     def load(cls, text: str) -> "Record":
-        """Return the record that `dump` wrote."""
+        """Return the record that `dump` wrote as JSON."""
         content = json.loads(text)
-        content["transitions"] = [_transition(line) for line in content["transitions"]]
+        content["transitions"] = [_load_transition(entry) for entry in content["transitions"]]
         content["modified"] = datetime.fromisoformat(content["modified"])
         content["status"] = Status(content["status"])
         content["exited"] = tuple(content["exited"]) if content["exited"] else None
         content["metrics"] = {
-            name: (value, datetime.fromisoformat(moment)) for name, (value, moment) in content["metrics"].items()
+            name: (value, datetime.fromisoformat(logged_at)) for name, (value, logged_at) in content["metrics"].items()
         }
         return cls(**content)
 
 
-def new_record(request: Mapping[str, Any], arn: str, billable_fraction: float = 1.0) -> Record:
-    """Return the record of a job that begins now; request has the API's defaults."""
-    asked = {key: value for key, value in request.items() if key != "Tags"}
+def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float = 1.0) -> Record:
+    """Return the record of a job that begins now.
+
+    Args:
+        request: The request, with the API's defaults filled in.
+        arn: The job's ARN.
+        billable_fraction: Billable seconds per training second, from 0 to 1.
+    """
+    without_tags = {key: value for key, value in request.items() if key != "Tags"}
     first = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
-    return Record(asked, arn, list(request.get("Tags", [])), [first], first.start, billable_fraction)
+    return Record(without_tags, arn, list(request.get("Tags", [])), [first], first.start, billable_fraction)
 
 
-def limited(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request with the API's own MaxRuntimeInSeconds, where it says none."""
+def add_default_runtime(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with the API's default MaxRuntimeInSeconds, unless the request has its own."""
     condition = {"MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME_S, **request.get("StoppingCondition", {})}
     return {**request, "StoppingCondition": condition}
 
 
-def _transition(line: dict[str, Any]) -> Transition:
-    end = line["end"] and datetime.fromisoformat(line["end"])
-    return Transition(Phase(line["phase"]), datetime.fromisoformat(line["start"]), line["message"], end)
+def measure_running_s(transitions: list[Transition], until: datetime) -> float:
+    """Return the seconds for which the job had instances; waiting for capacity does not count.
 
-
-def running_s(transitions: list[Transition], until: datetime) -> float:
-    """Return the seconds in which the job had instances: waiting for capacity counts nothing."""
-    total, running = 0.0, False
-    for line in transitions:
-        running = line.phase.runs or (running and line.phase is Phase.STOPPING)
-        total += ((line.end or until) - line.start).total_seconds() if running else 0.0
+    Args:
+        transitions: The job's phases, in order.
+        until: When to stop counting in a phase that has no end yet.
+    """
+    total, has_instances = 0.0, False
+    for transition in transitions:
+        has_instances = transition.phase.has_instances or (has_instances and transition.phase is Phase.STOPPING)
+        total += ((transition.end or until) - transition.start).total_seconds() if has_instances else 0.0
     return total
+
+
+def _load_transition(entry: dict[str, Any]) -> Transition:
+    end = entry["end"] and datetime.fromisoformat(entry["end"])
+    return Transition(Phase(entry["phase"]), datetime.fromisoformat(entry["start"]), entry["message"], end)

@@ -1,10 +1,10 @@
-"""The states of a training job, with SageMaker's words for them."""
+"""The states of a job, with SageMaker's names and messages for them."""
 
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """TrainingJobStatus."""
+    """TrainingJobStatus; processing and transform jobs have the same values."""
 
     IN_PROGRESS = "InProgress"
     STOPPING = "Stopping"
@@ -13,8 +13,8 @@ class Status(StrEnum):
     STOPPED = "Stopped"
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing can change the job any more."""
+    def is_final(self) -> bool:
+        """Whether the job has ended, so that its status cannot change any more."""
         return self in (Status.COMPLETED, Status.FAILED, Status.STOPPED)
 
 
@@ -34,12 +34,12 @@ class Phase(StrEnum):
     MAX_WAIT_EXCEEDED = "MaxWaitTimeExceeded"
 
     @property
-    def runs(self) -> bool:
-        """Whether an instance is there, and is paid for."""
+    def has_instances(self) -> bool:
+        """Whether the job has its instances in this phase, which are billed."""
         return self in (Phase.DOWNLOADING, Phase.TRAINING, Phase.UPLOADING)
 
 
-# Clients print a line when the message changes (the amazon provider's hook does), so each phase has its own.
+# Clients print a line when the message changes (the amazon provider's hook does), so each phase has its own message.
 MESSAGES: dict[Phase, str] = {
     Phase.STARTING: "Preparing the instances for training",
     Phase.DOWNLOADING: "Downloading input data",

@@ -1,4 +1,4 @@
-"""What differs between the kinds of jobs: what goes into a host's tree, what is run there, what is carried out."""
+"""The interface of a job's work: prepare the hosts' trees, choose the command, and upload the results."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,70 +12,81 @@ from drydock.host.tree import HostTree
 
 T = TypeVar("T")
 
-# What a transfer to or from S3 and the disk can raise.
+# The errors that a transfer between S3 and the disk can raise.
 TRANSFER_ERRORS = (ClientError, BotoCoreError, Boto3Error, OSError, ValueError)
 
 
 class Work(Protocol):
-    """One run's work. Called by the run's thread only."""
+    """The work of one run of a job; each kind of job has its own class. Only the run's thread calls it."""
 
-    def create(self) -> None:
-        """The trees of all hosts are there, empty but for their configuration."""
+    def create_trees(self) -> None:
+        """Create the trees of all hosts, with their configuration files only.
+
+        Raises:
+            OSError: The disk is full or not writable. A retry can help.
+        """
 
     def download(self) -> None:
-        """All that the job reads is in the trees.
+        """Download everything that the job reads into the trees.
 
         Raises:
-            JobFailed: Something is not there, or cannot be had.
+            JobFailed: Something does not exist, or cannot be downloaded.
         """
 
-    def command(self, tree: HostTree) -> list[str]:
-        """Return what a host executes; nothing for what its image starts by itself.
+    def build_command(self, tree: HostTree) -> list[str]:
+        """Return the command that a host executes; [] to run the image's own entrypoint.
 
         Raises:
-            JobFailed: There is nothing to execute.
+            JobFailed: The command does not exist.
         """
 
-    def environment(self, tree: HostTree) -> dict[str, str]:
-        """Return a host's whole environment."""
+    def build_environment(self, tree: HostTree) -> dict[str, str]:
+        """Return the whole environment of a host."""
 
-    def cwd(self, tree: HostTree) -> Path:
-        """Return the folder a host starts in."""
+    def working_folder(self, tree: HostTree) -> Path:
+        """Return the folder that a host's command starts in."""
 
-    def read(self, line: str) -> None:
-        """A line of the log has come."""
+    def read_log_line(self, line: str) -> None:
+        """Process one line of the job's log."""
 
-    def tick(self) -> None:
-        """About ten times a second while the job runs. Does not fail."""
+    def sync(self) -> None:
+        """Upload what is due while the job runs. Called about ten times a second. Raises nothing."""
 
-    def leave(self) -> None:
-        """The instances go away: what must outlive them is in S3, as far as S3 answers."""
+    def save_progress(self) -> None:
+        """Upload what must survive the loss of the instances. Errors of S3 are logged, not raised."""
 
-    def deliver(self) -> Sequence[str]:
-        """What the job made is in S3; returns lines for its log.
+    def upload_results(self) -> Sequence[str]:
+        """Upload what the job produced.
+
+        Returns:
+            Lines to add to the job's log.
 
         Raises:
-            JobFailed: S3 does not take it.
+            JobFailed: S3 does not accept the upload.
         """
 
-    def fail(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
-        """What a failed job leaves is in S3, as far as S3 answers; returns the FailureReason."""
+    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
+        """Upload what a failed job leaves behind, ignoring errors of S3, and return the FailureReason."""
 
 
-def attempt(what: str, action: Callable[[], T]) -> T:
-    """Return what action returns.
+def run_transfer(description: str, transfer: Callable[[], T]) -> T:
+    """Run a transfer between S3 and the disk, and return what it returns.
+
+    Args:
+        description: What is transferred; the FailureReason begins with it.
+        transfer: Does the transfer.
 
     Raises:
-        JobFailed: It failed; what says of the transfer which it was.
+        JobFailed: The transfer failed.
     """
     try:
-        return action()
+        return transfer()
     except TRANSFER_ERRORS as error:
-        raise JobFailed(f"ClientError: {what}: {_short(error)}") from error
+        raise JobFailed(f"ClientError: {description}: {_describe_error(error)}") from error
 
 
-def _short(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, ClientError):
-        found: dict[str, Any] = dict(error.response.get("Error", {}))
-        return f"{found.get('Code')}: {found.get('Message')}"
+        details: dict[str, Any] = dict(error.response.get("Error", {}))
+        return f"{details.get('Code')}: {details.get('Message')}"
     return f"{type(error).__name__}: {error}" if not str(error) else str(error)

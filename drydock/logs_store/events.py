@@ -1,4 +1,4 @@
-"""Log events as rows of the store: written in batches, read in pages, in the order of their time."""
+"""Log events as rows of the store: written in batches, read in pages, in the order of their timestamps."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,31 +19,32 @@ CREATE TABLE IF NOT EXISTS log_events (
     id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, at INTEGER NOT NULL, ingested INTEGER NOT NULL,
     message TEXT NOT NULL
 );
--- Every index of SQLite ends with the row's id, so that this one is in a stream's own order.
+-- Every index of SQLite ends with the row's id, so this index is in the order of a stream.
 CREATE INDEX IF NOT EXISTS log_events_in_order ON log_events (stream, at);
 """
-# The limits of one answer of CloudWatch Logs; it counts 26 bytes for each event besides its message.
+# CloudWatch Logs' limits for one response. It counts 26 bytes for each event, in addition to the message.
 PAGE_EVENTS = 10_000
 PAGE_BYTES = 1 << 20
 EVENT_BYTES = 26
-# The first read of a stream is small, for where thousands are merged; each is twice the one before.
-_FIRST_CHUNK, _CHUNK = 16, 1024
-_LATEST = 1 << 62
+# The first read of a stream is small, since thousands of streams may be merged. Each next read is twice as large.
+_FIRST_CHUNK, _MAX_CHUNK = 16, 1024
+_MAX_TIMESTAMP = 1 << 62
 
-Place = tuple[int, int]
-START: Place = (0, 0)
-END: Place = (_LATEST, _LATEST)
+# Timestamp and id of an event: events of a stream are ordered by them.
+Position = tuple[int, int]
+START: Position = (0, 0)
+END: Position = (_MAX_TIMESTAMP, _MAX_TIMESTAMP)
 
 
 class Event(NamedTuple):
-    """One event; ordered as a stream is.
+    """One event. Events compare in the order of their stream.
 
-    Args:
-        timestamp: As its writer gave it, in milliseconds since 1970.
-        event_id: Its number; no two events share one.
-        ingestion_time: When it came, in milliseconds since 1970.
-        message: Its text.
-        stream: The number of its stream.
+    Attributes:
+        timestamp: The writer's timestamp, in milliseconds since 1970.
+        event_id: The event's number, unique among all events.
+        ingestion_time: When the event was received, in milliseconds since 1970.
+        message: The event's text.
+        stream: Number of the event's stream.
     """
 
     timestamp: int
@@ -53,8 +54,8 @@ class Event(NamedTuple):
     stream: int
 
     @property
-    def place(self) -> Place:
-        """Where it stands in its stream."""
+    def position(self) -> Position:
+        """The event's position in its stream."""
         return self.timestamp, self.event_id
 
 
@@ -62,50 +63,61 @@ class Events:
     """The events of one stream.
 
     Args:
-        store: Where they are.
-        stream: The stream's number.
+        store: Storage of the events.
+        stream: Number of the stream.
     """
 
     def __init__(self, store: Store, stream: int) -> None:
         self._store, self._stream = store, stream
 
-    def after(self, place: Place, since: int | None = None, until: int | None = None) -> Iterator[Event]:
-        """Yield the events that stand after place, with a timestamp from since to until (milliseconds, both within)."""
-        place = max(place, (since or 0, -1))
+    def read_after(self, position: Position, since: int | None = None, until: int | None = None) -> Iterator[Event]:
+        """Yield the events after a position, the earliest first.
+
+        Args:
+            position: The position.
+            since: The earliest timestamp to include, in milliseconds; no limit if None.
+            until: The latest timestamp to include, in milliseconds; no limit if None.
+        """
+        position = max(position, (since or 0, -1))
         statement = (
             "SELECT at, id, ingested, message, stream FROM log_events"
             " WHERE stream = ? AND (at, id) > (?, ?) AND at <= ? ORDER BY at, id LIMIT ?"
         )
-        yield from self._walk(statement, place, _LATEST if until is None else until)
+        yield from self._read_chunks(statement, position, _MAX_TIMESTAMP if until is None else until)
 
-    def before(self, place: Place, since: int | None = None, until: int | None = None) -> Iterator[Event]:
-        """Yield the events that stand before place, the last one first."""
-        place = min(place, (until, _LATEST)) if until is not None else place
+    def read_before(self, position: Position, since: int | None = None, until: int | None = None) -> Iterator[Event]:
+        """Yield the events before a position, the latest first. The arguments are those of `read_after`."""
+        position = min(position, (until, _MAX_TIMESTAMP)) if until is not None else position
         statement = (
             "SELECT at, id, ingested, message, stream FROM log_events"
             " WHERE stream = ? AND (at, id) < (?, ?) AND at >= ? ORDER BY at DESC, id DESC LIMIT ?"
         )
-        yield from self._walk(statement, place, since or 0)
+        yield from self._read_chunks(statement, position, since or 0)
 
-    def _walk(self, statement: str, place: Place, bound: int) -> Iterator[Event]:
-        # In chunks: a stream may be larger than the memory, and other threads want the store.
+    def _read_chunks(self, statement: str, position: Position, limit: int) -> Iterator[Event]:
+        # In chunks, since a stream may be larger than the memory, and other threads need the store meanwhile.
         chunk = _FIRST_CHUNK
-        while rows := self._store.read(statement, (self._stream, *place, bound, chunk)):
+        while rows := self._store.query(statement, (self._stream, *position, limit, chunk)):
             events = [Event(*row) for row in rows]
             yield from events
-            place, chunk = events[-1].place, min(2 * chunk, _CHUNK)
+            position, chunk = events[-1].position, min(2 * chunk, _MAX_CHUNK)
 
 
-def page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], bool]:
-    """Return what one answer holds, and whether there is more.
+def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], bool]:
+    """Return the events of one response, and whether there are more.
 
-    At most limit events, at most 1 MiB, and at least one event where there is one.
+    Args:
+        events: All events.
+        limit: Maximum number of events; CloudWatch Logs' own limit if None.
+
+    Returns:
+        At most limit events and at most 1 MiB, but at least one event if there is one; and whether there are more.
     """
-    found: list[Event] = []
+    page: list[Event] = []
     room = PAGE_BYTES
     for event in events:
         room -= len(event.message.encode()) + EVENT_BYTES
-        if found and (room < 0 or len(found) == (limit or PAGE_EVENTS)):
-            return found, True
-        found.append(event)
-    return found, False
+        if page and (room < 0 or len(page) == (limit or PAGE_EVENTS)):
+            return page, True
+        page.append(event)
+    return page, False

@@ -1,4 +1,4 @@
-"""One group of CloudWatch Logs, its settings and its streams in the store."""
+"""A group of CloudWatch Logs whose settings and streams are in the store."""
 
 import heapq
 from typing import Any
@@ -8,8 +8,8 @@ from moto.logs.exceptions import ResourceAlreadyExistsException, ResourceNotFoun
 from moto.logs.models import LogGroup, logs_backends
 
 from drydock import encoding
-from drydock.logs_store.events import START, Event, page
-from drydock.logs_store.log_streams import StoredStream, read_token, token
+from drydock.logs_store.events import START, Event, take_page
+from drydock.logs_store.log_streams import StoredStream, make_token, parse_token
 from drydock.store import Store
 
 _STREAMS = """
@@ -20,75 +20,74 @@ INSERT INTO log_streams (log_group, name, created) VALUES (?, ?, ?)
 RETURNING id, name, created, first, last, ingested, bytes, batches
 """
 _DELETE_EVENTS = "DELETE FROM log_events WHERE stream IN (SELECT id FROM log_streams WHERE log_group = ?)"
+_SETTINGS = ("creation_time", "retention_in_days", "kms_key_id")
 
 
 class StoredGroup(LogGroup):
     """A group whose streams are in the store.
 
     Args:
-        store: Where they are.
-        number: The group's row.
-        plain: The group as moto makes it.
+        store: Storage of the streams.
+        number: Id of the group's row.
+        group: The group that moto has created.
     """
 
-    def __init__(self, store: Store, number: int, plain: LogGroup) -> None:
-        self.__dict__.update(vars(plain))
+    def __init__(self, store: Store, number: int, group: LogGroup) -> None:
+        self.__dict__.update(vars(group))
         self.store, self.number = store, number
-        self.streams = {row[1]: StoredStream(self.store, self, row) for row in store.read(_STREAMS, (number,))}
+        self.streams = {row[1]: StoredStream(self.store, self, row) for row in store.query(_STREAMS, (number,))}
 
-    @property
-    def row(self) -> tuple[str, str, str, str]:
-        """What the store knows of it, its number apart. Not to be asked for under the store's lock.
+    def build_row(self) -> tuple[str, str, str, str]:
+        """Return the group's row, without its id. Do not call this inside a transaction of the store.
 
-        moto's registry has a lock of its own, and the backend that is made under that one reads the store.
+        moto's registry has a lock. A thread that holds it may be waiting for the store, to create a backend.
         """
         tags = logs_backends[self.account_id][self.region].tagger.get_tag_dict_for_resource(self.arn)
-        kept = ("creation_time", "retention_in_days", "kms_key_id")
-        record = {"state": {name: getattr(self, name) for name in kept}, "tags": tags}
+        record = {"state": {name: getattr(self, name) for name in _SETTINGS}, "tags": tags}
         return self.account_id, self.region, self.name, encoding.dumps(record)
 
     def save(self) -> None:
-        """Its settings and tags are in the store."""
-        *_, record = self.row
-        with self.store.write() as db:
+        """Write the group's settings and tags to the store."""
+        *_, record = self.build_row()
+        with self.store.transaction() as db:
             db.execute("UPDATE log_groups SET record = ? WHERE id = ?", (record, self.number))
 
     def create_log_stream(self, log_stream_name: str) -> None:
-        """There is such a stream.
+        """Create a stream.
 
         Raises:
-            ResourceAlreadyExistsException: There was.
+            ResourceAlreadyExistsException: The stream exists.
         """
         if log_stream_name in self.streams:
             raise ResourceAlreadyExistsException()
         values = (self.number, log_stream_name, utcnow().isoformat())
-        with self.store.write() as db:
+        with self.store.transaction() as db:
             row = db.execute(_NEW_STREAM, values).fetchone()
         self.streams[log_stream_name] = StoredStream(self.store, self, row)
 
     def delete_log_stream(self, log_stream_name: str) -> None:
-        """There is no such stream any more.
+        """Delete a stream with its events.
 
         Raises:
-            ResourceNotFoundException: There was none.
+            ResourceNotFoundException: The stream does not exist.
         """
         stream = self.streams.get(log_stream_name)
         if stream is None:
             raise ResourceNotFoundException()
-        with self.store.write() as db:
+        with self.store.transaction() as db:
             db.execute("DELETE FROM log_events WHERE stream = ?", (stream.number,))
             db.execute("DELETE FROM log_streams WHERE id = ?", (stream.number,))
         self.streams.pop(log_stream_name, None)
 
     def delete_rows(self) -> None:
-        """Nothing of it is in the store."""
-        with self.store.write() as db:
+        """Delete the group with its streams and events from the store. Idempotent."""
+        with self.store.transaction() as db:
             db.execute(_DELETE_EVENTS, (self.number,))
             db.execute("DELETE FROM log_streams WHERE log_group = ?", (self.number,))
             db.execute("DELETE FROM log_groups WHERE id = ?", (self.number,))
 
     def set_retention_policy(self, retention_in_days: str | None) -> None:
-        """Events are said to be kept for so long; none is deleted."""
+        """Set the retention that DescribeLogGroups shows. No event is deleted."""
         super().set_retention_policy(retention_in_days)
         self.save()
 
@@ -103,22 +102,27 @@ class StoredGroup(LogGroup):
         filter_pattern: str,
         interleaved: bool,
     ) -> tuple[list[dict[str, Any]], str | None, list[dict[str, Any]]]:
-        """Return one page, in the order of time as CloudWatch does whatever `interleaved` says, and the next token."""
-        place = read_token(next_token)[1] if next_token else START
-        wanted = [s for name, s in list(self.streams.items()) if not log_stream_names or name in log_stream_names]
-        found = (stream.matching(place, start_time, end_time, filter_pattern) for stream in wanted)
-        events, more = page(heapq.merge(*found), limit)
-        names = {stream.number: stream.log_stream_name for stream in wanted}
+        """Return one page, the token of the next page, and the searched streams.
+
+        The events are in the order of their timestamps, as in CloudWatch Logs, whatever `interleaved` is.
+        """
+        position = parse_token(next_token)[1] if next_token else START
+        streams = [
+            stream for name, stream in list(self.streams.items()) if not log_stream_names or name in log_stream_names
+        ]
+        matching = (stream.read_matching(position, start_time, end_time, filter_pattern) for stream in streams)
+        events, has_more = take_page(heapq.merge(*matching), limit)
+        names = {stream.number: stream.log_stream_name for stream in streams}
         searched = [{"logStreamName": name, "searchedCompletely": True} for name in names.values()]
-        following = token("f", events[-1].place) if more else None
-        return [_filtered(event, names[event.stream]) for event in events], following, searched
+        token = make_token("f", events[-1].position) if has_more else None
+        return [_describe_event(event, names[event.stream]) for event in events], token, searched
 
 
-def _filtered(event: Event, stream: str) -> dict[str, Any]:
+def _describe_event(event: Event, stream_name: str) -> dict[str, Any]:
     return {
         "eventId": str(event.event_id),
         "ingestionTime": event.ingestion_time,
-        "logStreamName": stream,
+        "logStreamName": stream_name,
         "message": event.message,
         "timestamp": event.timestamp,
     }

@@ -1,4 +1,4 @@
-"""The commands that pull the levers of a running server: interrupt, capacity, outage."""
+"""The commands for a running server: interrupt a job, change the spot capacity, begin an outage."""
 
 import json
 import os
@@ -12,67 +12,67 @@ DEFAULT_URL = "http://127.0.0.1:5005"
 TIMEOUT_S = 30.0
 EXIT_WRONG, EXIT_TRY_AGAIN = 2, 75
 
-Url = Annotated[str, typer.Option(help="The server; else AWS_ENDPOINT_URL.")]
-ForS = Annotated[float | None, typer.Option("--for", min=0, help="Seconds; for good if not given.")]
+Url = Annotated[str, typer.Option(help="URL of the server; AWS_ENDPOINT_URL if not given.")]
+ForS = Annotated[float | None, typer.Option("--for", min=0, help="Duration in seconds; without end if not given.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """The commands are the application's."""
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to a command line."""
     app.command()(interrupt)
     app.command()(capacity)
     app.command()(outage)
 
 
 def interrupt(
-    job: Annotated[str, typer.Argument(help="The training job.")],
-    after: Annotated[float, typer.Option(min=0, help="Seconds of running from now.")] = 0.0,
+    job: Annotated[str, typer.Argument(help="Name of the training job.")],
+    after: Annotated[float, typer.Option(min=0, help="Seconds of running time from now.")] = 0.0,
     back_after: Annotated[float | None, typer.Option(min=0, help="Seconds until there is capacity again.")] = None,
     notice: Annotated[float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: at once.")] = None,
     url: Url = "",
 ) -> None:
-    """Interrupt a spot job's run, or its next one."""
+    """Interrupt the current run of a spot job, or its next run."""
     body = {"job": job, "after_s": after, "capacity_back_after_s": back_after, "notice_s": notice}
-    _pull(url, "interrupt", body)
+    _post(url, "interrupt", body)
 
 
 def capacity(
     instance_type: Annotated[str, typer.Argument(help="Instance type or pattern, such as 'ml.m5.*'.")],
-    available: Annotated[bool, typer.Option("--back/--gone", help="Whether spot instances can be had.")],
+    available: Annotated[bool, typer.Option("--back/--gone", help="Whether spot instances are available.")],
     for_s: ForS = None,
     url: Url = "",
 ) -> None:
-    """Take away, or give back, the spot capacity of instance types."""
-    _pull(url, "capacity", {"instance_type": instance_type, "available": available, "for_s": for_s})
+    """Make spot instances of a type unavailable, or available again."""
+    _post(url, "capacity", {"instance_type": instance_type, "available": available, "for_s": for_s})
 
 
 def outage(
-    service: Annotated[str, typer.Argument(help="s3, sagemaker, logs, ...")],
-    operation: Annotated[str, typer.Option(help="Such as DescribeTrainingJob; all if not given.")] = "",
-    status: Annotated[int, typer.Option(help="HTTP status of the answers.")] = 503,
-    code: Annotated[str, typer.Option(help="Error code of the answers.")] = "SlowDown",
-    for_s: Annotated[float, typer.Option("--for", min=0, help="Seconds.")] = 5.0,
+    service: Annotated[str, typer.Argument(help="Name of the service: s3, sagemaker, logs, ...")],
+    operation: Annotated[str, typer.Option(help="Operation, such as DescribeTrainingJob; all if not given.")] = "",
+    status: Annotated[int, typer.Option(help="HTTP status of the responses.")] = 503,
+    code: Annotated[str, typer.Option(help="Error code of the responses.")] = "SlowDown",
+    for_s: Annotated[float, typer.Option("--for", min=0, help="Duration in seconds.")] = 5.0,
     url: Url = "",
 ) -> None:
-    """Let a service answer with an error for a while."""
-    _pull(url, "outage", {"service": service, "operation": operation, "status": status, "code": code, "for_s": for_s})
+    """Make a service answer with an error for a while."""
+    _post(url, "outage", {"service": service, "operation": operation, "status": status, "code": code, "for_s": for_s})
 
 
-def _pull(url: str, lever: str, body: dict[str, Any]) -> None:
+def _post(url: str, page: str, body: dict[str, Any]) -> None:
     base = (url or os.environ.get("AWS_ENDPOINT_URL") or DEFAULT_URL).rstrip("/")
-    given = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
-    request = urllib.request.Request(f"{base}/drydock/{lever}", data=given)  # noqa: S310  the user's own URL
+    data = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
+    request = urllib.request.Request(f"{base}/drydock/{page}", data=data)  # noqa: S310  the user's own URL
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-            typer.echo(answer.read().decode())
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+            typer.echo(response.read().decode())
     except urllib.error.HTTPError as error:
-        typer.echo(f"drydock: {_said(error.read())}", err=True)
+        typer.echo(f"drydock: {_read_error(error.read())}", err=True)
         raise typer.Exit(EXIT_WRONG) from None
     except (OSError, ValueError) as error:
         typer.echo(f"drydock: {base} does not answer: {error}", err=True)
         raise typer.Exit(EXIT_TRY_AGAIN) from None
 
 
-def _said(content: bytes) -> str:
+def _read_error(content: bytes) -> str:
     try:
         return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""The spot market, in the hand of whoever rehearses: when a job is interrupted, and when there is capacity."""
+"""A rehearsed spot market: it decides when a spot job is interrupted, and whether there is capacity."""
 
 import math
 import random
@@ -18,12 +18,12 @@ JobKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Interruption:
-    """An interruption to come.
+    """A planned interruption.
 
     Attributes:
-        after_s: Seconds of running, in the run it is meant for.
-        back_after_s: Seconds from then until there is capacity again.
-        notice_s: Seconds from SIGTERM to SIGKILL; 0 kills at once, and copies no checkpoint any more.
+        after_s: Seconds of running time until the interruption, from the start of the run.
+        back_after_s: Seconds from the interruption until there is capacity again.
+        notice_s: Seconds from SIGTERM to SIGKILL; with 0 the job is killed at once, without a last checkpoint upload.
     """
 
     after_s: float
@@ -33,11 +33,12 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which jobs are interrupted when: the n-th run of a job after after_s[n] seconds, later runs not at all.
+    """The interruptions of the jobs whose names match a pattern.
 
     Attributes:
-        job: Pattern of job names, as a shell's.
-        after_s: Seconds of running, run by run; a negative number lets that run be.
+        job: Shell pattern of job names.
+        after_s: For each run of a job, seconds of running time until its interruption; a negative number means none.
+            Runs beyond the end of the list are not interrupted.
     """
 
     job: str
@@ -46,16 +47,16 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Policy:
-    """How the market behaves by itself.
+    """How the market behaves without orders from outside. The field names are the keys of the [spot] table.
 
     Attributes:
-        seed: Of the draws: the same seed interrupts the same jobs' runs at the same seconds.
-        interruption_probability: Chance that a run is interrupted within a minute.
+        seed: Seed of the random interruptions: equal seeds interrupt the same runs after the same seconds.
+        interruption_probability: Probability that a run is interrupted within one minute, at least 0 and below 1.
         notice_s: Seconds from SIGTERM to SIGKILL at an interruption (SageMaker: 120).
         capacity_back_after_s: Seconds from an interruption until there is capacity for that job again.
-        billable_fraction: Billable seconds per training second of a spot job.
-        without_capacity: Patterns of instance types that cannot be had on spot.
-        interruptions: Schedules; the first that matches a job's name counts.
+        billable_fraction: Billable seconds per training second of a spot job, above 0 and at most 1.
+        without_capacity: Shell patterns of instance types without spot capacity.
+        interruptions: Schedules; the first one that matches a job's name is used.
     """
 
     seed: int = 0
@@ -67,10 +68,10 @@ class Policy:
     interruptions: Sequence[Schedule] = ()
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be.
+        """Check the ranges of the numbers.
 
         Raises:
-            CannotStart: A number is out of its range.
+            CannotStart: A number is out of range. A retry cannot help.
         """
         if not 0 <= self.interruption_probability < 1:
             raise CannotStart(f"interruption_probability must be in [0, 1), not {self.interruption_probability}")
@@ -81,104 +82,119 @@ class Policy:
 
 
 @dataclass
-class _Place:
-    """What the market knows of one job."""
+class _JobState:
+    """What the market stores for one job: ordered interruptions, and when there is capacity again (monotonic clock)."""
 
-    orders: list[Interruption] = field(default_factory=list)
-    not_before: float = 0.0
+    ordered: list[Interruption] = field(default_factory=list)
+    capacity_back_at: float = 0.0
 
 
 class SpotMarket:
-    """Answers when to interrupt a run, and whether a waiting job can have its instances. Safe from any thread.
+    """Decides when to interrupt a run, and whether a waiting job can get its instances. Safe for several threads.
 
     Args:
-        policy: How it behaves by itself; orders come on top.
+        policy: How the market behaves without orders.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._lock = threading.Lock()
-        self._places: dict[JobKey, _Place] = {}
-        self._capacity: list[tuple[str, bool, float]] = [
+        self._states: dict[JobKey, _JobState] = {}
+        # Pattern of instance types, whether they are available, and until when (monotonic clock); the newest last.
+        self._capacity_rules: list[tuple[str, bool, float]] = [
             (pattern, False, math.inf) for pattern in reversed(policy.without_capacity)
         ]
 
-    def order(self, job: Job, interruption: Interruption) -> None:
-        """The job's current run, or else its next one, will be interrupted; after_s counts from the run's start."""
+    def order_interruption(self, job: Job, interruption: Interruption) -> None:
+        """Interrupt a job's current run, or its next run if none is running."""
         with self._lock:
-            self._place(job).orders.append(interruption)
+            self._state(job).ordered.append(interruption)
 
     def set_capacity(self, instance_types: str, available: bool, for_s: float | None = None) -> None:
-        """From now on, for so many seconds, spot instances whose type matches the pattern can or cannot be had."""
-        until = math.inf if for_s is None else time.monotonic() + for_s
+        """Make spot instances available or unavailable, from now on.
+
+        Args:
+            instance_types: Shell pattern of instance types.
+            available: Whether they are available.
+            for_s: For how many seconds; without end if None.
+        """
+        ends_at = math.inf if for_s is None else time.monotonic() + for_s
         with self._lock:
-            self._capacity = [known for known in self._capacity if known[0] != instance_types]
-            self._capacity.append((instance_types, available, until))
+            self._capacity_rules = [rule for rule in self._capacity_rules if rule[0] != instance_types]
+            self._capacity_rules.append((instance_types, available, ends_at))
 
     def has_capacity(self, job: Job) -> bool:
-        """Return whether the job can have its instances now. On demand there is always capacity."""
-        moment = time.monotonic()
+        """Return whether a job can get its instances now. On-demand jobs always can."""
+        now = time.monotonic()
         with self._lock:
-            if not job.spot:
+            if not job.is_spot:
                 return True
-            for pattern, available, until in reversed(self._capacity):  # the latest word counts
-                if moment < until and fnmatchcase(job.instance_type, pattern):
-                    return available and moment >= self._place(job).not_before
-            return moment >= self._place(job).not_before
+            is_back = now >= self._state(job).capacity_back_at
+            for pattern, available, ends_at in reversed(self._capacity_rules):  # the newest rule has precedence
+                if now < ends_at and fnmatchcase(job.instance_type, pattern):
+                    return available and is_back
+            return is_back
 
-    def due(self, job: Job, running_s: float) -> Interruption | None:
-        """Return the interruption that a run of a spot job has come to after running_s seconds, once; None mostly."""
-        if not job.spot:
+    def take_due_interruption(self, job: Job, running_s: float) -> Interruption | None:
+        """Return the interruption of a run that is due now, once; None if there is none.
+
+        Args:
+            job: The job.
+            running_s: Seconds since the start of its current run.
+        """
+        if not job.is_spot:
             return None
         with self._lock:
-            place = self._place(job)
-            planned = [*place.orders, *self._planned(job)]
-            found = next((one for one in planned if one.after_s <= running_s), None)
-            if found is not None:
-                place.orders = [one for one in place.orders if one.after_s > running_s]
-                place.not_before = time.monotonic() + found.back_after_s
-            return found
+            state = self._state(job)
+            planned = [*state.ordered, *self._plan(job)]
+            due = next((interruption for interruption in planned if interruption.after_s <= running_s), None)
+            if due is not None:
+                state.ordered = [interruption for interruption in state.ordered if interruption.after_s > running_s]
+                state.capacity_back_at = time.monotonic() + due.back_after_s
+            return due
 
     def describe(self) -> dict[str, Any]:
-        """Return the policy and the capacity as they are now, for people."""
-        moment = time.monotonic()
+        """Return the policy and the current capacity rules, as JSON-compatible values."""
+        now = time.monotonic()
         with self._lock:
             rules = [
-                {"instance_type": pattern, "available": available, "for_s": min(until - moment, sys.maxsize)}
-                for pattern, available, until in self._capacity
-                if moment < until
+                {"instance_type": pattern, "available": available, "for_s": min(ends_at - now, sys.maxsize)}
+                for pattern, available, ends_at in self._capacity_rules
+                if now < ends_at
             ]
         return {**asdict(self.policy), "capacity": rules}
 
-    def _place(self, job: Job) -> _Place:
-        return self._places.setdefault((job.account_id, job.region, job.name), _Place())
+    def _state(self, job: Job) -> _JobState:
+        return self._states.setdefault((job.account_id, job.region, job.name), _JobState())
 
-    def _planned(self, job: Job) -> list[Interruption]:
-        policy, run = self.policy, job.runs - 1
+    def _plan(self, job: Job) -> list[Interruption]:
+        """Return the interruptions of the job's current run by the policy: scheduled, and random."""
+        policy, run = self.policy, job.run_count - 1
         seconds = []
-        schedule = next((one for one in policy.interruptions if fnmatchcase(job.name, one.job)), None)
+        schedule = next((schedule for schedule in policy.interruptions if fnmatchcase(job.name, schedule.job)), None)
         if schedule is not None and run < len(schedule.after_s) and schedule.after_s[run] >= 0:
             seconds.append(schedule.after_s[run])
         if policy.interruption_probability:
-            drawn = random.Random(f"{policy.seed}/{job.name}/{run}")  # noqa: S311  a rehearsal, not a secret
-            seconds.append(drawn.expovariate(-math.log1p(-policy.interruption_probability) / 60))
+            generator = random.Random(f"{policy.seed}/{job.name}/{run}")  # noqa: S311  a rehearsal, not a secret
+            # Exponential distribution with P(T < 60 s) = interruption_probability.
+            seconds.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
         return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in seconds]
 
 
-def policy_of(table: Mapping[str, Any]) -> Policy:
-    """Return the policy that a configuration's [spot] table says.
+def parse_policy(table: Mapping[str, Any]) -> Policy:
+    """Return the policy of a configuration file's [spot] table.
 
     Raises:
-        CannotStart: A key is unknown, or a value is of the wrong kind.
+        CannotStart: A key is unknown, or a value has the wrong type. A retry cannot help.
     """
     values = dict(table)
     try:
-        schedules = [_schedule(one) for one in values.pop("interrupt", [])]
+        schedules = [_parse_schedule(entry) for entry in values.pop("interrupt", [])]
         return Policy(**values, interruptions=schedules)
     except (TypeError, KeyError, ValueError) as error:
         known = ", ".join([*Policy.__dataclass_fields__, "interrupt"])
         raise CannotStart(f"[spot] is wrong: {error}; it has {known}") from None
 
 
-def _schedule(one: Mapping[str, Any]) -> Schedule:
-    return Schedule(str(one["job"]), [float(seconds) for seconds in one["after_s"]])
+def _parse_schedule(entry: Mapping[str, Any]) -> Schedule:
+    return Schedule(str(entry["job"]), [float(seconds) for seconds in entry["after_s"]])

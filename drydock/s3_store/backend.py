@@ -1,8 +1,8 @@
-"""moto's S3 on the disk: a change is there before its request is answered, and after a kill -9 of the server.
+"""moto's S3, stored on disk: a change is stored before its request is answered, and survives a kill -9 of the server.
 
-Kept are buckets with their settings and tags, objects with all their versions, delete markers, metadata, tags and
-checksums. Uploads in parts that were not completed, moto's table buckets and what other services of moto put into a
-bucket outside of a request are not.
+Stored are buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
+checksums. Not stored are incomplete multipart uploads, moto's table buckets, and what other services of moto write to a
+bucket outside of a request.
 """
 
 import functools
@@ -14,73 +14,74 @@ from typing import Any, cast
 from moto.core.model_instances import model_data
 from moto.s3.models import FakeBucket, FakeKey, S3Backend, s3_backends
 
-from drydock.moto_registry import bound
-from drydock.s3_store.blobs import Blobs
+from drydock.moto_registry import bind_arguments
+from drydock.s3_store.blobs import BlobFolder
 from drydock.s3_store.keys import StoredKey
-from drydock.s3_store.middleware import Application, Counter
-from drydock.s3_store.tables import Shelf
+from drydock.s3_store.middleware import S3Middleware
+from drydock.s3_store.tables import S3Tables
 from drydock.store import Store
+from drydock.wsgi import WsgiApplication
 
 
 class StoredS3(S3Backend):
     """The S3 of one account and partition."""
 
-    def __init__(self, shelf: Shelf, region_name: str, account_id: str) -> None:
+    def __init__(self, tables: S3Tables, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
-        self.shelf = shelf
+        self.tables = tables
 
     def reset(self) -> None:
-        """There is no bucket (moto's /moto-api/reset)."""
+        """Delete all buckets, for moto's /moto-api/reset."""
         for bucket in list(self.buckets.values()):
             s3_backends.bucket_accounts.pop(bucket.name, None)
-            self.shelf.forget(bucket)
-        shelf, region, account = self.shelf, self.region_name, self.account_id
+            self.tables.delete_bucket(bucket)
+        tables, region, account = self.tables, self.region_name, self.account_id
         self.__dict__.clear()
-        StoredS3.__init__(self, shelf, region, account)
+        StoredS3.__init__(self, tables, region, account)
 
     def create_bucket(self, *args: Any, **kwargs: Any) -> FakeBucket:
-        """The bucket exists, and its objects will be kept."""
+        """Create a bucket whose objects will be stored."""
         bucket = super().create_bucket(*args, **kwargs)
-        bucket.keys = self.shelf.keys(bucket.name)
-        self.shelf.change.buckets[bucket.name] = bucket
+        bucket.keys = self.tables.create_keys(bucket.name)
+        self.tables.transaction.buckets[bucket.name] = bucket
         return bucket
 
     def get_bucket(self, bucket_name: str) -> FakeBucket:
-        """Return the bucket; the request may change it."""
+        """Return a bucket, which the request may change."""
         bucket = super().get_bucket(bucket_name)
-        self.shelf.change.buckets[bucket.name] = bucket
+        self.tables.transaction.buckets[bucket.name] = bucket
         return bucket
 
     def get_object(self, *args: Any, **kwargs: Any) -> FakeKey | None:
-        """Return the version, or None; the request may change it."""
+        """Return a version of an object, which the request may change; None if it does not exist."""
         key = super().get_object(*args, **kwargs)
         if isinstance(key, StoredKey):
-            self.shelf.change.seen[id(key)] = key
+            self.tables.transaction.accessed[id(key)] = key
         return key
 
     def upload_part(self, *args: Any, **kwargs: Any) -> FakeKey:
-        """The part is in a temporary file: as many as an upload has would fill the memory."""
+        """Store a part of an upload in a temporary file, since all parts together could fill the memory."""
         part = super().upload_part(*args, **kwargs)
         part._value_buffer.rollover()
         return part
 
 
-def install(store: Store, folder: Path) -> Callable[[Application], Counter]:
-    """From now on moto's S3, in this process, is kept in the store and the folder; what is there is restored.
+def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middleware]:
+    """Store moto's S3 in this process from now on, and restore what is stored already.
 
     Args:
-        store: Holds the records.
-        folder: Holds the bytes; made where there is none.
+        store: Storage of the records.
+        folder: Folder of the bytes; created if it does not exist.
 
     Returns:
-        What wraps the WSGI application: `application = install(...)(application)`.
+        The middleware for moto's application: `application = install(...)(application)`.
     """
-    shelf = Shelf(store, Blobs(folder))
+    tables = S3Tables(store, BlobFolder(folder))
     s3_backends.clear()
     s3_backends.bucket_accounts.clear()
-    s3_backends.backend = bound(StoredS3, shelf)
-    # moto 5.2.5 holds on to every model that was ever made, for its dashboard: a leak in a server.
+    s3_backends.backend = bind_arguments(StoredS3, tables)
+    # moto 5.2.5 keeps every model it has ever created, for its dashboard. In a server this is a memory leak.
     for model in model_data["s3"].values():
         cast(Any, model).instances_tracked = deque(maxlen=0)
-    shelf.restore()
-    return functools.partial(Counter, shelf)
+    tables.restore()
+    return functools.partial(S3Middleware, tables)

@@ -1,4 +1,4 @@
-"""The bytes of S3's objects: one file for each, in a folder of the server's."""
+"""The bytes of S3 objects: one file per object version, in a folder of the server."""
 
 import uuid
 import zlib
@@ -8,22 +8,22 @@ from pathlib import Path
 
 from drydock.errors import DrydockError
 
-# So many subfolders, named by a file's first two hexadecimal digits: no folder becomes too large to list.
-_FANS = [f"{number:02x}" for number in range(256)]
+# Names of the subfolders: the first two hexadecimal digits of a file's name. So no folder becomes too large to list.
+_SUBFOLDERS = [f"{number:02x}" for number in range(256)]
 
 
 class BlobDamaged(DrydockError):
-    """A file is missing, short, or not what was written."""
+    """A file is missing, or its bytes are not those that were written. A retry cannot help."""
 
 
 @dataclass(frozen=True)
 class Blob:
-    """Names one file and what is in it.
+    """The name and the checksum of one file.
 
-    Args:
-        name: The file's name; no two blobs share one.
-        size: In bytes.
-        crc: zlib's CRC-32 of the bytes.
+    Attributes:
+        name: Name of the file; every blob has its own.
+        size: Size in bytes.
+        crc: CRC-32 of the bytes, computed by zlib.
     """
 
     name: str
@@ -31,26 +31,26 @@ class Blob:
     crc: int
 
 
-class Blobs:
-    """The folder. Safe for several threads.
+class BlobFolder:
+    """The folder with the files. Safe for several threads.
 
     Args:
-        folder: Made where there is none.
+        folder: The folder; created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for fan in _FANS:
-            (folder / fan).mkdir(parents=True, exist_ok=True)
+        for name in _SUBFOLDERS:
+            (folder / name).mkdir(parents=True, exist_ok=True)
 
     def write(self, data: bytes) -> Blob:
-        """The bytes are in a new file.
+        """Write bytes to a new file.
 
-        No rename is needed: nobody knows the name before the row that holds it is committed, and `sweep` removes
-        what a kill has left.
+        The file needs no temporary name: nobody knows its name before the row that refers to it is committed, and
+        `delete_except` removes what a kill -9 leaves behind.
 
         Raises:
-            OSError: The disk is full or not writable; nothing is left of the file.
+            OSError: The disk is full or not writable; the file is deleted then. A retry can help.
         """
         blob = Blob(uuid.uuid4().hex, len(data), zlib.crc32(data))
         path = self._path(blob.name)
@@ -62,10 +62,10 @@ class Blobs:
         return blob
 
     def read(self, blob: Blob) -> bytes:
-        """Return the bytes, as they were written.
+        """Return the bytes of a blob, exactly as they were written.
 
         Raises:
-            BlobDamaged: The file does not hold them any more.
+            BlobDamaged: The file is missing or has other bytes. A retry cannot help.
         """
         try:
             data = self._path(blob.name).read_bytes()
@@ -76,15 +76,15 @@ class Blobs:
         return data
 
     def delete(self, name: str) -> None:
-        """There is no such file. Idempotent."""
+        """Delete a file. Idempotent."""
         self._path(name).unlink(missing_ok=True)
 
-    def sweep(self, keep: Collection[str]) -> int:
-        """Only the files named in keep are left; returns how many went."""
-        strays = [path for path in self._folder.glob("??/*") if path.name not in keep]
-        for path in strays:
+    def delete_except(self, names: Collection[str]) -> int:
+        """Delete every file except those with the given names. Return how many were deleted."""
+        unused = [path for path in self._folder.glob("??/*") if path.name not in names]
+        for path in unused:
             path.unlink()
-        return len(strays)
+        return len(unused)
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name

@@ -1,4 +1,4 @@
-"""The objects of a bucket, as moto keeps them, with their bytes in files."""
+"""The objects of a bucket: moto's key classes, with the bytes in files."""
 
 import hashlib
 import logging
@@ -11,19 +11,22 @@ from moto.s3.utils import _VersionedKeyStore
 from werkzeug import Response
 from werkzeug.exceptions import InternalServerError
 
-from drydock.s3_store.blobs import Blob, BlobDamaged, Blobs
+from drydock.s3_store.blobs import Blob, BlobDamaged, BlobFolder
 
 log = logging.getLogger(__name__)
 
-# What is moto's of the moment: buffers, locks, counters that every read turns. The rest is a version's record.
-_FLEETING = frozenset({
+# Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and our own.
+_TRANSIENT = frozenset({
     "_value_buffer", "lock", "disposed", "multipart", "_max_buffer_size", "_transitions", "model_name", "_tick",
-    "_time_progressed", "blob", "blobs", "row", "saved",
+    "_time_progressed", "blob", "blobs", "row", "record_hash",
 })  # fmt: skip
 
 
 class StorageFault(InternalServerError):
-    """S3's answer to a fault of its own: HTTP status 500, which clients retry. No exception of moto's S3 gives one."""
+    """S3's response to an error of the server: HTTP status 500. A retry can help, and clients do retry.
+
+    moto's S3 has no such exception.
+    """
 
     def __init__(self, message: str) -> None:
         body = f"<Error><Code>InternalError</Code><Message>{escape(message)}</Message></Error>"
@@ -31,45 +34,52 @@ class StorageFault(InternalServerError):
 
 
 class StoredKey(FakeKey):
-    """One version of an object. Made by `adopt` and `revived`."""
+    """One version of an object. Create it with `from_moto` or `from_record`.
+
+    Attributes:
+        blob: The file with the bytes.
+        blobs: The folder of that file.
+        row: Id of the version's row in the store; None before it is stored.
+        record_hash: Hash of the record that the store has, to find out whether a request has changed it.
+    """
 
     blob: Blob
-    blobs: Blobs
+    blobs: BlobFolder
     row: int | None
-    saved: int
+    record_hash: int
 
     @classmethod
-    def adopt(cls, key: FakeKey, blobs: Blobs) -> "StoredKey":
-        """The key that moto made has its bytes in a file, and none in memory.
+    def from_moto(cls, key: FakeKey, blobs: BlobFolder) -> "StoredKey":
+        """Convert a key of moto's in place: write its bytes to a file, and free its memory.
 
         Raises:
-            OSError: The disk is full or not writable; the key is as it was.
+            OSError: The disk is full or not writable; the key is unchanged. A retry can help.
         """
         data = key.value
         blob = blobs.write(data)
         if key._etag is None:
             key._etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
         key._value_buffer.close()
-        # moto names its class where it makes a key, and holds on to the key that it has made.
+        # moto creates keys of its own class and keeps references to them, so the class of the object is changed.
         key.__class__ = cls
         stored = cast(StoredKey, key)
-        stored.blob, stored.blobs, stored.row, stored.saved = blob, blobs, None, 0
+        stored.blob, stored.blobs, stored.row, stored.record_hash = blob, blobs, None, 0
         return stored
 
     @classmethod
-    def revived(cls, state: dict[str, Any], blob: Blob, blobs: Blobs) -> "StoredKey":
-        """Return the version that `state` was taken of."""
+    def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
+        """Return the version whose `state` was stored."""
         key = object.__new__(cls)
         parts = state.pop("parts")
-        key.__dict__.update({**_BLANK, **state})
+        key.__dict__.update({**_TRANSIENT_DEFAULTS, **state})
         key.blob, key.blobs = blob, blobs
-        key.multipart = _multipart(key, *parts) if parts else None
+        key.multipart = _restore_multipart(key, *parts) if parts else None
         return key
 
     @property
     def state(self) -> dict[str, Any]:
-        """What makes the same version again, its bytes apart."""
-        state = {name: value for name, value in vars(self).items() if name not in _FLEETING}
+        """Everything that `from_record` needs to restore the version, except its bytes."""
+        state = {name: value for name, value in vars(self).items() if name not in _TRANSIENT}
         upload = self.multipart
         sizes = [[number, part.etag, part.size] for number, part in upload.parts.items()] if upload else []
         return {**state, "parts": [upload.id, sizes] if upload else None}
@@ -88,20 +98,22 @@ class StoredKey(FakeKey):
             raise StorageFault("The object's data is damaged on the server's disk.") from error
 
     def dispose(self, garbage: bool = False) -> None:
-        """Do nothing: the file goes when the row is gone."""
+        """Do nothing: the file is deleted after its row."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "StoredKey":
-        """Return a copy without a copy of the bytes (moto copies all that it lists the versions of)."""
-        twin = object.__new__(StoredKey)
-        twin.__dict__.update(vars(self))
-        return twin
+        """Return a copy that shares the bytes: moto copies every key of which it lists the versions."""
+        copy = object.__new__(StoredKey)
+        copy.__dict__.update(vars(self))
+        return copy
 
 
-# The attributes that a record does not hold.
-_BLANK = {name: value for name, value in vars(FakeKey("", b"", "", "us-east-1")).items() if name in _FLEETING}
+# Values for the attributes that a record does not have.
+_TRANSIENT_DEFAULTS = {
+    name: value for name, value in vars(FakeKey("", b"", "", "us-east-1")).items() if name in _TRANSIENT
+}
 
 
-def _multipart(key: StoredKey, upload_id: str, sizes: list[tuple[int, str, int]]) -> FakeMultipart:
+def _restore_multipart(key: StoredKey, upload_id: str, sizes: list[tuple[int, str, int]]) -> FakeMultipart:
     upload = FakeMultipart(key.name, {}, key.account_id, key.region_name)
     upload.id = upload_id
     for number, etag, size in sizes:
@@ -111,59 +123,59 @@ def _multipart(key: StoredKey, upload_id: str, sizes: list[tuple[int, str, int]]
 
 
 class StoredKeys(_VersionedKeyStore):
-    """A bucket's objects by name, each a list of versions, the newest last.
+    """A bucket's objects by name; each is a list of versions, the newest last.
 
     Args:
-        bucket_name: The bucket.
-        blobs: Where the bytes go.
-        changing: Called with this and a name before the name's versions change.
-        adopted: Called with a version that is about to be in the list.
+        bucket_name: Name of the bucket.
+        blobs: Folder for the bytes.
+        before_change: Called with this object and a name before the versions of that name change.
+        after_create: Called with each new version before it is added.
     """
 
     def __init__(
         self,
         bucket_name: str,
-        blobs: Blobs,
-        changing: Callable[["StoredKeys", str], None],
-        adopted: Callable[[StoredKey], None],
+        blobs: BlobFolder,
+        before_change: Callable[["StoredKeys", str], None],
+        after_create: Callable[[StoredKey], None],
     ) -> None:
         super().__init__()
         self.bucket_name = bucket_name
-        self._blobs, self._changing, self._adopted = blobs, changing, adopted
+        self._blobs, self._before_change, self._after_create = blobs, before_change, after_create
 
     def setlist(self, key: str, list_: Sequence[Any]) -> None:
-        """These are the versions.
+        """Replace the versions of a name.
 
         Raises:
-            StorageFault: A new one's bytes cannot be written; nothing has changed.
+            StorageFault: The bytes of a new version cannot be written; nothing has changed.
         """
-        versions = [self._stored(version) for version in list_]
-        self._changing(self, key)
+        versions = [self._store_version(version) for version in list_]
+        self._before_change(self, key)
         super().setlist(key, versions)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """There is one more version (moto appends delete markers so)."""
+        """Add a version; moto adds delete markers this way."""
         self.setlist(key, [*self.getlist(key, []), value])
 
     def pop(self, key: str) -> None:
-        """There is no such object."""
-        self._changing(self, key)
+        """Remove a name with all its versions."""
+        self._before_change(self, key)
         super().pop(key)
 
-    def put_back(self, key: str, versions: list[Any]) -> None:
-        """The versions are these again."""
+    def restore_versions(self, key: str, versions: list[Any]) -> None:
+        """Set the versions of a name without recording a change."""
         if versions:
             super().setlist(key, versions)
         elif key in self:
             super().pop(key)
 
-    def _stored(self, version: Any) -> Any:
+    def _store_version(self, version: Any) -> Any:
         if not isinstance(version, FakeKey) or isinstance(version, StoredKey):
             return version
         try:
-            stored = StoredKey.adopt(version, self._blobs)
+            stored = StoredKey.from_moto(version, self._blobs)
         except OSError as error:
             log.error("object %s/%s: cannot be written: %s", self.bucket_name, version.name, error)
             raise StorageFault(f"The object cannot be written: {error.strerror or error}.") from error
-        self._adopted(stored)
+        self._after_create(stored)
         return stored

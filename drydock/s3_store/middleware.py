@@ -1,4 +1,4 @@
-"""Where requests to S3 queue: those for one object one after the other, each kept before it is answered."""
+"""The S3 middleware: requests for one object wait for each other, and each is stored before it is answered."""
 
 import io
 import logging
@@ -13,87 +13,87 @@ from urllib.parse import unquote
 from moto.s3.responses import S3Response
 
 from drydock.s3_store.keys import StorageFault
-from drydock.s3_store.tables import Shelf
-from drydock.s3_store.transaction import Change
+from drydock.s3_store.tables import S3Tables
+from drydock.s3_store.transaction import Transaction
+from drydock.wsgi import WsgiApplication
 
 log = logging.getLogger(__name__)
 
-WINDOWS = 64
-READS = ("GET", "HEAD", "OPTIONS")
-
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+LOCK_COUNT = 64
+READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class Counter:
-    """WSGI middleware around moto.
+class S3Middleware:
+    """WSGI middleware around moto that serialises requests for the same object, and stores their changes.
 
-    moto 5.2.5 is not made for two requests that change one object at a time (a version is lost, a reader meets a
-    closed file). Here those for one object share a window, of WINDOWS; those that change a bucket take them all.
+    moto 5.2.5 does not support two requests that change one object at the same time: a version is lost, or a reader
+    gets a closed file. Here a request for an object takes one of LOCK_COUNT locks, chosen by the object's name. A
+    request that changes a bucket takes all locks.
 
     Args:
-        shelf: What keeps the objects.
-        application: moto's.
+        tables: Stores the objects.
+        application: moto's application.
     """
 
-    def __init__(self, shelf: Shelf, application: Application) -> None:
-        self._shelf, self._application = shelf, application
-        self._windows = [threading.RLock() for _ in range(WINDOWS)]
+    def __init__(self, tables: S3Tables, application: WsgiApplication) -> None:
+        self._tables, self._application = tables, application
+        self._locks = [threading.RLock() for _ in range(LOCK_COUNT)]
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        needed = windows(environ)
-        # The body first: a client that sends slowly must not hold a window.
-        if needed and not _receive(environ):
-            return _cut(start_response)
-        with self._holding(needed), self._shelf.request() as change:
-            said: list[tuple[Any, ...]] = []
-            answer = self._application(environ, lambda *line: said.append(line))
-            fault = self._kept(change, environ["REQUEST_METHOD"], str(said[-1][0]))
+        numbers = find_lock_numbers(environ)
+        # The body is read first, since a client that sends slowly must not hold a lock.
+        if numbers and not _read_body(environ):
+            return _answer_incomplete_body(start_response)
+        with self._hold_locks(numbers), self._tables.begin_transaction() as transaction:
+            calls: list[tuple[Any, ...]] = []
+            response = self._application(environ, lambda *arguments: calls.append(arguments))
+            fault = self._store_changes(transaction, environ["REQUEST_METHOD"], str(calls[-1][0]))
         if fault:
             return fault(environ, start_response)
-        start_response(*said[-1])
-        return answer
+        start_response(*calls[-1])
+        return response
 
-    def _kept(self, change: Change, method: str, status: str) -> StorageFault | None:
-        """What the request changed is kept, or undone where it was refused; returns what to answer instead."""
-        if method in READS and not change.before:
+    def _store_changes(self, transaction: Transaction, method: str, status: str) -> StorageFault | None:
+        """Store the changes of a request, or undo them if moto refused it. Return the error response, if any."""
+        if method in READ_METHODS and not transaction.before:
             return None
         if status >= "4":
-            # moto has put an object in its place before it refuses its tags.
-            change.undo()
+            # moto adds an object before it refuses the object's tags.
+            transaction.undo()
         try:
-            self._shelf.commit(change)
+            self._tables.commit(transaction)
         except (sqlite3.Error, OSError, TypeError) as error:
-            log.error("a request to S3 cannot be kept: %s", error)
-            change.undo()
-            change.drop_files(self._shelf.blobs)
-            return StorageFault(f"The change cannot be kept: {error}.")
+            log.error("a request to S3 cannot be stored: %s", error)
+            transaction.undo()
+            transaction.delete_unused_files(self._tables.blobs)
+            return StorageFault(f"The change cannot be stored: {error}.")
         return None
 
     @contextmanager
-    def _holding(self, numbers: Iterable[int]) -> Iterator[None]:
-        with ExitStack() as held:
-            # In one order for all: no two wait for each other.
+    def _hold_locks(self, numbers: Iterable[int]) -> Iterator[None]:
+        with ExitStack() as locks:
+            # Always in the same order, so that two requests never wait for each other.
             for number in sorted(numbers):
-                held.enter_context(self._windows[number])
+                locks.enter_context(self._locks[number])
             yield
 
 
-def windows(environ: dict[str, Any]) -> set[int]:
-    """Return which windows a request needs: of the objects that its path and its source name."""
-    path, changing = str(environ.get("PATH_INFO", "/")), environ["REQUEST_METHOD"] not in READS
+def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
+    """Return the numbers of the locks that a request needs, for the object in its path and the one it copies from."""
+    path, is_write = str(environ.get("PATH_INFO", "/")), environ["REQUEST_METHOD"] not in READ_METHODS
     host = environ.get("HTTP_HOST", "")
     if S3Response.subdomain_based_buckets(SimpleNamespace(headers={"host": host}, url="")):
         path = f"/{host.split('.')[0]}{path}"
     if "/" in path.lstrip("/").rstrip("/"):
-        source = unquote(environ.get("HTTP_X_AMZ_COPY_SOURCE", "")).partition("?")[0]
-        return {hash(name.strip("/")) % WINDOWS for name in (path, source) if name}
-    # Other services of moto are reached by a POST to the root, and are none of S3's business.
-    return set(range(WINDOWS)) if changing and path.strip("/") else set()
+        copy_source = unquote(environ.get("HTTP_X_AMZ_COPY_SOURCE", "")).partition("?")[0]
+        return {hash(name.strip("/")) % LOCK_COUNT for name in (path, copy_source) if name}
+    # A write to the root path is for another service of moto, and needs no lock of S3.
+    return set(range(LOCK_COUNT)) if is_write and path.strip("/") else set()
 
 
-def _receive(environ: dict[str, Any]) -> bool:
-    """The request's body is in memory, where moto would put it anyway; False: the client left before its end."""
+def _read_body(environ: dict[str, Any]) -> bool:
+    """Read the request's body into memory, as moto would. Return False if the client stopped sending too early."""
     length = environ.get("CONTENT_LENGTH")
     source = environ["wsgi.input"]
     body = source.read(int(length)) if length else source.read() if environ.get("wsgi.input_terminated") else b""
@@ -101,6 +101,6 @@ def _receive(environ: dict[str, Any]) -> bool:
     return not length or len(body) == int(length)
 
 
-def _cut(start_response: Callable[..., Any]) -> Iterable[bytes]:
+def _answer_incomplete_body(start_response: Callable[..., Any]) -> Iterable[bytes]:
     start_response("400 Bad Request", [("Content-Type", "application/xml")])
     return [b"<Error><Code>IncompleteBody</Code><Message>The body ended before its Content-Length.</Message></Error>"]

@@ -1,4 +1,4 @@
-"""Buckets and objects as rows of the store: what a request changed is committed before it is answered."""
+"""Buckets and objects as rows of the store: the changes of a request are committed before it is answered."""
 
 import sqlite3
 import threading
@@ -10,167 +10,180 @@ from typing import Any
 from moto.s3.models import FakeBucket, FakeDeleteMarker, s3_backends
 
 from drydock import encoding
-from drydock.s3_store.blobs import Blob, Blobs
+from drydock.s3_store.blobs import Blob, BlobFolder
 from drydock.s3_store.keys import StoredKey, StoredKeys
-from drydock.s3_store.transaction import Change
+from drydock.s3_store.transaction import Transaction
 from drydock.store import Store
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS s3_buckets (
     name TEXT PRIMARY KEY, account TEXT NOT NULL, partition TEXT NOT NULL, record TEXT NOT NULL
 );
--- One row a version, in the order in which they came to be; without a blob it is a delete marker.
+-- One row per version, in the order of creation. A row without a blob is a delete marker.
 CREATE TABLE IF NOT EXISTS s3_objects (
     id INTEGER PRIMARY KEY, bucket TEXT NOT NULL, name TEXT NOT NULL,
     blob TEXT, size INTEGER, crc INTEGER, record TEXT NOT NULL
 );
 """
 _INSERT = "INSERT INTO s3_objects (bucket, name, blob, size, crc, record) VALUES (?, ?, ?, ?, ?, ?)"
-# What a bucket has besides its record.
+# Attributes of a bucket that are not part of its record.
 _CONTENTS = frozenset({"keys", "multiparts"})
 
 
-class Shelf:
-    """What keeps moto's buckets.
+class S3Tables:
+    """Stores moto's buckets and objects.
 
     Args:
-        store: Where the rows are.
-        blobs: Where the bytes are.
+        store: Storage of the rows.
+        blobs: Folder of the bytes.
     """
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: Store, blobs: BlobFolder) -> None:
         self._store, self.blobs = store, blobs
         self._current = threading.local()
-        # By bucket: its record as it is in the store.
-        self._saved: dict[str, str] = {}
-        store.ensure(SCHEMA)
+        # The record of each bucket as the store has it, by the bucket's name.
+        self._bucket_records: dict[str, str] = {}
+        store.create_tables(SCHEMA)
 
     @property
-    def change(self) -> Change:
-        """The change of the request that this thread answers; what happens outside of one is not kept."""
-        return getattr(self._current, "change", None) or Change()
+    def transaction(self) -> Transaction:
+        """The transaction of the request that this thread answers. Changes outside of a request are not stored."""
+        return getattr(self._current, "transaction", None) or Transaction()
 
     @contextmanager
-    def request(self) -> Iterator[Change]:
-        """This thread answers a request for as long as the context lasts."""
-        self._current.change = change = Change()
+    def begin_transaction(self) -> Iterator[Transaction]:
+        """Run a block in which this thread answers one request, with a transaction of its own."""
+        self._current.transaction = transaction = Transaction()
         try:
-            yield change
+            yield transaction
         finally:
-            self._current.change = None
+            self._current.transaction = None
 
-    def keys(self, bucket_name: str) -> StoredKeys:
-        """Return the objects of a new bucket: none so far."""
-        return StoredKeys(bucket_name, self.blobs, self._changing, self._adopted)
+    def create_keys(self, bucket_name: str) -> StoredKeys:
+        """Return the container for the objects of a new bucket, without objects."""
+        return StoredKeys(bucket_name, self.blobs, self._record_versions, self._record_created)
 
-    def commit(self, change: Change) -> None:
-        """What the request changed is in the store, and files that nothing needs any more are gone.
+    def commit(self, transaction: Transaction) -> None:
+        """Store the changes of a request, and delete files that no version needs any more.
 
         Raises:
-            sqlite3.Error: The disk is full or not writable; the store is as it was.
-            TypeError: The request set what drydock cannot keep.
+            sqlite3.Error: The disk is full or not writable; the store is unchanged. A retry can help.
+            TypeError: The request set a value that cannot be stored. A retry cannot help.
         """
-        buckets = {name: text for name, bucket in change.buckets.items() if (text := self._news(bucket)) is not None}
-        updates = [(key, text) for key in change.seen.values() if key.row and hash(text := _record(key)) != key.saved]
-        if change.before or buckets or updates:
-            # Before the store is taken: moto's registry has a lock, under which Logs' backend reads the store.
-            differences = [
-                (gone, [(version, _row(bucket, name, version)) for version in come])
-                for bucket, name, gone, come in change.differences()
-            ]
-            with self._store.write() as db:
-                for gone, come in differences:
-                    db.executemany("DELETE FROM s3_objects WHERE id = ?", [(version.row,) for version in gone])
-                    for version, values in come:
-                        version.row = db.execute(_INSERT, values).lastrowid
-                db.executemany("UPDATE s3_objects SET record = ? WHERE id = ?", [(t, key.row) for key, t in updates])
-                for name, text in buckets.items():
-                    _write_bucket(db, change.buckets[name], text)
-            self._saved.update(buckets)
-            for key, text in updates:
-                key.saved = hash(text)
-        change.drop_files(self.blobs)
+        buckets = {
+            name: record
+            for name, bucket in transaction.buckets.items()
+            if (record := self._find_bucket_change(bucket)) is not None
+        }
+        updates = [
+            (key, text)
+            for key in transaction.accessed.values()
+            if key.row and hash(text := _encode_record(key)) != key.record_hash
+        ]
+        if transaction.before or buckets or updates:
+            self._write(transaction, buckets, updates)
+            self._bucket_records.update(buckets)
+            for key, record in updates:
+                key.record_hash = hash(record)
+        transaction.delete_unused_files(self.blobs)
 
     def restore(self) -> None:
-        """Every bucket and object of the store is moto's again, and no other file is left."""
-        for name, account, partition, text in self._store.read("SELECT * FROM s3_buckets ORDER BY rowid"):
-            self._saved[name] = text
-            self._revive_bucket(name, account, partition, text)
-        kept = set()
-        for row, bucket, name, blob, size, crc, text in self._store.read("SELECT * FROM s3_objects ORDER BY id"):
+        """Create moto's buckets and objects from the store, and delete files that belong to none of them."""
+        for name, account, partition, record in self._store.query("SELECT * FROM s3_buckets ORDER BY rowid"):
+            self._bucket_records[name] = record
+            self._restore_bucket(name, account, partition, record)
+        used = set()
+        for row, bucket, name, blob, size, crc, record in self._store.query("SELECT * FROM s3_objects ORDER BY id"):
             account, partition = s3_backends.bucket_accounts[bucket][::-1]
             keys = s3_backends[account][partition].buckets[bucket].keys
-            self._revive(keys, name, row, Blob(blob, size, crc) if blob else None, text)
-            kept.add(blob)
-        self.blobs.sweep(kept)
+            self._restore_version(keys, name, row, Blob(blob, size, crc) if blob else None, record)
+            used.add(blob)
+        self.blobs.delete_except(used)
 
-    def forget(self, bucket: FakeBucket) -> None:
-        """Neither the bucket nor what was in it is in the store."""
-        rows = self._store.read("SELECT blob FROM s3_objects WHERE bucket = ? AND blob IS NOT NULL", (bucket.name,))
-        with self._store.write() as db:
+    def delete_bucket(self, bucket: FakeBucket) -> None:
+        """Delete a bucket and its objects from the store."""
+        rows = self._store.query("SELECT blob FROM s3_objects WHERE bucket = ? AND blob IS NOT NULL", (bucket.name,))
+        with self._store.transaction() as db:
             db.execute("DELETE FROM s3_objects WHERE bucket = ?", (bucket.name,))
             db.execute("DELETE FROM s3_buckets WHERE name = ?", (bucket.name,))
-        self._saved.pop(bucket.name, None)
+        self._bucket_records.pop(bucket.name, None)
         for (blob,) in rows:
             self.blobs.delete(blob)
 
-    def _changing(self, keys: StoredKeys, name: str) -> None:
-        self.change.remember(keys, name)
+    def _write(self, transaction: Transaction, buckets: dict[str, str], updates: list[tuple[StoredKey, str]]) -> None:
+        # The rows are built before the store is locked: moto's registry has a lock too, and Logs' backend reads the
+        # store while it holds that lock.
+        differences = [
+            (removed, [(version, _build_row(bucket, name, version)) for version in added])
+            for bucket, name, removed, added in transaction.list_differences()
+        ]
+        with self._store.transaction() as db:
+            for removed, added in differences:
+                db.executemany("DELETE FROM s3_objects WHERE id = ?", [(version.row,) for version in removed])
+                for version, values in added:
+                    version.row = db.execute(_INSERT, values).lastrowid
+            rows = [(record, key.row) for key, record in updates]
+            db.executemany("UPDATE s3_objects SET record = ? WHERE id = ?", rows)
+            for name, record in buckets.items():
+                _write_bucket(db, transaction.buckets[name], record)
 
-    def _adopted(self, key: StoredKey) -> None:
-        self.change.adopted.append(key)
+    def _record_versions(self, keys: StoredKeys, name: str) -> None:
+        self.transaction.record_versions(keys, name)
 
-    def _news(self, bucket: FakeBucket) -> str | None:
-        """Return the bucket's record where it is not what the store has; an empty one: the bucket is gone."""
-        known = self._saved.get(bucket.name, "")
+    def _record_created(self, key: StoredKey) -> None:
+        self.transaction.created.append(key)
+
+    def _find_bucket_change(self, bucket: FakeBucket) -> str | None:
+        """Return a bucket's record if the store has another one, "" if the bucket was deleted, None if unchanged."""
+        stored = self._bucket_records.get(bucket.name, "")
         backend = s3_backends[bucket.account_id][bucket.partition]
-        text = _record(bucket) if backend.buckets.get(bucket.name) is bucket else ""
-        return text if text != known else None
+        record = _encode_record(bucket) if backend.buckets.get(bucket.name) is bucket else ""
+        return record if record != stored else None
 
-    def _revive_bucket(self, name: str, account: str, partition: str, text: str) -> None:
+    def _restore_bucket(self, name: str, account: str, partition: str, text: str) -> None:
         backend, record = s3_backends[account][partition], encoding.loads(text)
         bucket = FakeBucket(name, account, record["state"]["region_name"])
         bucket.__dict__.update(record["state"])
-        bucket.keys = self.keys(name)
+        bucket.keys = self.create_keys(name)
         backend.buckets[name] = bucket
         if record["tags"]:
             backend.tagger.tags[bucket.arn] = record["tags"]
 
-    def _revive(self, keys: StoredKeys, name: str, row: int, blob: Blob | None, text: str) -> None:
+    def _restore_version(self, keys: StoredKeys, name: str, row: int, blob: Blob | None, text: str) -> None:
         record, earlier = encoding.loads(text), keys.getlist(name, [])
         if blob:
-            version: Any = StoredKey.revived(record["state"], blob, self.blobs)
-            version.saved = hash(text)
+            version: Any = StoredKey.from_record(record["state"], blob, self.blobs)
+            version.record_hash = hash(text)
             if record["tags"]:
                 s3_backends[version.account_id][version.partition].tagger.tags[version.arn] = record["tags"]
         else:
-            # moto asks a marker of what kind the version below it is.
+            # moto copies attributes of the version below a delete marker into the marker.
             version = FakeDeleteMarker(earlier[-1] if earlier else SimpleNamespace(name=name))
             version.__dict__.update(record["state"])
         version.row = row
-        keys.put_back(name, [*earlier, version])
+        keys.restore_versions(name, [*earlier, version])
 
 
-def _record(thing: FakeBucket | StoredKey) -> str:
-    if isinstance(thing, FakeBucket):
-        state = {name: value for name, value in vars(thing).items() if name not in _CONTENTS}
+def _encode_record(model: FakeBucket | StoredKey) -> str:
+    if isinstance(model, FakeBucket):
+        state = {name: value for name, value in vars(model).items() if name not in _CONTENTS}
     else:
-        state = thing.state
-    tagger = s3_backends[thing.account_id][thing.partition].tagger
-    return encoding.dumps({"state": state, "tags": tagger.get_tag_dict_for_resource(thing.arn)})
+        state = model.state
+    tagger = s3_backends[model.account_id][model.partition].tagger
+    return encoding.dumps({"state": state, "tags": tagger.get_tag_dict_for_resource(model.arn)})
 
 
-def _write_bucket(db: sqlite3.Connection, bucket: FakeBucket, text: str) -> None:
+def _write_bucket(db: sqlite3.Connection, bucket: FakeBucket, record: str) -> None:
     db.execute("DELETE FROM s3_buckets WHERE name = ?", (bucket.name,))
-    if text:
-        row = (bucket.name, bucket.account_id, bucket.partition, text)
+    if record:
+        row = (bucket.name, bucket.account_id, bucket.partition, record)
         db.execute("INSERT INTO s3_buckets VALUES (?, ?, ?, ?)", row)
 
 
-def _row(bucket: str, name: str, version: Any) -> tuple[Any, ...]:
+def _build_row(bucket: str, name: str, version: Any) -> tuple[Any, ...]:
     if isinstance(version, StoredKey):
-        blob, text = version.blob, _record(version)
-        version.saved = hash(text)
-        return bucket, name, blob.name, blob.size, blob.crc, text
+        blob, record = version.blob, _encode_record(version)
+        version.record_hash = hash(record)
+        return bucket, name, blob.name, blob.size, blob.crc, record
     state = {"last_modified": version.last_modified, "_version_id": version.version_id}
     return bucket, name, None, None, None, encoding.dumps({"state": state})

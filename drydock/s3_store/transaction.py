@@ -1,4 +1,4 @@
-"""What one request does to the objects of S3, until it is kept or undone."""
+"""The changes that one request makes to S3 objects, until they are committed or undone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,50 +6,50 @@ from typing import Any
 
 from moto.s3.models import FakeBucket
 
-from drydock.s3_store.blobs import Blobs
+from drydock.s3_store.blobs import BlobFolder
 from drydock.s3_store.keys import StoredKey, StoredKeys
 
 
 @dataclass
-class Change:
-    """One request's doings.
+class Transaction:
+    """The changes of one request.
 
-    Args:
-        before: The versions of each name that the request changes, as they were.
-        adopted: Versions that it made.
-        seen: Versions that it looked up, and may have changed (their tags, their access).
-        buckets: Buckets that it looked up, and may have changed.
+    Attributes:
+        before: The earlier versions of each name that the request changes, by bucket and name.
+        created: Versions that the request created.
+        accessed: Versions that the request looked up and may have changed (their tags, their ACL), by id().
+        buckets: Buckets that the request looked up and may have changed, by name.
     """
 
     before: dict[tuple[str, str], tuple[StoredKeys, list[Any]]] = field(default_factory=dict)
-    adopted: list[StoredKey] = field(default_factory=list)
-    seen: dict[int, StoredKey] = field(default_factory=dict)
+    created: list[StoredKey] = field(default_factory=list)
+    accessed: dict[int, StoredKey] = field(default_factory=dict)
     buckets: dict[str, FakeBucket] = field(default_factory=dict)
 
-    def remember(self, keys: StoredKeys, name: str) -> None:
-        """The versions of a name are known as they were before the request."""
+    def record_versions(self, keys: StoredKeys, name: str) -> None:
+        """Record the versions of a name before its first change."""
         self.before.setdefault((keys.bucket_name, name), (keys, list(keys.getlist(name, []))))
 
-    def differences(self) -> Iterator[tuple[str, str, list[Any], list[Any]]]:
-        """Yield bucket, name, the versions that went and the versions that came, in their order."""
+    def list_differences(self) -> Iterator[tuple[str, str, list[Any], list[Any]]]:
+        """Yield bucket, name, removed versions and added versions, in the order of the changes."""
         for (bucket, name), (keys, before) in self.before.items():
             now = keys.getlist(name, [])
-            yield bucket, name, _without(before, now), _without(now, before)
+            yield bucket, name, _subtract(before, now), _subtract(now, before)
 
     def undo(self) -> None:
-        """Every name has the versions that it had."""
+        """Give every name its earlier versions back."""
         for (_, name), (keys, before) in self.before.items():
-            keys.put_back(name, before)
+            keys.restore_versions(name, before)
 
-    def drop_files(self, blobs: Blobs) -> None:
-        """The files of versions that are no more, or came to nothing, are gone."""
+    def delete_unused_files(self, blobs: BlobFolder) -> None:
+        """Delete the files of versions that were removed, or that were created and not kept."""
         current = {id(key) for (_, name), (keys, _) in self.before.items() for key in keys.getlist(name, [])}
-        known = [*self.adopted, *(key for _, before in self.before.values() for key in before)]
-        for key in known:
+        candidates = [*self.created, *(key for _, before in self.before.values() for key in before)]
+        for key in candidates:
             if id(key) not in current and isinstance(key, StoredKey):
                 blobs.delete(key.blob.name)
 
 
-def _without(versions: list[Any], others: list[Any]) -> list[Any]:
-    known = {id(version) for version in others}
-    return [version for version in versions if id(version) not in known]
+def _subtract(versions: list[Any], others: list[Any]) -> list[Any]:
+    ids = {id(version) for version in others}
+    return [version for version in versions if id(version) not in ids]

@@ -1,4 +1,4 @@
-"""Tar archives: model.tar.gz made so that equal folders give equal bytes, source bundles unpacked safely."""
+"""Tar archives: pack a model reproducibly (equal folders give equal bytes), and unpack source bundles safely."""
 
 import gzip
 import os
@@ -8,52 +8,54 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from drydock.transfer.walk import Entry, Kind, in_order
+from drydock.transfer.walk import Entry, EntryKind, list_entries
 
 UNPACKED_MAX_BYTES = 20_000_000_000
 UNPACKED_MAX_MEMBERS = 1_000_000
 
 
 def pack(folder: Path, archive: Path) -> list[str]:
-    """The archive holds folder's content, with paths below it.
+    """Write a folder's content to a .tar.gz archive, with paths relative to the folder.
 
-    Deterministic: names are sorted, there are no times and no owners; a link to a file of the folder is that file.
+    Deterministic: names are sorted, times and owners are left out, and a link to a file of the folder becomes that
+    file.
 
     Returns:
-        The names that are left out: links that lead out or nowhere, sockets, fifos, devices.
+        The names that are left out: links that lead out of the folder or nowhere, sockets, fifos, devices.
 
     Raises:
-        OSError: The disk is full, or a file cannot be read; there is no archive then.
+        OSError: The disk is full, or a file cannot be read; the archive is deleted then. A retry can help.
     """
-    entries = in_order(folder)
+    entries = list_entries(folder)
     try:
         with (
             archive.open("wb") as raw,
-            gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
-            # dereference: without it, the second name of a file with two is stored as a link to the first.
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as tar,
+            gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as gzipped,
+            # dereference: otherwise the second name of a hard link is stored as a link to the first name.
+            tarfile.open(fileobj=gzipped, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as tar,
         ):
             for entry in entries:
                 _add(tar, entry, folder)
     except BaseException:
         archive.unlink(missing_ok=True)
         raise
-    return [entry.name for entry in entries if entry.kind is Kind.OTHER]
+    return [entry.name for entry in entries if entry.kind is EntryKind.OTHER]
 
 
 def unpack(
     archive: Path, folder: Path, *, max_bytes: int = UNPACKED_MAX_BYTES, max_members: int = UNPACKED_MAX_MEMBERS
 ) -> None:
-    """The folder holds the archive's content.
+    """Unpack an archive into a folder.
 
     Args:
         archive: A tar file, compressed or not.
-        folder: Where the content goes.
-        max_bytes: What the unpacked files may have together.
-        max_members: How many members there may be.
+        folder: The folder for the content.
+        max_bytes: Maximum size of the unpacked files together.
+        max_members: Maximum number of members.
 
     Raises:
-        ValueError: The archive is damaged or too big, or a member would land outside folder (or is a device).
+        ValueError: The archive is damaged or too large, or a member is a device or lies outside the folder. A retry
+            cannot help.
     """
     size = 0
     try:
@@ -67,35 +69,35 @@ def unpack(
         raise ValueError(f"cannot unpack {archive.name}: {type(error).__name__}: {error}") from error
 
 
-def merge(folders: Sequence[Path], into: Path) -> list[str]:
-    """The folder into holds what all the folders hold; where names are equal, the first folder's counts.
+def merge(folders: Sequence[Path], target: Path) -> list[str]:
+    """Merge the contents of several folders into one. If names are equal, the first folder's file is used.
 
-    Files are hard links to the ones in the folders, where the file system has them.
+    The files are hard links to the originals, if the file system supports that.
 
     Args:
-        folders: One for each host, algo-1 first.
-        into: A folder; what is in it is gone.
+        folders: One folder for each host, algo-1 first.
+        target: The merged folder; what was in it is deleted.
 
     Returns:
-        The names that are left out, as `pack` leaves them out.
+        The names that are left out, by the same rule as in `pack`.
 
     Raises:
-        OSError: The disk is full, or a file cannot be read.
+        OSError: The disk is full, or a file cannot be read. A retry can help.
     """
-    _clear(into)
-    into.mkdir(parents=True)
+    _delete(target)
+    target.mkdir(parents=True)
     left_out = []
     for folder in reversed(folders):
-        for entry in in_order(folder):
-            if entry.kind is Kind.OTHER:
+        for entry in list_entries(folder):
+            if entry.kind is EntryKind.OTHER:
                 left_out.append(entry.name)
             else:
-                _put(entry, folder, into / entry.name)
+                _place(entry, folder, target / entry.name)
     return sorted(set(left_out))
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether there is nothing in the folder."""
+    """Return whether a folder has no entries."""
     return next(folder.iterdir(), None) is None
 
 
@@ -103,55 +105,56 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     if hasattr(tarfile, "data_filter"):
         tar.extract(member, folder, filter="data")
         return
-    # Python before 3.11.4, which Debian 12 has: what that filter lets through, but for links, which are hard to judge.
+    # Python before 3.11.4, as in Debian 12, has no such filter. Allow the same members, except for links.
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{member.name} leads out of the folder")
     if not (member.isfile() or member.isdir()):
         raise ValueError(f"{member.name} is no file and no folder: links need Python 3.11.4")
-    tar.extract(_anonymous(member), folder)
+    tar.extract(_anonymize(member), folder)
 
 
 def _add(tar: tarfile.TarFile, entry: Entry, folder: Path) -> None:
-    if entry.kind is Kind.LINK:
+    if entry.kind is EntryKind.LINK:
         member = tarfile.TarInfo(entry.name)
-        member.type, member.linkname = tarfile.SYMTYPE, _target(entry, folder)
-        tar.addfile(_anonymous(member))
-    elif entry.kind is not Kind.OTHER:
-        tar.add(entry.path, arcname=entry.name, recursive=False, filter=_anonymous)
+        member.type, member.linkname = tarfile.SYMTYPE, _link_target(entry, folder)
+        tar.addfile(_anonymize(member))
+    elif entry.kind is not EntryKind.OTHER:
+        tar.add(entry.path, arcname=entry.name, recursive=False, filter=_anonymize)
 
 
-def _put(entry: Entry, folder: Path, target: Path) -> None:
-    if entry.kind is Kind.FOLDER and target.is_dir() and not target.is_symlink():
+def _place(entry: Entry, folder: Path, target: Path) -> None:
+    if entry.kind is EntryKind.FOLDER and target.is_dir() and not target.is_symlink():
         return
-    _clear(target)
-    if entry.kind is Kind.FOLDER:
+    _delete(target)
+    if entry.kind is EntryKind.FOLDER:
         target.mkdir()
-    elif entry.kind is Kind.LINK:
-        target.symlink_to(_target(entry, folder))
+    elif entry.kind is EntryKind.LINK:
+        target.symlink_to(_link_target(entry, folder))
     else:
-        _link(entry.path, target)
+        _link_or_copy(entry.path, target)
 
 
-def _clear(target: Path) -> None:
+def _delete(target: Path) -> None:
     if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
     else:
         target.unlink(missing_ok=True)
 
 
-def _link(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without hard links
         shutil.copy2(source, target)
 
 
-def _target(entry: Entry, folder: Path) -> str:
+def _link_target(entry: Entry, folder: Path) -> str:
     return os.path.relpath(entry.path, folder.resolve() / PurePosixPath(entry.name).parent)
 
 
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _anonymize(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove a member's time and owner, and reduce its mode to executable or not."""
     member.mtime = 0
     member.uid = member.gid = 0
     member.uname = member.gname = ""

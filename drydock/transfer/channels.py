@@ -1,37 +1,60 @@
-"""Input channels: from what InputDataConfig asks for to the files that one host reads."""
+"""Input channels: download the objects of an S3 prefix or a manifest to the files of one host."""
 
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drydock.transfer.objects import ObjectStore, split_uri
-from drydock.transfer.placement import faults, local_name
+from drydock.transfer.placement import find_invalid_names, local_name
 
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY = 0o444
-_QUOTED_CHARS = 120
+_SHOWN_CHARS = 120
 
-# What SageMaker itself only does in Pipe mode, which drydock does not have.
+# Options that SageMaker uses in Pipe mode only, which drydock does not have.
 _PIPE_ONLY = {
     "CompressionType": "is only used in Pipe mode: in File mode leave it unset, and the objects arrive as they are",
     "RecordWrapperType": "is only used in Pipe mode: in File mode leave it unset",
 }
 
 
-def check(channel: Mapping[str, Any]) -> str:
-    """Return what is wrong with an entry of InputDataConfig, before anything runs; "" where nothing is.
+@dataclass(frozen=True)
+class Source:
+    """Where the objects of a channel or an input come from.
+
+    Attributes:
+        uri: S3 URI of the prefix or the manifest.
+        data_type: S3Prefix or ManifestFile.
+        distribution: FullyReplicated, or ShardedByS3Key: each host gets every n-th object.
+        seed: Seed to shuffle the objects with before they are distributed; None for no shuffling.
+        is_read_only: Whether the downloaded files are read-only.
+    """
+
+    uri: str
+    data_type: str
+    distribution: str
+    seed: int | None = None
+    is_read_only: bool = False
+
+
+def find_channel_problem(channel: Mapping[str, Any]) -> str:
+    """Return what is wrong with an entry of InputDataConfig; "" if drydock can download it.
 
     Args:
-        channel: The entry, of the shape that the API asks for.
+        channel: The entry; its shape is valid for the API.
     """
     source = channel["DataSource"].get("S3DataSource")
-    reason = "drydock reads S3DataSource only." if source is None else _source_fault(source) or _mode_fault(channel)
-    return reason and f"Channel {channel['ChannelName']}: {reason}"
+    if source is None:
+        problem = "drydock reads S3DataSource only."
+    else:
+        problem = _find_source_problem(source) or _find_mode_problem(channel)
+    return problem and f"Channel {channel['ChannelName']}: {problem}"
 
 
-def download(
+def download_channel(
     store: ObjectStore,
     channel: Mapping[str, Any],
     folder: Path,
@@ -40,124 +63,104 @@ def download(
     host_count: int,
     default_mode: str,
 ) -> int:
-    """The folder holds what one host reads of the channel.
+    """Download one host's share of a channel. Returns and raises the same as `download_source`.
 
     Args:
         store: S3.
-        channel: One entry of InputDataConfig, as in the API.
+        channel: The entry of InputDataConfig.
         folder: The channel's folder on this host.
-        host_number: Which host, from 0.
-        host_count: How many the job has.
-        default_mode: The job's TrainingInputMode; the channel's own InputMode wins. FastFile gives read-only files.
-
-    Returns:
-        As `download_source`.
-
-    Raises:
-        As `download_source`.
+        host_number: The host's number, from 0.
+        host_count: The number of the job's hosts.
+        default_mode: The job's TrainingInputMode; the channel's own InputMode has precedence. Files of FastFile mode
+            are read-only.
     """
-    source = channel["DataSource"]["S3DataSource"]
-    return download_source(
-        store,
-        uri=source["S3Uri"],
-        data_type=source["S3DataType"],
-        distribution=source.get("S3DataDistributionType", "FullyReplicated"),
-        folder=folder,
-        host_number=host_number,
-        host_count=host_count,
+    s3 = channel["DataSource"]["S3DataSource"]
+    source = Source(
+        uri=s3["S3Uri"],
+        data_type=s3["S3DataType"],
+        distribution=s3.get("S3DataDistributionType", "FullyReplicated"),
         seed=channel.get("ShuffleConfig", {}).get("Seed"),
-        read_only=channel.get("InputMode", default_mode) == "FastFile",
+        is_read_only=channel.get("InputMode", default_mode) == "FastFile",
     )
+    return download_source(store, source, folder, host_number=host_number, host_count=host_count)
 
 
-def download_source(
-    store: ObjectStore,
-    *,
-    uri: str,
-    data_type: str,
-    distribution: str,
-    folder: Path,
-    host_number: int,
-    host_count: int,
-    seed: int | None = None,
-    read_only: bool = False,
-) -> int:
-    """The folder holds one host's share of a source: all of it, or with ShardedByS3Key every host_count-th object.
+def download_source(store: ObjectStore, source: Source, folder: Path, *, host_number: int, host_count: int) -> int:
+    """Download one host's share of a source to a folder.
 
     Args:
         store: S3.
-        uri: The prefix or the manifest.
-        data_type: S3Prefix or ManifestFile.
-        distribution: FullyReplicated or ShardedByS3Key.
-        folder: Where the files go.
-        host_number: Which host, from 0.
-        host_count: How many share the source.
-        seed: Shuffles the objects before they are shared out; on a disk order has no other meaning.
-        read_only: The files cannot be written.
+        source: The source.
+        folder: The folder for the files.
+        host_number: The host's number, from 0.
+        host_count: The number of the job's hosts.
 
     Returns:
-        How many objects the source has, for all hosts together: 0 means that there is nothing to read. A host whose
-        share is empty is no failure; SageMaker documents that it runs, and costs, without data.
+        The number of objects for all hosts together; 0 if there is nothing to read. A host whose share is empty is no
+        failure: SageMaker documents that such a host runs, and is billed, without data.
 
     Raises:
-        ClientError: NoSuchBucket, or S3 failed.
-        ValueError: The manifest is none, it names an object that is not there, or a key cannot be a file.
-        OSError: The disk is full or not writable.
+        ClientError: The bucket does not exist, or S3 failed. A retry can help.
+        ValueError: The manifest is invalid or lists an object that does not exist, or a key cannot be a file name. A
+            retry cannot help.
+        OSError: The disk is full or not writable. A retry can help.
     """
-    names = _manifest(store, uri) if data_type == "ManifestFile" else _prefix(store, uri)
-    for name, reason in faults(names.values()).items():
-        raise ValueError(f"the key {name[:_QUOTED_CHARS]!r} {reason}")
+    read_names = _read_manifest if source.data_type == "ManifestFile" else _list_prefix
+    names = read_names(store, source.uri)
+    for name, reason in find_invalid_names(names.values()).items():
+        raise ValueError(f"the key {name[:_SHOWN_CHARS]!r} {reason}")
     share = list(names.items())
-    if seed is not None:
-        random.Random(seed).shuffle(share)  # noqa: S311  an order, no secret
-    if distribution == "ShardedByS3Key":
+    if source.seed is not None:
+        random.Random(source.seed).shuffle(share)  # noqa: S311  an order, not a secret
+    if source.distribution == "ShardedByS3Key":
         share = share[host_number::host_count]
-    files = {source: folder / name for source, name in share}
+    files = {uri: folder / name for uri, name in share}
     store.download_all(files)
-    for path in files.values() if read_only else ():
+    for path in files.values() if source.is_read_only else ():
         path.chmod(READ_ONLY)
     return len(names)
 
 
-def _prefix(store: ObjectStore, uri: str) -> dict[str, str]:
+def _list_prefix(store: ObjectStore, uri: str) -> dict[str, str]:
+    """Return the URIs of the objects below a prefix, with their file names."""
     bucket, prefix = split_uri(uri)
-    return {f"s3://{bucket}/{key}": local_name(key, prefix) for key in store.etags(uri)}
+    return {f"s3://{bucket}/{key}": local_name(key, prefix) for key in store.list_etags(uri)}
 
 
-def _manifest(store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the URIs of a manifest, in its order, with their names: [{"prefix": "s3://..."}, "name", ...]."""
+def _read_manifest(store: ObjectStore, uri: str) -> dict[str, str]:
+    """Return the URIs in a manifest, in its order, with their file names: [{"prefix": "s3://..."}, "name", ...]."""
     try:
-        lines = json.loads(store.read(uri, MANIFEST_MAX_BYTES))
+        entries = json.loads(store.read(uri, MANIFEST_MAX_BYTES))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the manifest is not JSON: {error}") from error
-    if not isinstance(lines, list) or not lines:
+    if not isinstance(entries, list) or not entries:
         raise ValueError("the manifest is not a JSON list that begins with a prefix")
-    prefix = lines[0].get("prefix") if isinstance(lines[0], dict) else None
+    prefix = entries[0].get("prefix") if isinstance(entries[0], dict) else None
     if not isinstance(prefix, str) or not prefix.startswith("s3://") or not split_uri(prefix)[0]:
         raise ValueError('the manifest does not begin with {"prefix": "s3://..."}')
-    for line in lines[1:]:
-        if not isinstance(line, str) or not line:
-            raise ValueError(f"the manifest has an entry that is no key: {str(line)[:_QUOTED_CHARS]!r}")
-    return {prefix + line: line.lstrip("/") for line in lines[1:]}
+    for entry in entries[1:]:
+        if not isinstance(entry, str) or not entry:
+            raise ValueError(f"the manifest has an entry that is no key: {str(entry)[:_SHOWN_CHARS]!r}")
+    return {prefix + entry: entry.lstrip("/") for entry in entries[1:]}
 
 
-def _source_fault(source: Mapping[str, Any]) -> str:
-    kind, uri = source["S3DataType"], source["S3Uri"]
-    if kind == "AugmentedManifestFile":
+def _find_source_problem(source: Mapping[str, Any]) -> str:
+    data_type, uri = source["S3DataType"], source["S3Uri"]
+    if data_type == "AugmentedManifestFile":
         return "AugmentedManifestFile needs Pipe mode, which drydock does not have: use ManifestFile or S3Prefix."
-    if kind not in ("S3Prefix", "ManifestFile"):
-        return f"S3DataType {kind} is not supported by drydock: use S3Prefix or ManifestFile."
+    if data_type not in ("S3Prefix", "ManifestFile"):
+        return f"S3DataType {data_type} is not supported by drydock: use S3Prefix or ManifestFile."
     if "InstanceGroupNames" in source:
         return "InstanceGroupNames is not supported by drydock: a job has one group of instances."
     bucket, key = split_uri(uri)
     if not uri.startswith("s3://") or not bucket:
         return f"{uri} is not an s3:// URI."
-    if kind == "ManifestFile" and (not key or key.endswith("/")):
+    if data_type == "ManifestFile" and (not key or key.endswith("/")):
         return f"{uri} names no object, which a ManifestFile is."
     return ""
 
 
-def _mode_fault(channel: Mapping[str, Any]) -> str:
+def _find_mode_problem(channel: Mapping[str, Any]) -> str:
     if channel.get("InputMode") == "Pipe":
         return "InputMode Pipe is not supported by drydock: use File or FastFile."
     for member, reason in _PIPE_ONLY.items():

@@ -1,4 +1,4 @@
-"""The S3 clients of this process: one for each place, since making one takes longer than most calls."""
+"""The S3 clients of this process. They are shared, since creating a client takes longer than most requests."""
 
 import os
 import threading
@@ -8,40 +8,40 @@ import botocore.session
 from boto3.session import Session
 from botocore.config import Config
 
-KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+CREDENTIAL_NAMES = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _POOL_CONNECTIONS = 32
 _CLIENTS: dict[tuple[str, str, str], Any] = {}
-# Held while a client is made: botocore's loaders are not thread-safe, and two of one kind are not wanted.
+# Held while a client is created: botocore's loaders are not thread-safe, and each client is created only once.
 _LOCK = threading.Lock()
 
 
 def shared_client(url: str, account_id: str, region: str) -> Any:
-    """Return the client for the objects of an account; threads share it.
+    """Return the S3 client for an account's objects. Threads may share it.
 
     Args:
-        url: The server's own URL, or that of the S3 server that keeps its buckets.
-        account_id: The account whose buckets are meant.
-        region: The region to sign for.
+        url: URL of this server, or of the S3 server that has its buckets.
+        account_id: The account that owns the buckets.
+        region: The region to sign requests for.
     """
-    place = (url, account_id, region)
+    key = (url, account_id, region)
     with _LOCK:
-        if place not in _CLIENTS:
-            _CLIENTS[place] = _client(*place)
-        return _CLIENTS[place]
+        if key not in _CLIENTS:
+            _CLIENTS[key] = _create_client(*key)
+        return _CLIENTS[key]
 
 
-def _keys() -> dict[str, str | None]:
-    """Return the process's own credentials, for a server that asks for them; where there are none, any will do."""
-    found = {name: os.environ.get(name.upper()) for name in KEYS}
-    return found if found[KEYS[0]] else dict.fromkeys(KEYS[:2], "drydock")
+def _read_credentials() -> dict[str, str | None]:
+    """Return this process's own credentials, for a server that checks them, or else dummy ones."""
+    credentials = {name: os.environ.get(name.upper()) for name in CREDENTIAL_NAMES}
+    return credentials if credentials[CREDENTIAL_NAMES[0]] else dict.fromkeys(CREDENTIAL_NAMES[:2], "drydock")
 
 
-def _client(url: str, account_id: str, region: str) -> Any:
+def _create_client(url: str, account_id: str, region: str) -> Any:
     core = botocore.session.Session()
     core.set_config_variable("profile", None)
-    session = Session(**_keys(), region_name=region, botocore_session=core)
+    session = Session(**_read_credentials(), region_name=region, botocore_session=core)
     config = Config(
-        # The server talks to itself or to a neighbour: a proxy from the environment must not stand in between.
+        # The server is this process or a neighbour: no proxy from the environment may be used.
         proxies={},
         s3={"addressing_style": "path"},
         request_checksum_calculation="when_required",
@@ -53,8 +53,8 @@ def _client(url: str, account_id: str, region: str) -> Any:
     )
     client = session.client("s3", endpoint_url=url, config=config)
 
-    def name_account(params: dict[str, Any], **_: Any) -> None:
+    def add_account(params: dict[str, Any], **_: Any) -> None:
         params["headers"]["x-moto-account-id"] = account_id
 
-    client.meta.events.register("before-call.s3", name_account)
+    client.meta.events.register("before-call.s3", add_account)
     return client

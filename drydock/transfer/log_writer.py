@@ -1,4 +1,4 @@
-"""The job's output, line by line, to CloudWatch Logs while the job runs."""
+"""The job's log in CloudWatch Logs: each new line of the job's output is written there while the job runs."""
 
 import collections
 import time
@@ -7,24 +7,24 @@ from pathlib import Path
 
 from moto.logs.models import logs_backends
 
-from drydock.transfer.stable_read import open_file
+from drydock.transfer.stable_read import open_regular_file
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-TAIL_LINES = 40
+KEPT_LINES = 40
 READ_BYTES = 1 << 20
-READS_AT_ONCE = 8
-# CloudWatch's limit for one event is 256 KiB.
+READS_PER_CALL = 8
+# CloudWatch's limit for one event is 256 KiB; a character has at most 4 bytes.
 EVENT_MAX_CHARS = 60_000
 
 
 class LogStream:
-    """One stream that a job writes to, there once a line was written.
+    """One log stream that a job writes to. It is created with its first line.
 
     Args:
-        account_id: Whose job it is.
-        region: Where it runs.
-        name: The stream's name.
-        group: Its group's name.
+        account_id: The job's account.
+        region: The job's region.
+        name: Name of the stream.
+        group: Name of the stream's group.
     """
 
     def __init__(self, account_id: str, region: str, name: str, group: str = GROUP) -> None:
@@ -33,14 +33,14 @@ class LogStream:
         self._last_ms = 0
 
     def write(self, lines: Sequence[str]) -> None:
-        """The lines are events of the stream, in their order."""
+        """Append lines to the stream, in their order."""
         if not lines:
             return
-        # A clock that is set back must not put a line before those that a reader has already seen.
-        moment_ms = self._last_ms = max(int(time.time() * 1000), self._last_ms)
-        # An event must not be empty, and a line of a log may be.
-        events = [{"timestamp": moment_ms, "message": line or " "} for line in lines]
-        # Asked each time: a reset of moto makes a new one.
+        # If the clock is set back, a line must not be placed before lines that a reader has already seen.
+        time_ms = self._last_ms = max(int(time.time() * 1000), self._last_ms)
+        # An event must not be empty, but a line of a log may be.
+        events = [{"timestamp": time_ms, "message": line or " "} for line in lines]
+        # Looked up for each write, since a reset of moto creates a new backend.
         backend = logs_backends[self._account_id][self._region]
         backend.ensure_log_group(self.group)
         backend.ensure_log_stream(self.group, self.name)
@@ -48,59 +48,63 @@ class LogStream:
 
 
 class LogTail:
-    """Follows the file that the job writes to.
+    """Follows the log file that a job writes, and sends each new line to a log stream.
 
     Args:
-        path: The file; it need not be there yet.
-        stream: Where its lines go.
-        each_line: Also called with every line.
+        path: The file; it need not exist yet.
+        stream: The log stream.
+        on_line: Called with each line.
     """
 
-    def __init__(self, path: Path, stream: LogStream, each_line: Callable[[str], None]) -> None:
-        self._path, self._stream, self._each_line = path, stream, each_line
+    def __init__(self, path: Path, stream: LogStream, on_line: Callable[[str], None]) -> None:
+        self._path, self._stream, self._on_line = path, stream, on_line
         self._offset = 0
-        self._rest = b""
-        self.last_lines: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
+        self._incomplete = b""
+        self.last_lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
 
-    def drain(self, *, final: bool = False) -> None:
-        """Every line that is complete is in the stream; with final, the incomplete last one too."""
+    def send_new_lines(self, *, is_final: bool = False) -> None:
+        """Send the complete new lines of the file.
+
+        Args:
+            is_final: Whether the job has ended: then also send an incomplete last line, and read to the end. Before
+                that the number of reads is limited, since a job may write faster than this reads.
+        """
         reads = 0
-        # Bounded while the job runs: one that writes faster than this reads must not hold its supervisor.
-        while (final or reads < READS_AT_ONCE) and (data := self._read()):
+        while (is_final or reads < READS_PER_CALL) and (data := self._read()):
             reads += 1
-            *complete, self._rest = (self._rest + data).split(b"\n")
+            *complete, self._incomplete = (self._incomplete + data).split(b"\n")
             self._send(complete)
-            if len(self._rest) > EVENT_MAX_CHARS:
-                self._send([self._rest])
-                self._rest = b""
-        if final and self._rest:
-            self._send([self._rest])
-            self._rest = b""
+            if len(self._incomplete) > EVENT_MAX_CHARS:
+                self._send([self._incomplete])
+                self._incomplete = b""
+        if is_final and self._incomplete:
+            self._send([self._incomplete])
+            self._incomplete = b""
 
-    def note(self, text: str) -> None:
-        """A line of drydock's own is in the stream."""
-        self._stream.write([text])
+    def write_line(self, line: str) -> None:
+        """Write a line of drydock's own to the log stream."""
+        self._stream.write([line])
 
     def _read(self) -> bytes:
         try:
-            with open_file(self._path) as file:
+            with open_regular_file(self._path) as file:
                 file.seek(self._offset)
                 data = file.read(READ_BYTES)
-        except OSError:  # not there yet; or the job has put something else in its place
+        except OSError:  # the file does not exist yet, or the job has replaced it with something else
             return b""
         self._offset += len(data)
         return data
 
     def _send(self, raw_lines: Sequence[bytes]) -> None:
-        lines = [part for raw in raw_lines for part in _events(raw)]
+        lines = [line for raw_line in raw_lines for line in _split_long_line(raw_line)]
         for line in lines:
-            self._each_line(line)
+            self._on_line(line)
         self.last_lines.extend(lines)
         self._stream.write(lines)
 
 
-def _events(raw: bytes) -> Iterator[str]:
-    text = raw.decode("utf-8", errors="replace").rstrip("\r")
+def _split_long_line(raw_line: bytes) -> Iterator[str]:
+    text = raw_line.decode("utf-8", errors="replace").rstrip("\r")
     yield text[:EVENT_MAX_CHARS]
     for start in range(EVENT_MAX_CHARS, len(text), EVENT_MAX_CHARS):
         yield text[start : start + EVENT_MAX_CHARS]

@@ -1,4 +1,4 @@
-"""S3 as the server itself uses it: through its own URL, as any client would."""
+"""S3 objects, read and written over HTTP through the server's own URL, as any client would."""
 
 import os
 import time
@@ -19,17 +19,17 @@ from botocore.exceptions import (
 )
 
 from drydock.transfer.clients import shared_client
-from drydock.transfer.walk import Kind, walk
+from drydock.transfer.walk import EntryKind, walk_folder
 
 T = TypeVar("T")
 
-# Files on their way at once, of one channel or folder: 1,000 small ones do not wait for one another.
-TRANSFERS = 8
+# Number of files of one channel or folder that are transferred at the same time.
+CONCURRENT_TRANSFERS = 8
 
-# One thread for one object: TRANSFERS of them may be under way already.
-_ALONE = TransferConfig(use_threads=False)
-# What may be better in a moment. A refused connection is not among it: the server is this process, and it ends.
-_PASSING = (
+# One thread per object, since CONCURRENT_TRANSFERS objects may be under way at the same time.
+_SINGLE_THREAD = TransferConfig(use_threads=False)
+# Errors that may pass. A refused connection is not one of them: this process is the server, and it is shutting down.
+_TEMPORARY_ERRORS = (
     RetriesExceededError,
     ConnectionClosedError,
     ConnectTimeoutError,
@@ -37,193 +37,198 @@ _PASSING = (
     ResponseStreamingError,
 )
 _THROTTLED = 429
-_LAST_PAUSE_S = 4.0
+_MAX_PAUSE_S = 4.0
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Return (bucket, key or prefix) of an s3:// URI."""
+    """Return the bucket and the key (or prefix) of an S3 URI."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     return bucket, key
 
 
 def join_uri(base: str, *names: str) -> str:
-    """Return base with the names appended as path segments, one slash between each."""
+    """Return a URI with names appended as path segments, one slash between them."""
     return "/".join([base.rstrip("/"), *names])
 
 
 class ObjectStore:
-    """The objects of one account, read and written over HTTP. Threads may share it.
+    """The S3 objects of one account, accessed over HTTP. Safe for several threads.
 
-    Each method waits where S3 answers 5xx or is slow, and fails with the last answer when patience_s have passed.
+    Each method retries while S3 is slow or answers with a 5xx status, and raises the last error after patience_s.
 
     Args:
-        url: The server's own URL.
-        account_id: The account whose buckets are meant.
-        region: The region to sign for.
-        patience_s: Seconds for which a call that fails for a passing reason is made again.
+        url: URL of the S3 server.
+        account_id: The account that owns the buckets.
+        region: The region to sign requests for.
+        patience_s: Seconds for which a request is retried if its error may pass; 0 for no retry.
     """
 
     def __init__(self, url: str, account_id: str, region: str, patience_s: float) -> None:
-        self._place, self._patience_s = (url, account_id, region), patience_s
-        self._client = shared_client(*self._place)
+        self._location, self._patience_s = (url, account_id, region), patience_s
+        self._client = shared_client(*self._location)
 
-    def hasty(self) -> "ObjectStore":
-        """Return the same store for who cannot wait: it fails within seconds."""
-        return ObjectStore(*self._place, patience_s=0.0)
+    def without_retries(self) -> "ObjectStore":
+        """Return the same store without retries, for callers that cannot wait."""
+        return ObjectStore(*self._location, patience_s=0.0)
 
-    def require_bucket(self, uri: str) -> None:
-        """The bucket of uri exists.
+    def check_bucket(self, uri: str) -> None:
+        """Check that the bucket of a URI exists.
 
         Raises:
-            ClientError: It does not (NoSuchBucket), or S3 failed.
+            ClientError: The bucket does not exist (NoSuchBucket), or S3 failed. A retry can help.
         """
         bucket, _ = split_uri(uri)
-        self._patiently(lambda: self._client.list_objects_v2(Bucket=bucket, MaxKeys=1))
+        self._retry(lambda: self._client.list_objects_v2(Bucket=bucket, MaxKeys=1))
 
-    def etags(self, uri: str) -> dict[str, str]:
-        """Return the keys that start with uri's prefix, in key order, with their ETags; folder markers left out.
+    def list_etags(self, uri: str) -> dict[str, str]:
+        """Return the keys that begin with a URI's prefix, in key order, with their ETags; without folder markers.
 
         Raises:
-            ClientError: NoSuchBucket, or S3 failed.
+            ClientError: The bucket does not exist, or S3 failed. A retry can help.
         """
         bucket, prefix = split_uri(uri)
-        pages = self._client.get_paginator("list_objects_v2").paginate
+        paginate = self._client.get_paginator("list_objects_v2").paginate
 
-        def look() -> dict[str, str]:
-            items = (item for page in pages(Bucket=bucket, Prefix=prefix) for item in page.get("Contents", []))
+        def list_objects() -> dict[str, str]:
+            items = (item for page in paginate(Bucket=bucket, Prefix=prefix) for item in page.get("Contents", []))
             return {item["Key"]: item["ETag"] for item in items if not item["Key"].endswith("/")}
 
-        return self._patiently(look)
+        return self._retry(list_objects)
 
-    def etag(self, uri: str) -> str | None:
-        """Return the ETag of the object at uri; None where there is none.
+    def read_etag(self, uri: str) -> str | None:
+        """Return the ETag of an object; None if it does not exist.
 
         Raises:
-            ClientError: S3 failed.
+            ClientError: S3 failed. A retry can help.
         """
         bucket, key = split_uri(uri)
         try:
-            return str(self._patiently(lambda: self._client.head_object(Bucket=bucket, Key=key))["ETag"])
+            return str(self._retry(lambda: self._client.head_object(Bucket=bucket, Key=key))["ETag"])
         except ClientError as error:
             if _status(error) == 404:
                 return None
             raise
 
     def read(self, uri: str, max_bytes: int) -> bytes:
-        """Return the bytes of the object at uri.
+        """Return the bytes of an object.
 
         Raises:
-            ClientError: There is no such object, or S3 failed.
-            ValueError: It has more than max_bytes.
+            ClientError: The object does not exist, or S3 failed. A retry can help.
+            ValueError: The object has more than max_bytes. A retry cannot help.
         """
         bucket, key = split_uri(uri)
-        body = self._patiently(
-            lambda: bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read(max_bytes + 1))
-        )
+        body = self._retry(lambda: bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read(max_bytes + 1)))
         if len(body) > max_bytes:
             raise ValueError(f"{uri} has more than {max_bytes} bytes")
         return body
 
     def download(self, uri: str, path: Path) -> None:
-        """The object at uri is the file path, which is not there before it is whole.
+        """Download an object to a file, which appears under its name only when it is complete.
 
         Raises:
-            ValueError: There is no such object.
-            ClientError: S3 failed.
-            OSError: The disk is full or not writable.
+            ValueError: The object does not exist. A retry cannot help.
+            ClientError: S3 failed. A retry can help.
+            OSError: The disk is full or not writable. A retry can help.
         """
         bucket, key = split_uri(uri)
-        # A short name of our own: s3transfer's temporary one is longer than the file's, and can be too long.
-        part = path.with_name(f".{uuid.uuid4().hex}.part")
+        # A short name: s3transfer's own temporary name is longer than the file's name, and may exceed the limit.
+        partial = path.with_name(f".{uuid.uuid4().hex}.part")
         try:
-            self._patiently(lambda: self._client.download_file(bucket, key, str(part), Config=_ALONE))
-            os.replace(part, path)
+            self._retry(lambda: self._client.download_file(bucket, key, str(partial), Config=_SINGLE_THREAD))
+            os.replace(partial, path)
         except ClientError as error:
             if _status(error) == 404:
                 raise ValueError(f"there is no object {uri}") from error
             raise
         finally:
-            part.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
     def download_all(self, files: Mapping[str, Path]) -> None:
-        """Every object is a file: URIs and paths, as `download` does it, several at a time.
+        """Download several objects at the same time, each as `download` does.
+
+        Args:
+            files: The path of each file, by the object's URI.
 
         Raises:
-            ValueError: One of the objects is not there.
-            ClientError: S3 failed.
-            OSError: The disk is full or not writable.
+            ValueError: An object does not exist. A retry cannot help.
+            ClientError: S3 failed. A retry can help.
+            OSError: The disk is full or not writable. A retry can help.
         """
         for folder in {path.parent for path in files.values()}:
             folder.mkdir(parents=True, exist_ok=True)
-        _all(lambda item: self.download(*item), files.items())
+        _run_concurrently(lambda item: self.download(*item), files.items())
 
     def upload(self, path: Path, uri: str) -> None:
-        """The object at uri has the file's bytes; readers see the old or the new object, never a part.
+        """Upload a file to an object. Readers see the old or the new object, never a part of one.
 
         Raises:
-            ClientError: NoSuchBucket, or S3 failed.
-            OSError: The file cannot be read.
+            ClientError: The bucket does not exist, or S3 failed. A retry can help.
+            OSError: The file cannot be read. A retry can help.
         """
         with path.open("rb") as stream:
             self.write(stream, uri)
 
     def write(self, stream: BinaryIO, uri: str) -> None:
-        """As `upload`, of an open file, from its start."""
+        """Upload an open file from its start. Raises the same as `upload`."""
         bucket, key = split_uri(uri)
 
         def send() -> None:
-            # A copy of the descriptor: s3transfer closes what it is given, and the next try needs it again.
-            with os.fdopen(os.dup(stream.fileno()), "rb") as again:
-                again.seek(0)
-                self._client.upload_fileobj(again, bucket, key, Config=_ALONE)
+            # A copy of the descriptor, since s3transfer closes the file, and a retry needs it again.
+            with os.fdopen(os.dup(stream.fileno()), "rb") as copy:
+                copy.seek(0)
+                self._client.upload_fileobj(copy, bucket, key, Config=_SINGLE_THREAD)
 
-        self._patiently(send)
+        self._retry(send)
 
     def upload_folder(self, folder: Path, uri: str) -> int:
-        """Every file below folder is an object below uri; returns how many.
+        """Upload every file below a folder to an object below a URI. Return the number of files.
 
         Links out of the folder, sockets and the like are left out.
 
         Raises:
-            ClientError: NoSuchBucket, or S3 failed.
-            OSError: A file cannot be read.
+            ClientError: The bucket does not exist, or S3 failed. A retry can help.
+            OSError: A file cannot be read. A retry can help.
         """
-        files = [entry for entry in walk(folder) if entry.kind is Kind.FILE]
-        _all(lambda entry: self.upload(entry.path, join_uri(uri, entry.name)), files)
+        files = [entry for entry in walk_folder(folder) if entry.kind is EntryKind.FILE]
+        _run_concurrently(lambda entry: self.upload(entry.path, join_uri(uri, entry.name)), files)
         return len(files)
 
     def delete(self, uri: str) -> None:
-        """There is no object at uri. Idempotent."""
-        bucket, key = split_uri(uri)
-        self._patiently(lambda: self._client.delete_object(Bucket=bucket, Key=key))
+        """Delete an object. Idempotent.
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        # Not botocore's own retries: its standard mode has a quota for each client, which a spell of 503s uses up.
-        ends, pause_s = time.monotonic() + self._patience_s, 0.5
+        Raises:
+            ClientError: S3 failed. A retry can help.
+        """
+        bucket, key = split_uri(uri)
+        self._retry(lambda: self._client.delete_object(Bucket=bucket, Key=key))
+
+    def _retry(self, call: Callable[[], T]) -> T:
+        # Not botocore's own retries: its standard mode has a quota per client, which a series of 503s uses up.
+        give_up_at, pause_s = time.monotonic() + self._patience_s, 0.5
         while True:
             try:
                 return call()
-            except (ClientError, *_PASSING) as error:
-                if not _is_passing(error) or time.monotonic() + pause_s > ends:
+            except (ClientError, *_TEMPORARY_ERRORS) as error:
+                if not _is_temporary(error) or time.monotonic() + pause_s > give_up_at:
                     raise
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
 def _status(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _is_passing(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     return not isinstance(error, ClientError) or _status(error) >= 500 or _status(error) == _THROTTLED
 
 
-def _all(action: Callable[[T], None], items: Iterable[T]) -> None:
-    """Do the action on every item, several at a time; the first failure is raised, and what has not begun is left."""
-    with ThreadPoolExecutor(TRANSFERS, thread_name_prefix="transfer") as pool:
+def _run_concurrently(action: Callable[[T], None], items: Iterable[T]) -> None:
+    """Run an action for each item, several at a time. Raise the first error, and skip the items not yet begun."""
+    with ThreadPoolExecutor(CONCURRENT_TRANSFERS, thread_name_prefix="transfer") as pool:
         try:
-            for done in as_completed([pool.submit(action, item) for item in items]):
-                done.result()
+            for future in as_completed([pool.submit(action, item) for item in items]):
+                future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

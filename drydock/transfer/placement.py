@@ -1,18 +1,22 @@
-"""Where an object lands: from a key in S3 to a file's name below a folder."""
+"""File names for S3 objects: the name of an object's file below a folder, and which names cannot be files."""
 
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-# What Linux file systems take for one name.
-SEGMENT_MAX_BYTES = 255
+# The limit of Linux file systems for one part of a path.
+PART_MAX_BYTES = 255
 
 
 def local_name(key: str, prefix: str) -> str:
-    """Return where below a channel's folder SageMaker puts an object that an S3Prefix matched.
+    """Return the path that SageMaker gives an object below its channel's folder.
 
-    A prefix that names a folder (with or without its slash) gives paths below it; one that is a whole key, or
-    ends within a name, gives the name.
+    If the prefix names a folder (with or without its slash), the path is relative to that folder. If the prefix is a
+    whole key, or ends in the middle of a name, the path is the object's name.
+
+    Args:
+        key: The object's key.
+        prefix: The S3Prefix that matched it.
     """
     rest = key[len(prefix) :]
     if not prefix or prefix.endswith("/"):
@@ -22,31 +26,31 @@ def local_name(key: str, prefix: str) -> str:
     return key[prefix.rfind("/") + 1 :]
 
 
-def faults(names: Iterable[str]) -> dict[str, str]:
-    """Return which of the names cannot be files below one folder, each with the reason.
+def find_invalid_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the names that cannot be files below one folder, each with the reason.
 
     Args:
-        names: What `local_name` gave, one for each object. A name given twice is a fault of both.
+        names: The file names of all objects, from `local_name`. A name that occurs twice is invalid.
     """
     paths = [(name, PurePosixPath(name)) for name in names]
-    count = Counter(path for _, path in paths)
+    counts = Counter(path for _, path in paths)
     folders = {parent for _, path in paths for parent in path.parents}
-    found = {}
+    invalid = {}
     for name, path in paths:
-        if reason := _fault(path) or _clash(path, count, folders):
-            found[name] = reason
-    return found
+        if reason := _find_problem(path) or _find_clash(path, counts, folders):
+            invalid[name] = reason
+    return invalid
 
 
-def _fault(path: PurePosixPath) -> str:
+def _find_problem(path: PurePosixPath) -> str:
     if path.is_absolute() or ".." in path.parts or not path.parts:
         return "points outside its folder"
-    if any(len(part.encode()) > SEGMENT_MAX_BYTES for part in path.parts):
-        return f"has a part of more than {SEGMENT_MAX_BYTES} bytes, which no file's name may have"
+    if any(len(part.encode()) > PART_MAX_BYTES for part in path.parts):
+        return f"has a part of more than {PART_MAX_BYTES} bytes, which no file's name may have"
     return "holds a NUL, which no file's name may" if "\0" in str(path) else ""
 
 
-def _clash(path: PurePosixPath, count: Counter[PurePosixPath], folders: set[PurePosixPath]) -> str:
+def _find_clash(path: PurePosixPath, counts: Counter[PurePosixPath], folders: set[PurePosixPath]) -> str:
     if path in folders:
         return "is a file and also the folder of another one"
-    return "is the place of more than one object" if count[path] > 1 else ""
+    return "is the place of more than one object" if counts[path] > 1 else ""

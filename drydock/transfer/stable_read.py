@@ -1,4 +1,4 @@
-"""A file that another process may be writing, read as it was at one moment."""
+"""A consistent copy of a file that another process may be writing."""
 
 import contextlib
 import os
@@ -8,48 +8,48 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
-_READINGS = 5
+_ATTEMPTS = 5
 _CHUNK_BYTES = 1 << 20
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_regular_file(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        FileNotFoundError: It is none, or not there any more.
-        OSError: It cannot be read, or a link has taken its place.
+        FileNotFoundError: The file does not exist, or is not a regular file.
+        OSError: The file cannot be read, or is a link.
     """
-    # Not blocking: a fifo may have taken its place, and nobody write to it.
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
+    # Non-blocking: the file may have been replaced by a fifo without a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise FileNotFoundError(path)
-    # Without a buffer, which would answer a second reading from the first.
-    return os.fdopen(opened, "rb", buffering=0)
+    # Unbuffered: a buffer would answer a second read with the bytes of the first.
+    return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def snapshot(path: Path, beside: Path) -> BinaryIO | None:
-    """Return a copy of the file as it was at one moment; None where it was being written at every reading.
+def copy_stable(path: Path, beside: Path) -> BinaryIO | None:
+    """Return a copy of a file as it was at one moment; None if the file changed during each of five attempts.
 
-    What two readings in a row find is what the file was between them.
+    The copy is consistent if a second read finds the same bytes: the file had them at the moment between both reads.
 
     Args:
         path: The file.
-        beside: A folder with room for the copy, which has no name there: it is gone whatever ends us.
+        beside: A folder with room for the copy. The copy has no name there, so it disappears even after a kill -9.
 
     Raises:
-        OSError: As `open_file`, or there is no room.
+        OSError: As `open_regular_file`, or the disk is full. A retry can help.
     """
-    with contextlib.ExitStack() as undo, open_file(path) as source:
-        copied = undo.enter_context(tempfile.TemporaryFile(dir=beside))
-        for _ in range(_READINGS):
-            _rewind(source, copied)
-            copied.truncate()
-            shutil.copyfileobj(source, copied, _CHUNK_BYTES)
-            _rewind(source, copied)
-            if _same(source, copied):
-                undo.pop_all()
-                return copied
+    with contextlib.ExitStack() as cleanup, open_regular_file(path) as source:
+        copy = cleanup.enter_context(tempfile.TemporaryFile(dir=beside))
+        for _ in range(_ATTEMPTS):
+            _rewind(source, copy)
+            copy.truncate()
+            shutil.copyfileobj(source, copy, _CHUNK_BYTES)
+            _rewind(source, copy)
+            if _have_same_bytes(source, copy):
+                cleanup.pop_all()
+                return copy
     return None
 
 
@@ -58,8 +58,8 @@ def _rewind(*streams: BinaryIO) -> None:
         stream.seek(0)
 
 
-def _same(one: BinaryIO, other: BinaryIO) -> bool:
-    while chunk := one.read(_CHUNK_BYTES):
-        if other.read(len(chunk)) != chunk:
+def _have_same_bytes(first: BinaryIO, second: BinaryIO) -> bool:
+    while chunk := first.read(_CHUNK_BYTES):
+        if second.read(len(chunk)) != chunk:
             return False
-    return not other.read(1)
+    return not second.read(1)

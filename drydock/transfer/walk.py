@@ -1,4 +1,4 @@
-"""What is below a folder that somebody else fills: files, folders, and what must not be followed or read."""
+"""The entries of a folder that a job fills: files, folders, and entries that must not be followed or read."""
 
 import os
 import stat
@@ -8,71 +8,75 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 
-class Kind(StrEnum):
-    """What an entry counts as."""
+class EntryKind(StrEnum):
+    """What an entry is treated as."""
 
     FILE = "file"
+    """A regular file, or a link to one inside the folder."""
     FOLDER = "folder"
+    """A folder."""
     LINK = "link"
+    """A link to a folder inside the folder."""
     OTHER = "other"
+    """A link that leads out of the folder or nowhere, a socket, a fifo, a device."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing below a folder.
+    """One entry below a folder.
 
     Attributes:
-        name: Its path below the folder, with slashes.
-        kind: FILE: a regular file, or a link to one in the folder. LINK: to a folder in the folder. OTHER: a link
-            that leads out or nowhere, a socket, a fifo, a device.
-        path: Where its bytes are: what a link leads to, for a FILE.
+        name: Path relative to the folder, with slashes.
+        kind: What the entry is treated as.
+        path: Path of the bytes: for a link to a file, the file that it leads to.
     """
 
     name: str
-    kind: Kind
+    kind: EntryKind
     path: Path
 
 
-def walk(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Entry]:
-    """Yield what is below the folder, links to folders not followed; what vanishes meanwhile is left out.
+def walk_folder(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Entry]:
+    """Yield the entries below a folder. Links to folders are not followed; entries that vanish meanwhile are left out.
 
     Args:
-        folder: Where to look.
-        on_error: Given the error of a folder that cannot be read, which is then passed over; without it, it is raised.
+        folder: The folder.
+        on_error: Called with the error of a subfolder that cannot be read, which is then skipped. If None, the error
+            is raised.
     """
     root = folder.resolve()
     for parent, folders, files in os.walk(root, onerror=on_error or _raise):
         for name in sorted([*folders, *files]):
             path = Path(parent, name)
             try:
-                kind, real = _look(path, root)
+                kind, real_path = _classify(path, root)
             except FileNotFoundError:
                 continue
-            yield Entry(path.relative_to(root).as_posix(), kind, real)
+            yield Entry(path.relative_to(root).as_posix(), kind, real_path)
 
 
-def in_order(folder: Path) -> list[Entry]:
-    """Return what is below the folder, parents first, in the same order on every file system."""
-    return sorted(walk(folder), key=lambda entry: PurePosixPath(entry.name).parts)
+def list_entries(folder: Path) -> list[Entry]:
+    """Return the entries below a folder, parents first, in the same order on every file system."""
+    return sorted(walk_folder(folder), key=lambda entry: PurePosixPath(entry.name).parts)
 
 
 def _raise(error: OSError) -> None:
     raise error
 
 
-def _look(path: Path, root: Path) -> tuple[Kind, Path]:
+def _classify(path: Path, root: Path) -> tuple[EntryKind, Path]:
     mode = path.lstat().st_mode
     if not stat.S_ISLNK(mode):
         return _kind(mode), path
-    # Not strict: a link to nothing, or one that turns in a circle, is OTHER and no error.
-    real = Path(os.path.realpath(path))
-    if not real.is_relative_to(root) or not real.exists():
-        return Kind.OTHER, path
-    kind = _kind(real.lstat().st_mode)
-    return (Kind.LINK if kind is Kind.FOLDER else kind), real
+    # Not strict: a link to nothing, or a circle of links, becomes OTHER and raises nothing.
+    real_path = Path(os.path.realpath(path))
+    if not real_path.is_relative_to(root) or not real_path.exists():
+        return EntryKind.OTHER, path
+    kind = _kind(real_path.lstat().st_mode)
+    return (EntryKind.LINK if kind is EntryKind.FOLDER else kind), real_path
 
 
-def _kind(mode: int) -> Kind:
+def _kind(mode: int) -> EntryKind:
     if stat.S_ISREG(mode):
-        return Kind.FILE
-    return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+        return EntryKind.FILE
+    return EntryKind.FOLDER if stat.S_ISDIR(mode) else EntryKind.OTHER

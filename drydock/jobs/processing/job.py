@@ -1,18 +1,18 @@
-"""Processing jobs, as CreateProcessingJob asks for them and DescribeProcessingJob shows them."""
+"""Processing jobs, as CreateProcessingJob requests them and DescribeProcessingJob shows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.jobs.job import Job
-from drydock.jobs.record import limited, new_record
+from drydock.jobs.record import add_default_runtime, create_record
 from drydock.store import Store
 
 
 class ProcessingJob(Job):
-    """A processing job. Its phases are a training job's, but the API does not show them."""
+    """A processing job. It has the phases of a training job, but the API does not show them."""
 
-    word = "Processing"
-    tree = "processing"
+    api_name = "Processing"
+    folder = "processing"
     summary_keys = (
         "ProcessingJobName",
         "ProcessingJobArn",
@@ -28,8 +28,16 @@ class ProcessingJob(Job):
     def create(
         cls, store: Store, request: Mapping[str, Any], account_id: str, region: str, arn: str
     ) -> "ProcessingJob":
-        """Return a new job; it is stored by the first `save`."""
-        return cls(store, account_id, region, new_record(limited(request), arn))
+        """Return a new job, which is not stored before the first `save`.
+
+        Args:
+            store: Storage of the record.
+            request: A CreateProcessingJob request that passed `rules.check_request`.
+            account_id: The account.
+            region: The region.
+            arn: The job's ARN.
+        """
+        return cls(store, account_id, region, create_record(add_default_runtime(request), arn))
 
     @property
     def image(self) -> str:
@@ -39,27 +47,27 @@ class ProcessingJob(Job):
     @property
     def arguments(self) -> Sequence[str]:
         """ContainerArguments."""
-        found: Sequence[str] = self.request["AppSpecification"].get("ContainerArguments", [])
-        return found
+        arguments: Sequence[str] = self.request["AppSpecification"].get("ContainerArguments", [])
+        return arguments
 
     @property
     def resources(self) -> Mapping[str, Any]:
         """ProcessingResources.ClusterConfig."""
-        found: Mapping[str, Any] = self.request["ProcessingResources"]["ClusterConfig"]
-        return found
+        resources: Mapping[str, Any] = self.request["ProcessingResources"]["ClusterConfig"]
+        return resources
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeProcessingJob answers."""
+        """Return the response of DescribeProcessingJob."""
         with self._lock:
-            answer = {
+            response = {
                 **self.request,
                 "ProcessingJobArn": self.arn,
                 "ProcessingJobStatus": str(self.status),
-                "CreationTime": self.created,
+                "CreationTime": self.created_at,
                 "LastModifiedTime": self.record.modified,
-                "ProcessingStartTime": self.started,
-                "ProcessingEndTime": self.started and self.ended,
+                "ProcessingStartTime": self.started_at,
+                "ProcessingEndTime": self.started_at and self.ended_at,
                 "FailureReason": self.record.reason,
                 "ExitMessage": self.record.message,
             }
-        return {key: value for key, value in answer.items() if value is not None}
+        return {key: value for key, value in response.items() if value is not None}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from drydock.host.tree import inside_container_base
+from drydock.host.tree import is_below_container_base
 from drydock.jobs.rules import check_s3_uri, refuse
 
 
@@ -43,5 +43,5 @@ def _check_input(entry: Mapping[str, Any]) -> None:
 
 def _check_location(name: str, location: Mapping[str, Any]) -> None:
     check_s3_uri(location["S3Uri"], name)
-    if not inside_container_base(location.get("LocalPath", "")):
+    if not is_below_container_base(location.get("LocalPath", "")):
         refuse(f"{name}: LocalPath must be a folder under /opt/ml/processing (got {location.get('LocalPath')}).")

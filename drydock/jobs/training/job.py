@@ -1,13 +1,13 @@
-"""Training jobs, as CreateTrainingJob asks for them and DescribeTrainingJob shows them."""
+"""Training jobs, as CreateTrainingJob requests them and DescribeTrainingJob shows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.jobs.job import Job
-from drydock.jobs.record import limited, new_record
+from drydock.jobs.record import add_default_runtime, create_record
 from drydock.store import Store
 
-# What CreateTrainingJob fills in when the request leaves it out.
+# Values that CreateTrainingJob fills in if the request leaves them out.
 DEFAULTS: dict[str, Any] = {
     "EnableNetworkIsolation": False,
     "EnableInterContainerTrafficEncryption": False,
@@ -18,8 +18,8 @@ DEFAULTS: dict[str, Any] = {
 class TrainingJob(Job):
     """A training job."""
 
-    word = "Training"
-    tree = "jobs"
+    api_name = "Training"
+    folder = "jobs"
     summary_keys = (
         "TrainingJobName",
         "TrainingJobArn",
@@ -29,41 +29,42 @@ class TrainingJob(Job):
         "TrainingJobStatus",
         "SecondaryStatus",
     )
-    taken = "Training job names must be unique within an AWS account and region, and a training"
+    duplicate_name_message = "Training job names must be unique within an AWS account and region, and a training"
 
     @classmethod
     def create(
         cls, store: Store, request: Mapping[str, Any], account_id: str, region: str, arn: str, spot_fraction: float
     ) -> "TrainingJob":
-        """Return a new job; it is stored by the first `save`.
+        """Return a new job, which is not stored before the first `save`.
 
         Args:
-            store: Where it will be kept.
-            request: Of CreateTrainingJob, checked.
+            store: Storage of the record.
+            request: A CreateTrainingJob request that passed `rules.check_request`.
             account_id: The account.
             region: The region.
             arn: The job's ARN.
-            spot_fraction: Billable seconds per training second, for a job on spot instances.
+            spot_fraction: Billable seconds per training second if the job runs on spot instances, from 0 to 1.
         """
         fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
-        return cls(store, account_id, region, new_record(limited({**DEFAULTS, **request}), arn, fraction))
+        full_request = add_default_runtime({**DEFAULTS, **request})
+        return cls(store, account_id, region, create_record(full_request, arn, fraction))
 
     @property
     def image(self) -> str:
-        """TrainingImage; "" where an algorithm is named."""
+        """TrainingImage; "" if the request names an algorithm instead."""
         return str(self.request["AlgorithmSpecification"].get("TrainingImage", ""))
 
     @property
     def arguments(self) -> Sequence[str]:
-        """ContainerArguments, or what SageMaker gives in their place."""
-        found: Sequence[str] = self.request["AlgorithmSpecification"].get("ContainerArguments", ["train"])
-        return found
+        """ContainerArguments, or SageMaker's default for them."""
+        arguments: Sequence[str] = self.request["AlgorithmSpecification"].get("ContainerArguments", ["train"])
+        return arguments
 
     @property
     def resources(self) -> Mapping[str, Any]:
         """ResourceConfig."""
-        found: Mapping[str, Any] = self.request["ResourceConfig"]
-        return found
+        resources: Mapping[str, Any] = self.request["ResourceConfig"]
+        return resources
 
     @property
     def training_job_name(self) -> str:
@@ -76,31 +77,31 @@ class TrainingJob(Job):
         return str(self.status)
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeTrainingJob answers."""
+        """Return the response of DescribeTrainingJob."""
         with self._lock:
             record = self.record
-            training, billable = self.seconds() or (None, None)
-            answer = {
+            training, billable = self.measure_seconds() or (None, None)
+            response = {
                 **self.request,
                 "TrainingJobArn": self.arn,
                 "TrainingJobStatus": str(self.status),
                 "SecondaryStatus": str(self.phase),
-                "SecondaryStatusTransitions": [line.describe() for line in record.transitions],
-                "CreationTime": self.created,
+                "SecondaryStatusTransitions": [transition.describe() for transition in record.transitions],
+                "CreationTime": self.created_at,
                 "LastModifiedTime": record.modified,
-                "TrainingStartTime": self.started,
-                "TrainingEndTime": self.started and self.ended,
+                "TrainingStartTime": self.started_at,
+                "TrainingEndTime": self.started_at and self.ended_at,
                 "TrainingTimeInSeconds": training,
                 "BillableTimeInSeconds": billable,
                 "FailureReason": record.reason,
                 "ModelArtifacts": record.artifacts and {"S3ModelArtifacts": record.artifacts},
-                "FinalMetricDataList": self._metrics() or None,
+                "FinalMetricDataList": self._describe_metrics() or None,
             }
-        return {key: value for key, value in answer.items() if value is not None}
+        return {key: value for key, value in response.items() if value is not None}
 
-    def _metrics(self) -> list[dict[str, Any]]:
-        """FinalMetricDataList, in the order of the definitions."""
+    def _describe_metrics(self) -> list[dict[str, Any]]:
+        """Return FinalMetricDataList, in the order of MetricDefinitions."""
         definitions = self.request["AlgorithmSpecification"].get("MetricDefinitions", [])
-        found = self.record.metrics
-        names = [item["Name"] for item in definitions if item["Name"] in found]
-        return [{"MetricName": name, "Value": found[name][0], "Timestamp": found[name][1]} for name in names]
+        metrics = self.record.metrics
+        names = [definition["Name"] for definition in definitions if definition["Name"] in metrics]
+        return [{"MetricName": name, "Value": metrics[name][0], "Timestamp": metrics[name][1]} for name in names]

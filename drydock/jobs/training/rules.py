@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from drydock.host.tree import inside_container_base
+from drydock.host.tree import is_below_container_base
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 from drydock.transfer import channels
 
@@ -90,7 +90,7 @@ def _check_channels(request: Mapping[str, Any]) -> None:
     for channel in request.get("InputDataConfig", []):
         if channel.get("InputMode") == "Pipe":
             refuse(f"Channel {channel['ChannelName']}: InputMode Pipe is not supported by drydock.")
-        if problem := channels.check(channel):
+        if problem := channels.find_channel_problem(channel):
             refuse(f"Channel {channel['ChannelName']}: {problem}")
 
 
@@ -104,7 +104,7 @@ def _check_checkpoints(request: Mapping[str, Any]) -> None:
         return
     check_s3_uri(config["S3Uri"], "CheckpointConfig.S3Uri")
     local_path = config.get("LocalPath", "/opt/ml/checkpoints")
-    if not inside_container_base(local_path):
+    if not is_below_container_base(local_path):
         refuse(f"CheckpointConfig.LocalPath must be a folder under /opt/ml (got {local_path}).")
 
 

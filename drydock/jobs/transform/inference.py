@@ -1,9 +1,10 @@
-"""A transform job's process: loads the model by its own inference.py, and asks it of every object, as SageMaker does.
+"""The program of a transform job's host: load the model with its own inference.py, and transform every input object.
 
-A program by itself, of the standard library: it is copied into the job's tree, and may run in an image. It stands for
-both ends of SageMaker's batch transform: the server in the container, whose script-mode contract it keeps (model_fn;
-input_fn, predict_fn and output_fn, or transform_fn; each may take the context as one more argument, which is None
-here), and the agent that splits the objects, asks the server and assembles what it answers.
+A stand-alone program that needs only the standard library: it is copied into the job's tree and may run in an image. It
+does the work of both sides of SageMaker's batch transform. One side is the model server in the container, with its
+script-mode contract: model_fn; and input_fn, predict_fn and output_fn, or transform_fn. Each function may take the
+context as one more argument, which is None here. The other side is the agent that splits the objects into requests,
+sends them to the model server and joins its responses.
 """
 
 # ruff: noqa: PTH123, T201
@@ -19,175 +20,192 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-PROGRAM, ASKED = "transform.py", "transform.json"
+PROGRAM = "transform.py"
+"""Name of this program in the job's code folder."""
+OPTIONS_FILE = "transform.json"
+"""Name of the file beside it with the options that `split_into_requests` and `write_responses` read."""
 DEFAULT_TYPE = "application/json"
-# The toolkit hands these to input_fn as text, all others as bytes.
-TEXTS = ("application/json", "text/csv")
+# SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
+TEXT_TYPES = ("application/json", "text/csv")
 BAD_INPUT = 4
-"""Exit code where the input is at fault, and not the model."""
+"""Exit code if the input is wrong, and not the model."""
 
-Answer = Callable[[bytes], bytes]
+Predict = Callable[[bytes], bytes]
 
 
 class BadInput(Exception):
-    """A record that no request can hold."""
+    """A record is too large for a request. A retry cannot help."""
 
 
 def main(base: Path) -> int:
-    """Each object of the channel that the model could answer for has its .out.
+    """Write an .out file for each object of the channel that the model can transform.
+
+    Args:
+        base: The job's tree.
 
     Returns:
-        The exit code, of the first object without one; /opt/ml/output/failure says why it has none.
+        0, or the exit code of the first object without an .out file; /opt/ml/output/failure has its error.
     """
     try:
-        asked = json.loads((base / "code" / ASKED).read_text(encoding="utf-8"))
-        answer = served(base / "model", asked["content_type"], asked["accept"])
+        options = json.loads((base / "code" / OPTIONS_FILE).read_text(encoding="utf-8"))
+        predict = load_model(base / "model", options["content_type"], options["accept"])
     except (Exception, SystemExit) as error:
-        return crashed(base, error)
+        return report_exception(base, error)
     source = base / "input" / "data" / "transform"
-    objects = sorted(one for one in source.rglob("*") if one.is_file())
-    codes = [transformed(base, path.relative_to(source), asked, answer) for path in objects]
+    objects = sorted(path for path in source.rglob("*") if path.is_file())
+    codes = [transform_object(base, path.relative_to(source), options, predict) for path in objects]
     return next(filter(None, codes), 0)
 
 
-def transformed(base: Path, name: Path, asked: Mapping[str, Any], answer: Answer) -> int:
-    """The object has its .out, or is told of in /opt/ml/output/failure. Returns the exit code."""
-    made = base / "output" / "making"
+def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict: Predict) -> int:
+    """Write the .out file of one object, or report why it has none. Return the exit code."""
+    partial = base / "output" / "partial"
     try:
-        transform(base / "input" / "data" / "transform" / name, made, asked, answer)
-        whole(made, base / "output" / "data" / output_of(name))
+        write_responses(base / "input" / "data" / "transform" / name, partial, options, predict)
+        publish(partial, base / "output" / "data" / output_name(name))
     except BadInput as error:
-        return failed(base, str(error), BAD_INPUT)
+        return report_failure(base, str(error), BAD_INPUT)
     except (Exception, SystemExit) as error:
-        return crashed(base, error)
+        return report_exception(base, error)
     print("transformed", name)
     return 0
 
 
-def output_of(name: Path) -> Path:
-    """What the output of an object is called."""
+def output_name(name: Path) -> Path:
+    """Return the name of an object's output file."""
     return name.with_name(f"{name.name}.out")
 
 
-def crashed(base: Path, error: BaseException) -> int:
-    """The log has what the model's own code raised, which may be a SystemExit of 0: that is no success."""
+def report_exception(base: Path, error: BaseException) -> int:
+    """Log an exception of the model's code as a failure. A SystemExit with code 0 is a failure too."""
     traceback.print_exc()
-    return failed(base, f"{type(error).__name__}: {error}", 1)
+    return report_failure(base, f"{type(error).__name__}: {error}", 1)
 
 
-def failed(base: Path, said: str, code: int) -> int:
-    """/opt/ml/output/failure holds what was said, where nothing was said before. Returns the code."""
-    print(said, file=sys.stderr)
-    place = base / "output" / "failure"
-    if not place.exists():
-        place.write_text(said, encoding="utf-8")
+def report_failure(base: Path, message: str, code: int) -> int:
+    """Write a message to /opt/ml/output/failure, unless the file exists already. Return the exit code."""
+    print(message, file=sys.stderr)
+    path = base / "output" / "failure"
+    if not path.exists():
+        path.write_text(message, encoding="utf-8")
     return code
 
 
-def served(model_dir: Path, content_type: str, accept: str) -> Answer:
-    """Return what asks the model in model_dir, which is loaded.
+def load_model(model_dir: Path, content_type: str, accept: str) -> Predict:
+    """Load the model in a folder, and return a function that transforms the body of one request.
+
+    Args:
+        model_dir: The unpacked model.tar.gz, with the code in the folder `code`.
+        content_type: MIME type of the requests.
+        accept: MIME type of the responses.
 
     Raises:
-        LookupError: Its code is not there, or lacks a function.
-        ValueError: It has both transform_fn and a part of it.
+        LookupError: The model's code does not exist, or lacks a function. A retry cannot help.
+        ValueError: The code has both transform_fn and one of the functions it replaces. A retry cannot help.
     """
     code, name = model_dir / "code", os.environ["SAGEMAKER_PROGRAM"]
     if not (code / name).is_file():
         raise LookupError(f"no file code/{name} in the model data")
     sys.path.insert(0, str(code))
     module = importlib.import_module(name.removesuffix(".py"))
-    model = call(function(module, "model_fn"), str(model_dir))
-    steps = _steps(module)
+    model = call_handler(find_function(module, "model_fn"), str(model_dir))
+    transform = _find_transform(module)
 
-    def answer(body: bytes) -> bytes:
-        given = body.decode() if content_type in TEXTS else body
-        told = steps(model, given, content_type, accept)
-        told = told[0] if isinstance(told, tuple) else told
-        return told.encode() if isinstance(told, str) else bytes(told)
+    def predict(body: bytes) -> bytes:
+        data = body.decode() if content_type in TEXT_TYPES else body
+        response = transform(model, data, content_type, accept)
+        response = response[0] if isinstance(response, tuple) else response
+        return response.encode() if isinstance(response, str) else bytes(response)
 
-    return answer
+    return predict
 
 
-def _steps(module: Any) -> Callable[..., Any]:
+def _find_transform(module: Any) -> Callable[..., Any]:
+    """Return transform_fn, or a function that calls input_fn, predict_fn and output_fn in turn."""
     parts = ("input_fn", "predict_fn", "output_fn")
     if hasattr(module, "transform_fn"):
         if any(hasattr(module, part) for part in parts):
             raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
-        whole = function(module, "transform_fn")
-        return lambda *given: call(whole, *given)
-    read, predict, write = (function(module, part) for part in parts)
+        transform_fn = find_function(module, "transform_fn")
+        return lambda *arguments: call_handler(transform_fn, *arguments)
+    read, predict, write = (find_function(module, part) for part in parts)
 
-    def step(model: Any, body: Any, content_type: str, accept: str) -> Any:
-        return call(write, call(predict, call(read, body, content_type), model), accept)
+    def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
+        data = call_handler(read, body, content_type)
+        return call_handler(write, call_handler(predict, data, model), accept)
 
-    return step
+    return transform
 
 
-def function(module: Any, name: str) -> Callable[..., Any]:
-    """Return a function of the module.
+def find_function(module: Any, name: str) -> Callable[..., Any]:
+    """Return a function of a module.
 
     Raises:
-        LookupError: It has none; what a framework's container has in its place is not here.
+        LookupError: The module has no such function. (A framework's own container would have a default for it.)
     """
     if not hasattr(module, name):
         raise LookupError(f"{module.__name__}.py has no {name}")
-    found: Callable[..., Any] = getattr(module, name)
-    return found
+    function: Callable[..., Any] = getattr(module, name)
+    return function
 
 
-def call(handler: Callable[..., Any], *given: Any) -> Any:
-    """Return what the handler says; one that takes one argument more gets the context."""
-    takes_context = len(inspect.signature(handler).parameters) == len(given) + 1
-    return handler(*given, *([None] if takes_context else []))
+def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a handler, and return what it returns. A handler with one more parameter also gets the context, None."""
+    takes_context = len(inspect.signature(handler).parameters) == len(arguments) + 1
+    return handler(*arguments, *([None] if takes_context else []))
 
 
-def transform(path: Path, out: Path, asked: Mapping[str, Any], answer: Answer) -> None:
-    """The file out holds the model's answers to the object, in its order."""
-    with (gzip.open if asked["packed"] else open)(path, "rb") as source, open(out, "wb") as target:
-        for body in requests(source, asked):  # type: ignore[arg-type]
-            told = answer(body)
-            target.write(told)
-            if asked["line_ends"] and not told.endswith(b"\n"):
+def write_responses(path: Path, out: Path, options: Mapping[str, Any], predict: Predict) -> None:
+    """Write the model's responses for one object to the file out, in the object's order."""
+    with (gzip.open if options["is_gzip"] else open)(path, "rb") as source, open(out, "wb") as target:
+        for body in split_into_requests(source, options):  # type: ignore[arg-type]
+            response = predict(body)
+            target.write(response)
+            if options["joins_with_newline"] and not response.endswith(b"\n"):
                 target.write(b"\n")
 
 
-def whole(made: Path, out: Path) -> None:
-    """The file is at out, where all of it is from the first moment: what is there is carried out."""
+def publish(partial: Path, out: Path) -> None:
+    """Move a complete file to its final name, atomically: the server uploads whatever has a final name."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    made.replace(out)
+    partial.replace(out)
 
 
-def requests(source: IO[bytes], asked: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the bodies of the requests that an object becomes.
+def split_into_requests(source: IO[bytes], options: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the bodies of the requests for one object.
 
     Raises:
-        BadInput: A record is larger than a request may be.
+        BadInput: A record is larger than a request may be. A retry cannot help.
     """
-    if not asked["lines"]:
-        return iter([bounded(source.read(), asked)])
-    records = (bounded(line.removesuffix(b"\n"), asked) for line in source)
-    return records if asked["alone"] else together(records, asked["max_bytes"])
+    if not options["splits_by_line"]:
+        return iter([check_size(source.read(), options)])
+    records = (check_size(line.removesuffix(b"\n"), options) for line in source)
+    return records if options["has_single_records"] else join_records(records, options["max_bytes"])
 
 
-def bounded(record: bytes, asked: Mapping[str, Any]) -> bytes:
-    """Return the record, which fits in a request."""
-    if 0 < asked["max_bytes"] < len(record):
-        raise BadInput(f"a record of {len(record)} bytes is more than MaxPayloadInMB: {asked['max_bytes']} bytes")
+def check_size(record: bytes, options: Mapping[str, Any]) -> bytes:
+    """Return a record if it fits into a request.
+
+    Raises:
+        BadInput: It is too large. A retry cannot help.
+    """
+    if 0 < options["max_bytes"] < len(record):
+        raise BadInput(f"a record of {len(record)} bytes is more than MaxPayloadInMB: {options['max_bytes']} bytes")
     return record
 
 
-def together(records: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Yield as many records as fit in max_bytes, line by line; 0 is endless."""
-    waiting: list[bytes] = []
+def join_records(records: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield bodies of as many records as fit into max_bytes, one a line; 0 for no limit."""
+    batch: list[bytes] = []
     size = 0
     for record in records:
-        if waiting and 0 < max_bytes < size + len(record):
-            yield b"\n".join(waiting)
-            waiting, size = [], 0
-        waiting.append(record)
+        if batch and 0 < max_bytes < size + len(record):
+            yield b"\n".join(batch)
+            batch, size = [], 0
+        batch.append(record)
         size += len(record) + 1
-    if waiting:
-        yield b"\n".join(waiting)
+    if batch:
+        yield b"\n".join(batch)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
-"""Transform jobs, as CreateTransformJob asks for them and DescribeTransformJob shows them."""
+"""Transform jobs, as CreateTransformJob requests them and DescribeTransformJob shows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.jobs.job import Job
-from drydock.jobs.record import new_record
+from drydock.jobs.record import create_record
 from drydock.store import Store
 
 
 class TransformJob(Job):
-    """A transform job. Its phases are a training job's, but the API does not show them.
+    """A transform job. It has the phases of a training job, but the API does not show them.
 
-    The container of its model is its own from its creation: what becomes of the model after that is no matter to it.
+    The job keeps the container of its model as it was when the job was created; later changes of the model do not
+    affect it.
     """
 
-    word = "Transform"
-    tree = "transform"
+    api_name = "Transform"
+    folder = "transform"
     summary_keys = (
         "TransformJobName",
         "TransformJobArn",
@@ -36,33 +37,33 @@ class TransformJob(Job):
         arn: str,
         container: Mapping[str, Any],
     ) -> "TransformJob":
-        """Return a new job; it is stored by the first `save`.
+        """Return a new job, which is not stored before the first `save`.
 
         Args:
-            store: Where it will be kept.
-            request: Of CreateTransformJob, checked.
+            store: Storage of the record.
+            request: A CreateTransformJob request that passed `rules.check_request`.
             account_id: The account.
             region: The region.
             arn: The job's ARN.
-            container: Of the model that it names.
+            container: The container of the model that the request names.
         """
-        record = new_record(request, arn)
+        record = create_record(request, arn)
         record.model = dict(container)
         return cls(store, account_id, region, record)
 
     @property
     def container(self) -> Mapping[str, Any]:
-        """The container of its model: image, data, environment."""
+        """The container of the job's model: image, model data, environment."""
         return self.record.model or {}
 
     @property
     def model_data(self) -> str:
-        """The s3:// address of model.tar.gz."""
+        """S3 URI of the model's model.tar.gz."""
         return model_data(self.container)
 
     @property
     def max_payload_mb(self) -> int:
-        """Most MiB of one request to the model; 0 is endless."""
+        """Maximum size in MiB of one request to the model; 0 for no limit."""
         return int(self.request.get("MaxPayloadInMB", 6))
 
     @property
@@ -72,35 +73,35 @@ class TransformJob(Job):
 
     @property
     def arguments(self) -> Sequence[str]:
-        """As SageMaker gives them."""
+        """The argument that SageMaker starts a model's image with."""
         return ["serve"]
 
     @property
     def resources(self) -> Mapping[str, Any]:
         """TransformResources."""
-        found: Mapping[str, Any] = self.request["TransformResources"]
-        return found
+        resources: Mapping[str, Any] = self.request["TransformResources"]
+        return resources
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeTransformJob answers."""
+        """Return the response of DescribeTransformJob."""
         with self._lock:
-            answer = {
+            response = {
                 **self.request,
                 "TransformJobArn": self.arn,
                 "TransformJobStatus": str(self.status),
-                "CreationTime": self.created,
-                "TransformStartTime": self.started,
-                "TransformEndTime": self.started and self.ended,
+                "CreationTime": self.created_at,
+                "TransformStartTime": self.started_at,
+                "TransformEndTime": self.started_at and self.ended_at,
                 "FailureReason": self.record.reason,
             }
-        return {key: value for key, value in answer.items() if value is not None}
+        return {key: value for key, value in response.items() if value is not None}
 
-    def summary(self) -> dict[str, Any]:
-        """Return the job's line in ListTransformJobs, which knows a moment that Describe does not."""
-        return {**super().summary(), "LastModifiedTime": self.record.modified}
+    def summarize(self) -> dict[str, Any]:
+        """Return the job's entry in ListTransformJobs, which has a LastModifiedTime that Describe does not have."""
+        return {**super().summarize(), "LastModifiedTime": self.record.modified}
 
 
 def model_data(container: Mapping[str, Any]) -> str:
-    """Return the s3:// address of a container's model.tar.gz; "" where it has none."""
+    """Return the S3 URI of a container's model.tar.gz; "" if the container has none."""
     source = container.get("ModelDataSource", {}).get("S3DataSource", {})
     return str(container.get("ModelDataUrl") or source.get("S3Uri", ""))

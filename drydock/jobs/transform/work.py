@@ -1,4 +1,4 @@
-"""The work of a transform job: the model and a share of the input in, what the model said of it out."""
+"""The work of a transform job: download the model and a share of the input, upload the model's responses."""
 
 import contextlib
 import functools
@@ -10,29 +10,29 @@ from typing import Any
 
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor
-from drydock.host.requirements import require
+from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import build_common_environment, make_host_context
-from drydock.jobs.failure import algorithm_error, said_in
+from drydock.jobs.failure import describe_algorithm_error, read_beginning
 from drydock.jobs.states import Status
 from drydock.jobs.transform import inference
 from drydock.jobs.transform.job import TransformJob
-from drydock.jobs.work import attempt
+from drydock.jobs.work import run_transfer
 from drydock.settings import Settings
 from drydock.transfer import archive, channels
 from drydock.transfer.objects import ObjectStore
 
 INPUT = "transform"
-"""The channel that the objects to transform are in."""
+"""Name of the channel with the objects to transform."""
 
 
 class TransformWork:
-    """One run of one transform job.
+    """The work of one run of a transform job; `jobs.work.Work` describes the methods.
 
     Args:
-        job: Its record.
-        trees: Its hosts' trees, algo-1 first.
-        executor: What runs them.
+        job: The job.
+        trees: The trees of its hosts, algo-1 first.
+        executor: Runs the hosts.
         settings: The server's settings.
     """
 
@@ -40,35 +40,35 @@ class TransformWork:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
         self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
 
-    def create(self) -> None:
-        """The trees are there, with the program that asks the model and what it is told."""
+    def create_trees(self) -> None:
+        """Create the trees, each with the inference program and its options."""
         for tree in self._trees:
             tree.create([tree.model, tree.output_data, tree.code, tree.channel(INPUT)])
             shutil.copyfile(inference.__file__, tree.code / inference.PROGRAM)
-            (tree.code / inference.ASKED).write_text(json.dumps(self._asked()), encoding="utf-8")
+            (tree.code / inference.OPTIONS_FILE).write_text(json.dumps(self._options()), encoding="utf-8")
 
     def download(self) -> None:
-        """Model and input are in the trees.
+        """Download the model and the input into the trees.
 
         Raises:
-            JobFailed: There is no input, or something cannot be had.
+            JobFailed: There is no input, or something cannot be downloaded.
         """
         output = self._job.request["TransformOutput"]["S3OutputPath"]
-        attempt(f"Artifact upload failed: {output}", lambda: self._store.require_bucket(output))
+        run_transfer(f"Artifact upload failed: {output}", lambda: self._store.check_bucket(output))
         for number, tree in enumerate(self._trees):
             self._download_model(tree)
             self._download_input(number, tree)
 
-    def command(self, tree: HostTree) -> list[str]:
-        """Return drydock's own program, which stands for the model's server and for who asks it."""
+    def build_command(self, tree: HostTree) -> list[str]:
+        """Return the command of the inference program."""
         return [self._executor.interpreter(), str(Path(self._executor.base(tree.root)) / "code" / inference.PROGRAM)]
 
-    def environment(self, tree: HostTree) -> dict[str, str]:
-        """Return a host's whole environment."""
-        job, place = self._job, make_host_context(self._job, tree, self._executor, self._settings)
-        told = {
-            "SAGEMAKER_BASE_DIR": place.base,
-            "SM_MODEL_DIR": f"{place.base}/model",
+    def build_environment(self, tree: HostTree) -> dict[str, str]:
+        """Return the whole environment of a host."""
+        job, context = self._job, make_host_context(self._job, tree, self._executor, self._settings)
+        options = {
+            "SAGEMAKER_BASE_DIR": context.base,
+            "SM_MODEL_DIR": f"{context.base}/model",
             "SAGEMAKER_PROGRAM": "inference.py",
             "SAGEMAKER_BATCH": "true",
             "SAGEMAKER_MAX_PAYLOAD_IN_MB": str(job.max_payload_mb),
@@ -76,93 +76,92 @@ class TransformWork:
             "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": str(job.request.get("MaxConcurrentTransforms", 1)),
         }
         own = {**job.container.get("Environment", {}), **job.request.get("Environment", {})}
-        return {**build_common_environment(job.region, place), **told, **own}
+        return {**build_common_environment(job.region, context), **options, **own}
 
-    def cwd(self, tree: HostTree) -> Path:
+    def working_folder(self, tree: HostTree) -> Path:
         """Return the model's folder."""
         return tree.model
 
-    def read(self, line: str) -> None:
-        """Transform jobs have no metrics."""
+    def read_log_line(self, line: str) -> None:
+        """Do nothing: transform jobs have no metrics."""
 
-    def tick(self) -> None:
-        """Nothing is carried out before the end."""
+    def sync(self) -> None:
+        """Do nothing: nothing is uploaded before the job's end."""
 
-    def leave(self) -> None:
-        """Nothing is kept of an unfinished transform job."""
+    def save_progress(self) -> None:
+        """Do nothing: an unfinished transform job leaves no results."""
 
-    def deliver(self) -> Sequence[str]:
-        """What the model said is in S3; of a job that was stopped nothing is, as on SageMaker.
+    def upload_results(self) -> Sequence[str]:
+        """Upload the model's responses. A job that was stopped uploads none, as on SageMaker.
 
         Raises:
-            JobFailed: S3 does not take it, or the model's code has ended the program before its last answer.
+            JobFailed: S3 does not accept the upload, or an object has no output.
         """
         if self._job.status is not Status.STOPPING:
-            self._carry_out()
-            self._require_answers()
+            self._upload()
+            self._check_outputs()
         return []
 
-    def fail(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
-        """What the model said of other objects is in S3, as on SageMaker; returns why it did not answer for one."""
-        with contextlib.suppress(JobFailed):  # that it failed before is what counts
-            self._carry_out()
-        said = next((text for tree in self._trees if (text := said_in(tree.output / "failure"))), "")
-        if exit_code == inference.BAD_INPUT and said:
-            return f"ClientError: {said}"
-        told = next((tree.output / "failure" for tree in self._trees if (tree.output / "failure").exists()), None)
-        return algorithm_error(exit_code, told or self._trees[0].output / "failure", last_lines, command)
+    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
+        """Upload the responses for other objects, as SageMaker does, and return why one object has none."""
+        with contextlib.suppress(JobFailed):  # the earlier failure is the one to report
+            self._upload()
+        failure_files = [tree.output / "failure" for tree in self._trees]
+        message = next((text for path in failure_files if (text := read_beginning(path))), "")
+        if exit_code == inference.BAD_INPUT and message:
+            return f"ClientError: {message}"
+        failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
+        return describe_algorithm_error(exit_code, failure_file, last_lines, command)
 
-    def _carry_out(self) -> None:
+    def _upload(self) -> None:
         uri = self._job.request["TransformOutput"]["S3OutputPath"]
-        what = f"Artifact upload failed: {uri}"
+        description = f"Artifact upload failed: {uri}"
         for tree in self._trees:
-            attempt(what, functools.partial(tree.restore, tree.output_data))
-            attempt(what, functools.partial(self._store.upload_folder, tree.output_data, uri))
+            run_transfer(description, functools.partial(tree.recreate_folder, tree.output_data))
+            run_transfer(description, functools.partial(self._store.upload_folder, tree.output_data, uri))
 
-    def _require_answers(self) -> None:
-        """Each object has its output: an exit code of 0 alone may be `os._exit(0)` of the model's own code."""
+    def _check_outputs(self) -> None:
+        """Check that each object has its output: the model's code may have called `os._exit(0)`."""
         for tree in self._trees:
             source = tree.channel(INPUT)
-            for name in sorted(one.relative_to(source) for one in source.rglob("*") if one.is_file()):
-                if not (tree.output_data / inference.output_of(name)).is_file():
+            for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):
+                if not (tree.output_data / inference.output_name(name)).is_file():
                     raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
-    def _asked(self) -> Mapping[str, Any]:
-        """What the program is told of the request."""
+    def _options(self) -> Mapping[str, Any]:
+        """Return the options of the inference program."""
         source, output = self._job.request["TransformInput"], self._job.request["TransformOutput"]
         return {
             "content_type": source.get("ContentType") or inference.DEFAULT_TYPE,
             "accept": output.get("Accept") or inference.DEFAULT_TYPE,
-            "lines": source.get("SplitType", "None") == "Line",
-            "alone": self._job.request.get("BatchStrategy", "MultiRecord") == "SingleRecord",
-            "packed": source.get("CompressionType", "None") == "Gzip",
-            "line_ends": output.get("AssembleWith", "None") == "Line",
+            "splits_by_line": source.get("SplitType", "None") == "Line",
+            "has_single_records": self._job.request.get("BatchStrategy", "MultiRecord") == "SingleRecord",
+            "is_gzip": source.get("CompressionType", "None") == "Gzip",
+            "joins_with_newline": output.get("AssembleWith", "None") == "Line",
             "max_bytes": self._job.max_payload_mb << 20,
         }
 
     def _download_model(self, tree: HostTree) -> None:
-        uri, packed = self._job.model_data, tree.root / "model.tar.gz"
-        what = f"Data download failed: model data: {uri}"
-        attempt(what, lambda: self._store.download(uri, packed))
-        attempt(what, lambda: archive.unpack(packed, tree.model))
-        packed.unlink()
+        uri, archive_file = self._job.model_data, tree.root / "model.tar.gz"
+        description = f"Data download failed: model data: {uri}"
+        run_transfer(description, lambda: self._store.download(uri, archive_file))
+        run_transfer(description, lambda: archive.unpack(archive_file, tree.model))
+        archive_file.unlink()
         if not self._executor.is_container:
-            require(tree.model / "code" / "requirements.txt")
+            check_requirements(tree.model / "code" / "requirements.txt")
 
     def _download_input(self, number: int, tree: HostTree) -> None:
         source = self._job.request["TransformInput"]["DataSource"]["S3DataSource"]
 
-        def fetch() -> int:
+        def download() -> int:
             return channels.download_source(
                 self._store,
-                uri=source["S3Uri"],
-                data_type=source["S3DataType"],
-                distribution="ShardedByS3Key",
-                folder=tree.channel(INPUT),
+                channels.Source(source["S3Uri"], source["S3DataType"], "ShardedByS3Key"),
+                tree.channel(INPUT),
                 host_number=number,
                 host_count=len(self._trees),
             )
 
-        what = f"Data download failed: {source['S3Uri']}"
-        if not attempt(what, fetch):
-            raise JobFailed(f'ClientError: {what}: No S3 objects found under S3 URL "{source["S3Uri"]}"')
+        description = f"Data download failed: {source['S3Uri']}"
+        if not run_transfer(description, download):
+            raise JobFailed(f'ClientError: {description}: No S3 objects found under S3 URL "{source["S3Uri"]}"')

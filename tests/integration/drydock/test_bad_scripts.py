@@ -44,7 +44,7 @@ def left_running(dock: Any) -> list[str]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(tree.is_relative_to(dock.data.resolve()) for tree in strays.trees(process)):
+            if any(tree.is_relative_to(dock.data.resolve()) for tree in strays.read_trees(process)):
                 found.append(f"{process.pid} {process.cmdline()}")
     return found
 
@@ -253,7 +253,7 @@ time.sleep(0.6)
 """
     dock.put("checkpoints/leads-out/theirs", b"1")
     failed = dock.run("leads-out", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/leads-out"})
-    assert failed["TrainingJobStatus"] == "Failed" and "/opt/ml/model is no folder any more" in failed["FailureReason"]
+    assert failed["TrainingJobStatus"] == "Failed" and "/opt/ml/model is not a folder" in failed["FailureReason"]
     assert dock.keys("checkpoints/leads-out/") == ["checkpoints/leads-out/theirs"]
     assert dock.keys("output/leads-out/") == []
 

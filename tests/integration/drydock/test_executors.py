@@ -21,10 +21,10 @@ import pytest
 
 from drydock.errors import JobFailed
 from drydock.execution.container import ContainerExecutor
-from drydock.execution.engine import docker, engine_available
+from drydock.execution.engine import find_engine_problem, run_docker
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
-from drydock.host.executor import Executor, HostPlan, Running
+from drydock.host.executor import Executor, HostPlan, RunningHost
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 120.0
@@ -49,7 +49,7 @@ executor = ProcessExecutor()
 print("starts", flush=True)
 command = ["sh", "-c", "setsid sleep 600 & echo on; sleep 600"]
 executor.start(HostPlan("job", "algo-1", {"algo-1": "127.9.7.1"}, root, command,
-               {"PATH": os.defpath}, root, root.with_name("log"), root.with_name("note"), "", 1, 512))
+               {"PATH": os.defpath}, root, root.with_name("log"), root.with_name("process_file"), "", 1, 512))
 time.sleep(600)
 """
 
@@ -64,7 +64,7 @@ def until(probe: Callable[[], Any]) -> None:
 @pytest.fixture(scope="session")
 def image() -> Iterator[str]:
     """An image of the Python that runs the tests, made without any registry."""
-    if why := engine_available():
+    if why := find_engine_problem():
         pytest.skip(f"no container engine: {why}")
     if sys.platform != "linux":
         pytest.skip("the image is made from this machine's Python, which is not Linux's")
@@ -77,7 +77,7 @@ def image() -> Iterator[str]:
             pack_python(archive)
     assert engine.returncode == 0
     yield IMAGE
-    docker("image", "rm", "--force", IMAGE)
+    run_docker("image", "rm", "--force", IMAGE)
 
 
 def pack_python(archive: tarfile.TarFile) -> None:
@@ -110,8 +110,8 @@ def executor(request: pytest.FixtureRequest) -> Executor:
         request.getfixturevalue("image")
         return ContainerExecutor(Images())
     found = ProcessExecutor(opt_ml=request.param == "opt_ml")
-    if request.param == "opt_ml" and not found.opt_ml:
-        pytest.skip(f"no view of its own here: {found.why_plain}")
+    if request.param == "opt_ml" and not found.has_opt_ml:
+        pytest.skip(f"no view of its own here: {found.opt_ml_problem}")
     return found
 
 
@@ -131,7 +131,7 @@ def plan(root: Path, executor: Executor, script: str, **more: Any) -> HostPlan:
         "env": {"BASE": executor.base(root), "PYTHONUNBUFFERED": "1"},
         "cwd": root / "code",
         "log": root.with_name(f"{root.name}.log"),
-        "note": root.with_name(f"{root.name}.json"),
+        "process_file": root.with_name(f"{root.name}.json"),
         "image": IMAGE,
         "cores": 1,
         "memory_mb": 512,
@@ -139,8 +139,8 @@ def plan(root: Path, executor: Executor, script: str, **more: Any) -> HostPlan:
     return HostPlan(**{**given, **more})
 
 
-def outcome(running: Running) -> int:
-    until(running.exited)
+def outcome(running: RunningHost) -> int:
+    until(running.has_exited)
     return running.finish()
 
 
@@ -152,7 +152,7 @@ def test_a_host_works_in_its_tree(executor: Executor, tmp_path: Path) -> None:
     assert outcome(running) == running.finish() == 0
     assert job.log.read_text() == "before\nTrue\n"
     assert (job.root / "made").stat().st_uid == os.getuid()
-    assert not job.note.exists()
+    assert not job.process_file.exists()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_sigterm_and_the_log_while_it_runs(executor: Executor, tmp_path: Path) -
     job = plan(tmp_path / "tree", executor, SAY_UNTIL_TERM)
     running = executor.start(job)
     until(lambda: "ready" in job.log.read_text())
-    assert not running.exited()
+    assert not running.has_exited()
     running.terminate()
     assert outcome(running) == 7
     assert job.log.read_text() == "ready\nasked to stop\n"
@@ -184,8 +184,8 @@ def test_sigterm_ends_a_command_that_knows_no_signals(executor: Executor, tmp_pa
 def test_finish_kills(executor: Executor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
     running = executor.start(job)
-    assert job.note.exists() and running.finish() == 137
-    assert not job.note.exists() and not psutil.pid_exists(running.pid)
+    assert job.process_file.exists() and running.finish() == 137
+    assert not job.process_file.exists() and not psutil.pid_exists(running.pid)
 
 
 def test_the_environment_is_the_plans(executor: Executor, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ import os, socket
 own = socket.create_server((os.environ["OWN"], 29501))
 socket.create_connection((os.environ["OTHER"], 29501)).sendall(b"hello")
 """
-    names = ["algo-1", "algo-2"] if executor.opt_ml else ["127.9.7.1", "127.9.7.2"]
+    names = ["algo-1", "algo-2"] if executor.has_opt_ml else ["127.9.7.1", "127.9.7.2"]
     hosts = []
     for number, script in enumerate([serve, connect]):
         job = plan(tmp_path / f"algo-{number + 1}", executor, script, host=f"algo-{number + 1}")
@@ -232,12 +232,12 @@ def test_leftovers_by_note_and_strays_without(executor: Executor, tmp_path: Path
     sleep = "import time; time.sleep(600)"
     jobs = [plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
     hosts = [executor.start(job) for job in jobs]
-    assert executor.kill_left_over(jobs[0].note) is True
-    assert executor.kill_left_over(jobs[0].note) is False and not jobs[0].note.exists()
-    jobs[1].note.unlink()
+    assert executor.kill_leftover(jobs[0].process_file) is True
+    assert executor.kill_leftover(jobs[0].process_file) is False and not jobs[0].process_file.exists()
+    jobs[1].process_file.unlink()
     assert executor.kill_strays(tmp_path / "data") == 1
-    until(lambda: hosts[0].exited() and hosts[1].exited())
-    assert not hosts[2].exited()  # of another data folder
+    until(lambda: hosts[0].has_exited() and hosts[1].has_exited())
+    assert not hosts[2].has_exited()  # of another data folder
     assert executor.kill_strays(tmp_path / "data") == 0
     assert hosts[2].finish() == 137
 
@@ -256,7 +256,7 @@ def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_cannot_be_fou
         server.kill()
         server.wait()
         server.stdout.close()
-        killed += executor.kill_left_over(data / "note") + executor.kill_strays(data)
+        killed += executor.kill_leftover(data / "process_file") + executor.kill_strays(data)
         until(lambda data=data: not mentions(data))
     assert killed > 0  # else nothing was tried
 
@@ -320,13 +320,13 @@ def test_out_of_memory_is_said(containers: ContainerExecutor, tmp_path: Path) ->
         ({"image": "No Image"}, "ClientError: the container engine has no image No Image"),
         ({"image": ""}, "ClientError: the container engine has no image for an algorithm"),
         ({"root": "gone"}, "InternalServerError: docker create: .*bind source path does not exist"),
-        ({"note": "no/folder"}, "InternalServerError: cannot start a container: .*No such file"),
+        ({"process_file": "no/folder"}, "InternalServerError: cannot start a container: .*No such file"),
     ],
 )
 def test_what_cannot_be_started_leaves_no_container(
     containers: ContainerExecutor, tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
-    paths = {name: tmp_path / change.pop(name) for name in ("root", "note") if name in change}
+    paths = {name: tmp_path / change.pop(name) for name in ("root", "process_file") if name in change}
     cwd = {"cwd": paths["root"] / "code"} if "root" in paths else {}
     with pytest.raises(JobFailed, match=reason):
         containers.start(dataclasses.replace(plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd))
@@ -365,7 +365,7 @@ def test_one_build_for_all_that_need_it(image: str, tmp_path: Path, caplog: pyte
         assert found[-1] != found[0]
     finally:
         for tag in set(found):
-            docker("image", "rm", "--force", tag)
+            run_docker("image", "rm", "--force", tag)
 
 
 def test_a_build_that_fails(image: str, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_what_a_killed_server_left_running_is_killed_by_the_next(tmp_path: Path,
     with start(tmp_path) as server:
         assert not any(server.alive(pid) for pid in pids)
         lost = server.describe("orphan")
-        assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs go on" in lost["FailureReason"]
+        assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in lost["FailureReason"]
 
 
 def test_jobs_wait_for_the_machine_in_their_order(tmp_path: Path, start: Any) -> None:

@@ -38,7 +38,7 @@ def make_request() -> Callable[..., dict[str, Any]]:
 def store(tmp_path: Path) -> Store:
     """A store with the table of jobs."""
     store = Store(tmp_path / "drydock.sqlite")
-    store.ensure(SCHEMA)
+    store.create_tables(SCHEMA)
     return store
 
 
@@ -66,7 +66,7 @@ def asked_under(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]
     """
 
     def watch(store: Store) -> list[bool]:
-        write, writing, asked = store.write, list[bool](), list[bool]()
+        write, writing, asked = store.transaction, list[bool](), list[bool]()
 
         @contextmanager
         def watched() -> Iterator[Any]:
@@ -82,7 +82,7 @@ def asked_under(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]
             def __exit__(self, *_: object) -> None:
                 """Nothing."""
 
-        monkeypatch.setattr(store, "write", watched)
+        monkeypatch.setattr(store, "transaction", watched)
         monkeypatch.setattr("moto.core.base_backend.backend_lock", Lock())
         return asked
 

@@ -14,26 +14,26 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY)"
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "store.sqlite")
-    store.ensure(SCHEMA)
+    store.create_tables(SCHEMA)
     return store
 
 
 def names(store: Store) -> list[str]:
-    return [name for (name,) in store.read("SELECT name FROM things ORDER BY name")]
+    return [name for (name,) in store.query("SELECT name FROM things ORDER BY name")]
 
 
 def test_what_is_written_is_there_for_the_next_server(tmp_path: Path, store: Store) -> None:
-    with store.write() as db:
+    with store.transaction() as db:
         db.execute("INSERT INTO things VALUES ('one')")
     # The first is not closed: a killed server closes nothing.
     other = Store(tmp_path / "store.sqlite")
-    other.ensure(SCHEMA)
+    other.create_tables(SCHEMA)
     assert names(other) == ["one"]
 
 
 def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
     def half(name: str) -> None:
-        with store.write() as db:
+        with store.transaction() as db:
             db.execute("INSERT INTO things VALUES ('half')")
             db.execute("INSERT INTO things VALUES (?)", (name,))
 
@@ -45,12 +45,12 @@ def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
 
 
 def test_a_full_disk_is_an_error_and_no_end(store: Store) -> None:
-    with store.write() as db:
+    with store.transaction() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages}")
 
     def add(name: str) -> None:
-        with store.write() as db:
+        with store.transaction() as db:
             db.execute("INSERT INTO things VALUES (?)", (name,))
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
@@ -62,7 +62,7 @@ def test_a_full_disk_is_an_error_and_no_end(store: Store) -> None:
 def test_threads_take_turns(store: Store) -> None:
     def add(letter: str) -> None:
         for number in range(50):
-            with store.write() as db:
+            with store.transaction() as db:
                 db.execute("INSERT INTO things VALUES (?)", (f"{letter}{number:02d}",))
 
     threads = [threading.Thread(target=add, args=(letter,)) for letter in "abcd"]

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from werkzeug.test import Client
 
-from drydock.api.control import MAX_BODY_BYTES, Control
-from drydock.execution.queue import Yard
+from drydock.api.control import MAX_BODY_BYTES, ControlPages
+from drydock.execution.queue import JobQueue
 from drydock.rehearsal.outages import Outages
 from drydock.rehearsal.spot_market import Policy, SpotMarket
 
@@ -25,8 +25,8 @@ def outages() -> Outages:
 
 @pytest.fixture
 def client(outages: Outages) -> Client:
-    """A client of the pages of a yard that has a market and nothing else."""
-    return Client(Control(cast(Yard, SimpleNamespace(market=SpotMarket(Policy()))), outages))
+    """A client of the pages of a queue that has a market and nothing else."""
+    return Client(ControlPages(cast(JobQueue, SimpleNamespace(market=SpotMarket(Policy()))), outages))
 
 
 @pytest.mark.parametrize(

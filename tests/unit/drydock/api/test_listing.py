@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.api.listing import page
+from drydock.api.listing import list_page
 from drydock.jobs.training.job import TrainingJob
 
 Make = Callable[..., TrainingJob]
@@ -18,7 +18,7 @@ def jobs(make_job: Make) -> list[TrainingJob]:
     """Five jobs, each a second younger than the one before, except that two are of the same moment."""
     found = [make_job(TrainingJobName=name) for name in ("c", "a", "b", "e", "d")]
     for number, job in enumerate(found):
-        job.record.transitions[0].start = found[0].created + timedelta(seconds=min(number, 3))
+        job.record.transitions[0].start = found[0].created_at + timedelta(seconds=min(number, 3))
     return found
 
 
@@ -30,7 +30,7 @@ def pages(jobs: list[TrainingJob], **request: Any) -> list[str]:
     found: list[str] = []
     token: dict[str, str] = {}
     while True:
-        answer = page(jobs, {**request, **token}, "TrainingJobSummaries")
+        answer = list_page(jobs, {**request, **token}, "TrainingJobSummaries")
         found += names(answer)
         if "NextToken" not in answer:
             return found
@@ -55,14 +55,14 @@ def test_every_job_is_shown_once(jobs: list[TrainingJob], request_: dict[str, An
 
 
 def test_jobs_that_come_and_go_meanwhile_hide_none(jobs: list[TrainingJob], make_job: Make) -> None:
-    first = page(jobs, {"SortBy": "Name", "MaxResults": 2}, "TrainingJobSummaries")
+    first = list_page(jobs, {"SortBy": "Name", "MaxResults": 2}, "TrainingJobSummaries")
     without = [job for job in jobs if job.name != "b"]
     more = [*without, make_job(TrainingJobName="aa")]
-    rest = page(more, {"SortBy": "Name", "NextToken": first["NextToken"]}, "TrainingJobSummaries")
+    rest = list_page(more, {"SortBy": "Name", "NextToken": first["NextToken"]}, "TrainingJobSummaries")
     assert names(first) == ["a", "b"] and names(rest) == ["c", "d", "e"]
 
 
 @pytest.mark.parametrize("token", ["", "x", "bnVsbA==", "WzFd", "e30=", "\xff"])
 def test_a_token_that_is_none(jobs: list[TrainingJob], token: str) -> None:
     with pytest.raises(AWSValidationException, match="pagination token"):
-        page(jobs, {"NextToken": token}, "TrainingJobSummaries")
+        list_page(jobs, {"NextToken": token}, "TrainingJobSummaries")

@@ -6,24 +6,24 @@ from typing import Any
 import pytest
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.api.validation import MESSAGE_MAX_CHARS, validate
+from drydock.api.validation import MESSAGE_MAX_CHARS, validate_request
 from drydock.jobs.training import rules
 
 
 def test_a_valid_request_passes_and_loses_its_nulls(make_request: Callable[..., dict[str, Any]]) -> None:
-    request = validate("CreateTrainingJob", make_request(Tags=None))
+    request = validate_request("CreateTrainingJob", make_request(Tags=None))
     assert request == make_request()
     rules.check_request(request)
 
 
 def test_all_violations_are_named_at_once_and_the_message_is_bounded() -> None:
     with pytest.raises(AWSValidationException, match="3 validation errors detected") as caught:
-        validate("CreateTrainingJob", {"TrainingJobName": "_" * 63})
+        validate_request("CreateTrainingJob", {"TrainingJobName": "_" * 63})
     assert "'roleArn'" in caught.value.message and "'outputDataConfig'" in caught.value.message
     with pytest.raises(AWSValidationException) as caught:
-        validate("CreateTrainingJob", {"TrainingJobName": "a", "HyperParameters": {"k" * 300: "v" * 9000}})
+        validate_request("CreateTrainingJob", {"TrainingJobName": "a", "HyperParameters": {"k" * 300: "v" * 9000}})
     assert len(caught.value.message) <= MESSAGE_MAX_CHARS
     many = {f"{number:0300}": "" for number in range(50)}
     with pytest.raises(AWSValidationException) as caught:
-        validate("CreateTrainingJob", {"HyperParameters": many})
+        validate_request("CreateTrainingJob", {"HyperParameters": many})
     assert len(caught.value.message) == MESSAGE_MAX_CHARS

@@ -7,7 +7,7 @@ import pytest
 
 from drydock.errors import JobFailed
 from drydock.execution.container import ContainerExecutor
-from drydock.execution.engine import engine_available
+from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
 from drydock.host.executor import HostPlan
 
@@ -25,40 +25,40 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert engine_available() == "cannot execute docker: No such file or directory"
+    assert find_engine_problem() == "cannot execute docker: No such file or directory"
 
 
 def test_a_start_without_an_engine(no_engine: None, tmp_path: Path) -> None:
-    assert engine_available()
-    log, note = tmp_path / "log", tmp_path / "note"
-    plan = HostPlan("job", "algo-1", {}, tmp_path, ["true"], {}, tmp_path, log, note, "image", 1, 512)
+    assert find_engine_problem()
+    log, process_file = tmp_path / "log", tmp_path / "process_file"
+    plan = HostPlan("job", "algo-1", {}, tmp_path, ["true"], {}, tmp_path, log, process_file, "image", 1, 512)
     with pytest.raises(JobFailed, match=r"^InternalServerError: .*docker"):
         ContainerExecutor(Images()).start(plan)
-    assert not note.exists()
+    assert not process_file.exists()
 
 
 def test_leftovers_without_an_engine_are_not_forgotten(no_engine: None, tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    note.write_text('{"container": "c0ffee"}')
+    process_file = tmp_path / "process_file"
+    process_file.write_text('{"container": "c0ffee"}')
     executor = ContainerExecutor(Images())
     with pytest.raises(JobFailed, match="docker"):
-        executor.kill_left_over(note)
-    assert note.exists()
+        executor.kill_leftover(process_file)
+    assert process_file.exists()
     with pytest.raises(JobFailed, match="docker"):
         executor.kill_strays(tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}", "[]", '{"pid": 1}'])
 def test_a_note_that_says_nothing_needs_no_engine(no_engine: None, tmp_path: Path, content: str | None) -> None:
-    note = tmp_path / "note"
+    process_file = tmp_path / "process_file"
     if content is not None:
-        note.write_text(content)
-    assert ContainerExecutor(Images()).kill_left_over(note) is False
-    assert not note.exists()
+        process_file.write_text(content)
+    assert ContainerExecutor(Images()).kill_leftover(process_file) is False
+    assert not process_file.exists()
 
 
 def test_a_dockerfile_that_is_not_there(tmp_path: Path) -> None:
-    if engine_available():
+    if find_engine_problem():
         pytest.skip("only an engine can say that it has no image")
     with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
         Images(tmp_path / "nowhere" / "Dockerfile").find("no-such/image:1")

@@ -37,27 +37,27 @@ root, executor = Path(sys.argv[1]), ProcessExecutor()
 log = root.with_name("log")
 command = ["sh", "-c", "pwd; getent hosts algo-1; id -u"]
 plan = HostPlan("job", "algo-1", {"algo-1": "127.9.8.1"}, root, command, {"PATH": "/usr/bin:/bin"}, root, log,
-                root.with_name("note"), "", 1, 512)
+                root.with_name("process_file"), "", 1, 512)
 group = executor.start(plan)
-while not group.exited():
+while not group.has_exited():
     time.sleep(0.01)
-print(executor.opt_ml, executor.why_plain, group.finish(), executor.base(root), log.read_text(), sep="|")
+print(executor.has_opt_ml, executor.opt_ml_problem, group.finish(), executor.base(root), log.read_text(), sep="|")
 """
 
 
 @pytest.fixture
 def executor() -> ProcessExecutor:
     found = ProcessExecutor()
-    if not found.opt_ml:
-        pytest.skip(f"no view of its own here: {found.why_plain}")
+    if not found.has_opt_ml:
+        pytest.skip(f"no view of its own here: {found.opt_ml_problem}")
     return found
 
 
 def plan(root: Path, *command: str, host: str = "algo-1") -> HostPlan:
     (root / "code").mkdir(parents=True, exist_ok=True)
-    log, note = root.with_name(f"{root.name}.log"), root.with_name(f"{root.name}.json")
+    log, process_file = root.with_name(f"{root.name}.log"), root.with_name(f"{root.name}.json")
     env = {"PATH": os.defpath}
-    return HostPlan("job", host, ADDRESSES, root, command, env, root / "code", log, note, "", 1, 512)
+    return HostPlan("job", host, ADDRESSES, root, command, env, root / "code", log, process_file, "", 1, 512)
 
 
 def run(executor: ProcessExecutor, *plans: HostPlan) -> list[str]:
@@ -68,7 +68,7 @@ def run(executor: ProcessExecutor, *plans: HostPlan) -> list[str]:
         groups.append(executor.start(one))
         while one is not plans[-1] and not (one.root / "ready").exists() and time.monotonic() < deadline:
             time.sleep(0.005)
-    while not all(group.exited() for group in groups) and time.monotonic() < deadline:
+    while not all(group.has_exited() for group in groups) and time.monotonic() < deadline:
         time.sleep(0.005)
     assert [group.finish() for group in groups] == [0] * len(plans), [one.log.read_text() for one in plans]
     return [one.log.read_text() for one in plans]
@@ -125,7 +125,7 @@ def test_hosts_reach_each_other_by_name_on_the_same_port(executor: ProcessExecut
 def test_without_a_view_there_are_no_names(tmp_path: Path) -> None:
     executor = ProcessExecutor(opt_ml=False)
     root = tmp_path / "tree"
-    assert not executor.opt_ml and executor.why_plain == "switched off" and executor.base(root) == str(root)
+    assert not executor.has_opt_ml and executor.opt_ml_problem == "switched off" and executor.base(root) == str(root)
     assert run(executor, plan(root, "sh", "-c", "pwd; getent hosts algo-2; test $? = 2")) == [f"{root}/code\n"]
 
 

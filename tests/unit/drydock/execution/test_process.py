@@ -15,7 +15,7 @@ import pytest
 
 from drydock.errors import JobFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
-from drydock.execution.spawn import prepare
+from drydock.execution.spawn import start_paused
 from drydock.host.executor import HostPlan
 
 Start = Callable[..., ProcessGroup]
@@ -39,8 +39,8 @@ os.rename("daemon.new", "daemon")
 @pytest.fixture(params=[True, False], ids=["opt_ml", "plain"])
 def executor(request: pytest.FixtureRequest) -> ProcessExecutor:
     found = ProcessExecutor(opt_ml=request.param)
-    if found.opt_ml != request.param:
-        pytest.skip(f"no view of its own here: {found.why_plain}")
+    if found.has_opt_ml != request.param:
+        pytest.skip(f"no view of its own here: {found.opt_ml_problem}")
     return found
 
 
@@ -55,7 +55,7 @@ def plan(root: Path, script: str, **more: Any) -> HostPlan:
         "env": {"PATH": os.defpath},
         "cwd": root / "code",
         "log": root.with_name(f"{root.name}.log"),
-        "note": root.with_name(f"{root.name}.json"),
+        "process_file": root.with_name(f"{root.name}.json"),
         "image": "",
         "cores": 1,
         "memory_mb": 512,
@@ -94,19 +94,19 @@ def test_the_exit_code_is_a_shells(executor: ProcessExecutor, tmp_path: Path, sc
     job = plan(tmp_path / "tree", script)
     job.log.write_text("before\n")
     group = executor.start(job)
-    until(group.exited)
+    until(group.has_exited)
     assert (group.finish(), group.finish()) == (code, code)
     assert job.log.read_text() == "before\nsaid\n"
-    assert not job.note.exists()
+    assert not job.process_file.exists()
 
 
 def test_finish_kills_what_still_runs(executor: ProcessExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", SLEEP)
     group = executor.start(job)
-    assert not group.exited()
-    assert json.loads(job.note.read_text())["pid"] == group.pid
+    assert not group.has_exited()
+    assert json.loads(job.process_file.read_text())["pid"] == group.pid
     assert group.finish() == 137
-    assert not alive(group.pid) and not job.note.exists()
+    assert not alive(group.pid) and not job.process_file.exists()
 
 
 def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: 
     until(lambda: psutil.Process(group.pid).children())
     children = psutil.Process(group.pid).children()
     group.terminate()
-    until(group.exited)
+    until(group.has_exited)
     until(lambda: not any(alive(child.pid) for child in children))
     assert group.finish() == 143
 
@@ -127,7 +127,7 @@ def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: 
         ({"command": ["a\0b"]}, "AlgorithmError: cannot execute .*null byte"),
         ({"command": []}, "needs the container executor"),
         ({"cwd": "nowhere"}, "InternalServerError: cannot enter .*nowhere: .*No such file"),
-        ({"note": "no/such/folder"}, "InternalServerError: cannot start a process: .*No such file"),
+        ({"process_file": "no/such/folder"}, "InternalServerError: cannot start a process: .*No such file"),
         ({"log": "no/such/folder"}, "AlgorithmError: cannot execute .*No such file"),
     ],
 )
@@ -160,7 +160,7 @@ def test_nothing_of_the_servers_is_inherited(executor: ProcessExecutor, tmp_path
     finally:
         signal.signal(signal.SIGHUP, ignored)
         os.close(leaked)
-    until(started[0].exited)
+    until(started[0].has_exited)
     assert started[0].finish() == 0
     said = job.log.read_text().split()
     assert said[:4] == ["0", "1", "2", "3"]  # 3 is the folder that is listed
@@ -173,7 +173,7 @@ def test_nothing_of_the_servers_is_inherited(executor: ProcessExecutor, tmp_path
 def test_finish_kills_a_daemon(executor: ProcessExecutor, tmp_path: Path) -> None:
     group = executor.start(plan(tmp_path / "tree", DAEMON.format(then=SLEEP)))
     pid = daemon_of(tmp_path / "tree")
-    until(group.exited)
+    until(group.has_exited)
     assert os.getpgid(pid) != group.pid and alive(pid)
     assert group.finish() == 0
     assert not alive(pid)
@@ -181,8 +181,8 @@ def test_finish_kills_a_daemon(executor: ProcessExecutor, tmp_path: Path) -> Non
 
 def test_finish_kills_a_daemon_with_a_clean_environment(tmp_path: Path) -> None:
     executor = ProcessExecutor()
-    if not executor.opt_ml:
-        pytest.skip(f"no view of its own here: {executor.why_plain}")
+    if not executor.has_opt_ml:
+        pytest.skip(f"no view of its own here: {executor.opt_ml_problem}")
     then = "os.execve('/bin/sh', ['sh', '-c', 'while :; do sleep 1; done'], {})"
     group = executor.start(plan(tmp_path / "tree", DAEMON.format(then=then)))
     pid = daemon_of(tmp_path / "tree")
@@ -193,7 +193,7 @@ def test_finish_kills_a_daemon_with_a_clean_environment(tmp_path: Path) -> None:
 
 def test_a_command_does_not_start_before_it_is_released(executor: ProcessExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", "open('ran', 'w')")
-    process, server = prepare(job, opt_ml=executor.opt_ml)
+    process, server = start_paused(job, has_opt_ml=executor.has_opt_ml)
     server.close()  # as when the server is killed
     assert process.wait(60) == 1
     assert not (job.cwd / "ran").exists()
@@ -203,19 +203,19 @@ def test_a_command_does_not_start_before_it_is_released(executor: ProcessExecuto
     "content", [None, "no json", "{}", "[]", '{"pid": 1, "create_time": 0}', '{"pid": "x", "tree": 3}']
 )
 def test_a_note_that_says_nothing_kills_nothing(tmp_path: Path, content: str | None) -> None:
-    note = tmp_path / "note"
+    process_file = tmp_path / "process_file"
     if content is not None:
-        note.write_text(content)
-    assert ProcessExecutor(opt_ml=False).kill_left_over(note) is False
-    assert not note.exists()
+        process_file.write_text(content)
+    assert ProcessExecutor(opt_ml=False).kill_leftover(process_file) is False
+    assert not process_file.exists()
 
 
 def test_a_note_whose_number_is_another_process_by_now_kills_nothing(tmp_path: Path) -> None:
     executor = ProcessExecutor(opt_ml=False)
     other = executor.start(plan(tmp_path / "other", SLEEP))
-    note = tmp_path / "note"
-    note.write_text(json.dumps({"pid": other.pid, "create_time": 0, "tree": str(tmp_path / "tree")}))
-    assert executor.kill_left_over(note) is False
+    process_file = tmp_path / "process_file"
+    process_file.write_text(json.dumps({"pid": other.pid, "create_time": 0, "tree": str(tmp_path / "tree")}))
+    assert executor.kill_leftover(process_file) is False
     assert alive(other.pid)
     assert other.finish() == 137
 
@@ -224,10 +224,10 @@ def test_a_note_kills_the_host_it_names_and_its_daemon(executor: ProcessExecutor
     job = plan(tmp_path / "tree", DAEMON.format(then=SLEEP))
     group = executor.start(job)
     pid = daemon_of(job.root)
-    until(group.exited)  # the note's process is gone, its daemon is not
-    assert executor.kill_left_over(job.note) is True
-    assert not alive(pid) and not job.note.exists()
-    assert executor.kill_left_over(job.note) is False
+    until(group.has_exited)  # the process_file's process is gone, its daemon is not
+    assert executor.kill_leftover(job.process_file) is True
+    assert not alive(pid) and not job.process_file.exists()
+    assert executor.kill_leftover(job.process_file) is False
     group.finish()
 
 
@@ -236,7 +236,7 @@ def test_strays_are_killed_without_a_note_and_others_are_not(executor: ProcessEx
     groups = [executor.start(job) for job in jobs]
     other = executor.start(plan(tmp_path / "data-of-another", SLEEP))
     for job in jobs:
-        job.note.unlink()
+        job.process_file.unlink()
     assert executor.kill_strays(tmp_path / "data") == 2
     assert not any(alive(group.pid) for group in groups)
     assert alive(other.pid)

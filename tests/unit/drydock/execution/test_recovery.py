@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from drydock.execution.recovery import LOST, Heartbeat, settle
-from drydock.execution.supervise import Ending, Why
+from drydock.execution.recovery import LOST, Heartbeat, recover_job
+from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
 from drydock.jobs.record import now
 from drydock.jobs.states import Phase, Status
@@ -25,8 +25,8 @@ def phases(job: Job) -> list[str]:
 @pytest.mark.parametrize("phase", [Phase.DOWNLOADING, Phase.TRAINING])
 def test_what_ran(make_job: Make, phase: Phase, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
-    job.enter(phase)
-    assert settle(job, now()) is None
+    job.enter_phase(phase)
+    assert recover_job(job, now()) is None
     if spot:
         assert job.phase is Phase.INTERRUPTED and job.status is Status.IN_PROGRESS
     elif phase is Phase.DOWNLOADING:
@@ -38,42 +38,42 @@ def test_what_ran(make_job: Make, phase: Phase, spot: bool) -> None:
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.INTERRUPTED])
 def test_what_waited_waits_on(make_job: Make, phase: Phase) -> None:
     job = make_job(EnableManagedSpotTraining=True)
-    job.enter(phase)
+    job.enter_phase(phase)
     before = phases(job)
-    assert settle(job, now()) is None
+    assert recover_job(job, now()) is None
     assert phases(job) == before and job.status is Status.IN_PROGRESS
 
 
 @pytest.mark.parametrize("spot", [False, True])
 def test_a_command_that_had_ended_is_not_run_again(make_job: Make, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
-    job.enter(Phase.TRAINING)
-    job.exited(Why.EXIT, 3)
-    job.enter(Phase.UPLOADING)
-    assert settle(job, now()) == Ending(Why.EXIT, 3)
+    job.enter_phase(Phase.TRAINING)
+    job.record_exit(Cause.EXIT, 3)
+    job.enter_phase(Phase.UPLOADING)
+    assert recover_job(job, now()) == RunEnd(Cause.EXIT, 3)
     assert job.status is Status.IN_PROGRESS
 
 
 def test_what_was_being_stopped(make_job: Make) -> None:
     ran, waited = make_job(), make_job()
-    ran.enter(Phase.TRAINING)
+    ran.enter_phase(Phase.TRAINING)
     for job in (ran, waited):
         job.request_stop()
-    assert settle(ran, now()) == Ending(Why.STOP, 143) and not ran.status.ended
-    assert settle(waited, now()) is None and waited.status is Status.STOPPED
+    assert recover_job(ran, now()) == RunEnd(Cause.STOP, 143) and not ran.status.is_final
+    assert recover_job(waited, now()) is None and waited.status is Status.STOPPED
 
 
 def test_the_time_without_a_server_is_not_paid_for(make_job: Make) -> None:
     job = make_job(EnableManagedSpotTraining=True)
-    job.enter(Phase.TRAINING, since=job.created)
+    job.enter_phase(Phase.TRAINING, since=job.created_at)
     job.record.transitions[-1].start -= timedelta(seconds=100)
     last_alive = job.record.transitions[-1].start + timedelta(seconds=10)
-    settle(job, last_alive)
+    recover_job(job, last_alive)
     assert job.record.transitions[-1].start == last_alive
     # A beat from before the run began cannot end it before its start.
     other = make_job(EnableManagedSpotTraining=True)
-    other.enter(Phase.TRAINING)
-    settle(other, other.created - timedelta(seconds=100))
+    other.enter_phase(Phase.TRAINING)
+    recover_job(other, other.created_at - timedelta(seconds=100))
     assert other.record.transitions[-1].start == other.record.transitions[-2].start
 
 
@@ -81,12 +81,12 @@ def test_the_heart_beats_once_a_second(store: Store, monkeypatch: pytest.MonkeyP
     clock = [100.0]
     monkeypatch.setattr("drydock.execution.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
     heart = Heartbeat(store)
-    first = heart.last()
-    heart.beat()
-    beaten = heart.last()
+    first = heart.read_last()
+    heart.write_if_due()
+    beaten = heart.read_last()
     clock[0] += 0.5
-    heart.beat()
-    assert first <= beaten == Heartbeat(store).last()
+    heart.write_if_due()
+    assert first <= beaten == Heartbeat(store).read_last()
     clock[0] += 0.5
-    heart.beat()
-    assert Heartbeat(store).last() > beaten
+    heart.write_if_due()
+    assert Heartbeat(store).read_last() > beaten

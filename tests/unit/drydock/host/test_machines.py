@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.host.machines import Need, need_of
+from drydock.host.machines import MachineSize, parse_instance_type
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from drydock.host.machines import Need, need_of
     ],
 )
 def test_a_types_name_says_what_it_has(instance_type: str, cores: int, gib: int) -> None:
-    assert need_of(instance_type) == Need(cores, gib * 1024)
+    assert parse_instance_type(instance_type) == MachineSize(cores, gib * 1024)
 
 
 def test_what_fits_and_what_does_not() -> None:
-    machine = Need(4, 1000)
-    assert Need(4, 1000).fits(machine)
-    assert not Need(5, 1).fits(machine) and not Need(1, 1001).fits(machine)
-    assert (Need(2, 400) * 3).within(machine) == machine
-    assert machine - Need(1, 100) + Need(1, 100) == machine
+    machine = MachineSize(4, 1000)
+    assert MachineSize(4, 1000).fits_in(machine)
+    assert not MachineSize(5, 1).fits_in(machine) and not MachineSize(1, 1001).fits_in(machine)
+    assert (MachineSize(2, 400) * 3).limit_to(machine) == machine
+    assert machine - MachineSize(1, 100) + MachineSize(1, 100) == machine

@@ -17,7 +17,7 @@ Make = Callable[..., TrainingJob]
 
 
 def stored(store: Store) -> list[Record]:
-    return [Record.load(text) for (text,) in store.read("SELECT record FROM jobs")]
+    return [Record.load(text) for (text,) in store.query("SELECT record FROM jobs")]
 
 
 def test_a_new_job_is_starting(job: TrainingJob) -> None:
@@ -32,7 +32,7 @@ def test_a_transform_job_that_never_ran_has_no_times(ran: bool, store: Store) ->
     request = {"TransformJobName": "job", "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
     job = TransformJob.create(store, request, "1", "us-east-1", "arn", {})
     if ran:
-        job.advance(Phase.DOWNLOADING)
+        job.advance_to(Phase.DOWNLOADING)
     job.request_stop()
     job.complete()
     assert job.describe()["TransformJobStatus"] == "Stopped"
@@ -55,9 +55,9 @@ def test_a_second_end_changes_nothing(job: TrainingJob) -> None:
 
 
 def test_a_job_that_is_being_stopped_goes_no_further(job: TrainingJob) -> None:
-    assert job.advance(Phase.DOWNLOADING)
+    assert job.advance_to(Phase.DOWNLOADING)
     assert job.request_stop() is Status.IN_PROGRESS
-    assert not job.advance(Phase.TRAINING)
+    assert not job.advance_to(Phase.TRAINING)
     assert job.request_stop() is Status.STOPPING
     job.complete()
     lines = [line["Status"] for line in job.describe()["SecondaryStatusTransitions"]]
@@ -66,36 +66,36 @@ def test_a_job_that_is_being_stopped_goes_no_further(job: TrainingJob) -> None:
 
 
 def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
-    job.enter(Phase.STARTING, "waiting")
+    job.enter_phase(Phase.STARTING, "waiting")
     (line,) = job.describe()["SecondaryStatusTransitions"]
     assert line["StatusMessage"] == "waiting" and "EndTime" not in line
 
 
 @pytest.mark.parametrize(("seconds", "billed"), [(0.2, 1), (59.0, 59), (59.1, 60)])
 def test_seconds_are_whole_and_never_none(job: TrainingJob, seconds: float, billed: int) -> None:
-    job.enter(Phase.DOWNLOADING)
-    assert job.seconds() is None
+    job.enter_phase(Phase.DOWNLOADING)
+    assert job.measure_seconds() is None
     job.complete()
     first = job.record.transitions[1]
     first.end = first.start + timedelta(seconds=seconds)
-    assert job.seconds() == (billed, billed)
+    assert job.measure_seconds() == (billed, billed)
 
 
 def test_a_spot_job_is_billed_for_a_part(make_job: Make) -> None:
     job = make_job(EnableManagedSpotTraining=True)
-    job.enter(Phase.DOWNLOADING)
+    job.enter_phase(Phase.DOWNLOADING)
     job.complete()
     first = job.record.transitions[1]
     first.end = first.start + timedelta(seconds=100)
-    assert job.seconds() == (100, 30)
+    assert job.measure_seconds() == (100, 30)
 
 
 def test_waiting_for_capacity_costs_no_runtime(make_job: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 900}
     job = make_job(EnableManagedSpotTraining=True, StoppingCondition=limits)
-    job.enter(Phase.INTERRUPTED, since=job.created - timedelta(seconds=300))
+    job.enter_phase(Phase.INTERRUPTED, since=job.created_at - timedelta(seconds=300))
     job.record.transitions[0].start -= timedelta(seconds=300)
-    moment = job.created + timedelta(seconds=300)
+    moment = job.created_at + timedelta(seconds=300)
     monkeypatch.setattr("drydock.jobs.job.now", lambda: moment)
     assert job.runtime_left_s == job.wait_left_s == 600
     assert make_job().wait_left_s == float("inf")
@@ -103,9 +103,9 @@ def test_waiting_for_capacity_costs_no_runtime(make_job: Make, monkeypatch: pyte
 
 def test_every_change_is_stored_before_it_is_seen(job: TrainingJob, store: Store) -> None:
     job.save()
-    job.enter(Phase.TRAINING)
+    job.enter_phase(Phase.TRAINING)
     assert stored(store)[0].transitions == job.record.transitions
-    job.exited("exit", 3)
+    job.record_exit("exit", 3)
     assert stored(store)[0].exited == ("exit", 3)
 
 
@@ -126,17 +126,17 @@ def test_an_end_is_stored_at_once(job: TrainingJob, store: Store) -> None:
 def test_a_job_has_ended_even_where_that_cannot_be_stored(job: TrainingJob, store: Store) -> None:
     """Else its command would be run again, and again, for as long as the disk is full."""
     job.save()
-    (pages,) = store.read("PRAGMA page_count")[0]
-    store.read(f"PRAGMA max_page_count = {pages}")
+    (pages,) = store.query("PRAGMA page_count")[0]
+    store.query(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         job.end(Status.FAILED, Phase.FAILED, "x" * 100_000)
     assert job.status is Status.FAILED and stored(store)[0].status is Status.IN_PROGRESS
-    store.read("PRAGMA max_page_count = 100000")
+    store.query("PRAGMA max_page_count = 100000")
     job.save()
     assert stored(store)[0].status is Status.FAILED
 
 
 def test_a_forgotten_job_is_not_stored(job: TrainingJob, store: Store) -> None:
-    job.forget()
-    job.enter(Phase.TRAINING)
+    job.discard()
+    job.enter_phase(Phase.TRAINING)
     assert stored(store) == []

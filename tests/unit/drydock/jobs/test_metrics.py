@@ -12,7 +12,7 @@ DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex":
 def test_the_last_value_of_a_metric_counts() -> None:
     metrics = FinalMetrics(DEFINITIONS)
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
-        metrics.read(line)
+        metrics.read_line(line)
     assert {name: value for name, (value, _) in metrics.last.items()} == {"auc": 0.6}
 
 

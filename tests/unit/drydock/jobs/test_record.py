@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drydock.jobs.record import Record, Transition, running_s
+from drydock.jobs.record import Record, Transition, measure_running_s
 from drydock.jobs.states import Phase, Status
 from drydock.jobs.training.job import TrainingJob
 
@@ -17,9 +17,9 @@ def line(phase: Phase, begin: float, end: float | None) -> Transition:
 
 
 def test_a_record_survives_as_text(job: TrainingJob) -> None:
-    job.enter(Phase.TRAINING)
+    job.enter_phase(Phase.TRAINING)
     job.record.metrics = {"auc": (0.5, START)}
-    job.exited("exit", 1)
+    job.record_exit("exit", 1)
     job.end(Status.FAILED, Phase.FAILED, "line\n\u2603 'quoted'")
     assert Record.load(job.record.dump()) == job.record
 
@@ -41,4 +41,4 @@ def test_text_that_is_no_record_is_refused() -> None:
     ],
 )
 def test_only_instances_that_are_there_count(lines: list[Transition], seconds: float) -> None:
-    assert running_s(lines, START + timedelta(seconds=20)) == seconds
+    assert measure_running_s(lines, START + timedelta(seconds=20)) == seconds

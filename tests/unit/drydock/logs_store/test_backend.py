@@ -160,12 +160,12 @@ def test_all_is_there_after_a_restart(disk: Disk) -> None:
     disk.backend.delete_log_group(GROUP)
     disk.boot()
     assert disk.backend.groups == {}
-    assert disk.store.read("SELECT count(*) FROM log_events") == [(0,)]
+    assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
 def test_a_batch_is_kept_whole_or_not_at_all(disk: Disk) -> None:
     disk.put("s", "before")
-    with disk.store.write() as db:
+    with disk.store.transaction() as db:
         db.execute("PRAGMA max_page_count = 1")
     with pytest.raises(sqlite3.OperationalError):
         disk.put("s", *["x" * 10_000] * 100)
@@ -179,7 +179,7 @@ def test_a_stream_that_was_deleted_takes_no_more(disk: Disk) -> None:
     disk.backend.delete_log_stream(GROUP, "s")
     with pytest.raises(ResourceNotFoundException):
         stream.put_log_events([{"timestamp": NOW_MS, "message": "late"}])
-    assert disk.store.read("SELECT count(*) FROM log_events") == [(0,)]
+    assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
 def test_jobs_write_at_once_into_one_group(disk: Disk) -> None:

@@ -9,7 +9,7 @@ import pytest
 from drydock.errors import CannotStart
 from drydock.jobs.states import Phase
 from drydock.jobs.training.job import TrainingJob
-from drydock.rehearsal.spot_market import Interruption, Policy, Schedule, SpotMarket, policy_of
+from drydock.rehearsal.spot_market import Interruption, Policy, Schedule, SpotMarket, parse_policy
 
 Make = Callable[..., TrainingJob]
 
@@ -18,18 +18,18 @@ Make = Callable[..., TrainingJob]
 def spot(make_job: Make) -> TrainingJob:
     """A spot job in its first run."""
     job = make_job(EnableManagedSpotTraining=True)
-    job.enter(Phase.TRAINING)
+    job.enter_phase(Phase.TRAINING)
     return job
 
 
 def test_an_order_is_carried_out_once_and_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
     market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
-    market.order(spot, order)
-    market.order(job, order)
-    assert market.due(spot, 9.9) is None
-    assert market.due(spot, 10.0) == order
-    assert market.due(spot, 11.0) is None
-    assert market.due(job, 11.0) is None, "on demand nobody is interrupted"
+    market.order_interruption(spot, order)
+    market.order_interruption(job, order)
+    assert market.take_due_interruption(spot, 9.9) is None
+    assert market.take_due_interruption(spot, 10.0) == order
+    assert market.take_due_interruption(spot, 11.0) is None
+    assert market.take_due_interruption(job, 11.0) is None, "on demand nobody is interrupted"
     assert not market.has_capacity(spot) and market.has_capacity(job)
 
 
@@ -52,9 +52,9 @@ def test_a_schedule_names_the_runs(make_job: Make) -> None:
     job = make_job(TrainingJobName="flights-1", EnableManagedSpotTraining=True)
     seen = []
     for _ in range(3):
-        job.enter(Phase.TRAINING)
-        seen.append(market.due(job, 1_000) is not None)
-        job.enter(Phase.INTERRUPTED)
+        job.enter_phase(Phase.TRAINING)
+        seen.append(market.take_due_interruption(job, 1_000) is not None)
+        job.enter_phase(Phase.INTERRUPTED)
     assert seen == [True, False, False]
 
 
@@ -62,8 +62,8 @@ def draws(seed: int, name: str, make_job: Make) -> list[float]:
     market = SpotMarket(Policy(seed=seed, interruption_probability=0.5))
     job, found = make_job(TrainingJobName=name, EnableManagedSpotTraining=True), []
     for _ in range(200):
-        job.record.transitions.append(job.record.transitions[0].__class__(Phase.TRAINING, job.created, ""))
-        order = market.due(job, math.inf)
+        job.record.transitions.append(job.record.transitions[0].__class__(Phase.TRAINING, job.created_at, ""))
+        order = market.take_due_interruption(job, math.inf)
         assert order is not None
         found.append(order.after_s)
     return found
@@ -95,9 +95,9 @@ def test_the_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
 )
 def test_a_policy_that_cannot_be(table: dict[str, Any]) -> None:
     with pytest.raises(CannotStart):
-        policy_of(table)
+        parse_policy(table)
 
 
 def test_a_policy_from_a_table() -> None:
-    policy = policy_of({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
+    policy = parse_policy({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
     assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

@@ -13,8 +13,8 @@ from werkzeug.test import Client, TestResponse
 
 from drydock import encoding
 from drydock.s3_store import backend
-from drydock.s3_store.blobs import BlobDamaged, Blobs
-from drydock.s3_store.middleware import WINDOWS, windows
+from drydock.s3_store.blobs import BlobDamaged, BlobFolder
+from drydock.s3_store.middleware import LOCK_COUNT, find_lock_numbers
 from drydock.store import Store
 
 
@@ -51,14 +51,14 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def test_bytes_come_back_as_they_were(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = BlobFolder(tmp_path)
     for data in (b"", b"one", bytes(range(256)) * 999):
         assert blobs.read(blobs.write(data)) == data
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda p: p.write_bytes(b"onE"), lambda p: p.write_bytes(b"on")])
 def test_a_harmed_file_is_never_read(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = BlobFolder(tmp_path)
     blob = blobs.write(b"one")
     harm(next(tmp_path.glob("*/*")))
     with pytest.raises(BlobDamaged, match=blob.name):
@@ -66,9 +66,9 @@ def test_a_harmed_file_is_never_read(tmp_path: Path, harm: Callable[[Path], Any]
 
 
 def test_a_sweep_takes_only_what_nobody_knows(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = BlobFolder(tmp_path)
     kept, stray = blobs.write(b"kept"), blobs.write(b"stray")
-    assert blobs.sweep({kept.name}) == 1
+    assert blobs.delete_except({kept.name}) == 1
     assert blobs.read(kept) == b"kept"
     with pytest.raises(BlobDamaged):
         blobs.read(stray)
@@ -97,7 +97,7 @@ def test_models_of_moto_survive_as_text() -> None:
 
 
 def test_what_cannot_come_back_is_refused() -> None:
-    with pytest.raises(TypeError, match="cannot keep a PosixPath"):
+    with pytest.raises(TypeError, match="cannot store a PosixPath"):
         encoding.dumps([Path()])
     with pytest.raises(KeyError):
         encoding.loads('{"~": "Popen", "of": {}}')
@@ -108,27 +108,27 @@ def test_what_cannot_come_back_is_refused() -> None:
     [
         ("PUT", "/bucket/key", 1),
         ("GET", "/bucket/a/b", 1),
-        ("POST", "/bucket", WINDOWS),
-        ("PUT", "/bucket/", WINDOWS),
+        ("POST", "/bucket", LOCK_COUNT),
+        ("PUT", "/bucket/", LOCK_COUNT),
         ("GET", "/bucket", 0),
         ("POST", "/", 0),  # another service's
     ],
 )
 def test_a_request_takes_only_the_windows_it_needs(method: str, path: str, count: int) -> None:
-    assert len(windows({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": "127.0.0.1:80"})) == count
+    assert len(find_lock_numbers({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": "127.0.0.1:80"})) == count
 
 
 def test_both_styles_of_address_share_a_window() -> None:
     by_path = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/key", "HTTP_HOST": "127.0.0.1:80"}
     by_host = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/key", "HTTP_HOST": "bucket.s3.amazonaws.com"}
-    assert windows(by_path) == windows(by_host)
+    assert find_lock_numbers(by_path) == find_lock_numbers(by_host)
 
 
 def test_a_copy_holds_its_source_too() -> None:
     there = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
     here = {**there, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
     source = {"REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/from x", "HTTP_HOST": "127.0.0.1"}
-    assert windows(here) == windows(there) | windows(source)
+    assert find_lock_numbers(here) == find_lock_numbers(there) | find_lock_numbers(source)
 
 
 def test_no_bytes_stay_in_memory_and_no_file_too_many(disk: Disk) -> None:
@@ -143,7 +143,7 @@ def test_no_bytes_stay_in_memory_and_no_file_too_many(disk: Disk) -> None:
 
 def test_a_file_without_a_row_is_gone_at_the_next_start(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"kept")
-    Blobs(disk.objects).write(b"its server was killed before the row was there")
+    BlobFolder(disk.objects).write(b"its server was killed before the row was there")
     disk.boot()
     assert [path.read_bytes() for path in disk.files()] == [b"kept"]
 
@@ -182,7 +182,7 @@ def test_no_room_for_the_bytes_is_an_answer_and_the_old_object_stays(disk: Disk)
 
 def test_no_room_for_the_row_is_an_answer_and_the_old_object_stays(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old")
-    with disk.store.write() as db:
+    with disk.store.transaction() as db:
         db.execute("PRAGMA max_page_count = 1")  # no more than there are now
     answer = disk("PUT", "/bucket/key", b"new", x_amz_meta_large="x" * 20_000)
     assert (answer.status_code, b"full" in answer.data) == (500, True)

@@ -6,7 +6,7 @@ import pytest
 
 from drydock.jobs.environment import HostContext, build_common_environment
 from drydock.s3_store.external_s3 import ExternalS3Guard
-from drydock.transfer.clients import _keys
+from drydock.transfer.clients import _read_credentials
 
 
 def answer(s3_url: str, service: str) -> tuple[str, bytes]:
@@ -44,9 +44,9 @@ def test_jobs_find_it() -> None:
 def test_it_is_asked_with_the_servers_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    assert set(_keys().values()) == {"drydock"}
+    assert set(_read_credentials().values()) == {"drydock"}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "LEEWAY1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "word")
-    assert _keys() == {
+    assert _read_credentials() == {
         "aws_access_key_id": "LEEWAY1", "aws_secret_access_key": "word", "aws_session_token": None,
     }  # fmt: skip

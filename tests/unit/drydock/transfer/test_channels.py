@@ -23,7 +23,7 @@ def files(folder: Path) -> dict[str, str]:
 def fetch(
     objects: ObjectStore, what: dict[str, Any], folder: Path, number: int = 0, count: int = 1, mode: str = "File"
 ) -> int:
-    return channels.download(objects, what, folder, host_number=number, host_count=count, default_mode=mode)
+    return channels.download_channel(objects, what, folder, host_number=number, host_count=count, default_mode=mode)
 
 
 def test_a_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_keys_that_cannot_be_files(s3: Any, objects: ObjectStore, tmp_path: Path
     ],
 )
 def test_a_channel_that_is_fine(given: dict[str, Any]) -> None:
-    assert channels.check(given) == ""
+    assert channels.find_channel_problem(given) == ""
 
 
 @pytest.mark.parametrize(
@@ -172,5 +172,5 @@ def test_a_channel_that_is_fine(given: dict[str, Any]) -> None:
     ],
 )
 def test_a_channel_that_is_not(given: dict[str, Any], reason: str) -> None:
-    found = channels.check(given)
+    found = channels.find_channel_problem(given)
     assert found.startswith("Channel train: ") and reason in found

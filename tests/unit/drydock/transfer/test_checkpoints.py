@@ -41,17 +41,17 @@ def test_only_changes_are_copied(s3: Any, host: Host) -> None:
     s3.put("run-10/other", "of another run")
     folder, sync = host()
     assert os.listdir(folder) == ["old"]
-    sync.copy()
+    sync.upload()
     assert taken(s3) == []
     (folder / "sub").mkdir()
     (folder / "sub" / "new").write_text("1")
-    sync.copy()
+    sync.upload()
     assert taken(s3) == ["PUT run-1/sub/new"] and s3.get("run-1/sub/new") == b"1"
     (folder / "sub" / "new").write_text("other")
     (folder / "old").unlink()
-    sync.copy()
+    sync.upload()
     assert taken(s3) == ["PUT run-1/sub/new", "DELETE run-1/old"] and s3.get("run-1/sub/new") == b"other"
-    sync.copy()
+    sync.upload()
     assert taken(s3) == [] and s3.keys() == ["run-1/sub/new", "run-10/other"]
 
 
@@ -59,20 +59,20 @@ def test_a_file_replaced_by_one_of_its_size_and_time_is_copied(s3: Any, host: Ho
     folder, sync = host()
     (folder / "it").write_text("1")
     moment = os.stat(folder / "it").st_mtime_ns
-    sync.copy()
+    sync.upload()
     (folder / "new").write_text("2")
     os.utime(folder / "new", ns=(moment, moment))
     os.replace(folder / "new", folder / "it")
-    sync.copy()
+    sync.upload()
     assert s3.get("run-1/it") == b"2"
 
 
 def test_it_waits_for_its_time(s3: Any, host: Host) -> None:
     folder, sync = host(interval_s=3600.0)
     (folder / "it").write_text("1")
-    sync.copy_if_due()
+    sync.upload_if_due()
     assert taken(s3) == []
-    sync.copy()
+    sync.upload()
     assert taken(s3) == ["PUT run-1/it"]
 
 
@@ -87,9 +87,9 @@ def test_foreign_files_come_and_stay(s3: Any, host: Host, caplog: pytest.LogCapt
     # README is a file and a folder in S3: the folder counts.
     assert found == {*fine, "README/below"} - {"README"}
     assert "cannot" not in caplog.text and len(caplog.records) == 5
-    sync.copy()
+    sync.upload()
     (folder / "own").write_text("1")
-    sync.copy()
+    sync.upload()
     assert s3.keys() == sorted([*before, "run-1/own"])
 
 
@@ -98,18 +98,18 @@ def test_a_host_deletes_only_what_is_still_its_own(s3: Any, host: Host) -> None:
     (one, sync_one), (two, sync_two) = host("one"), host("two")
     (one / "one").write_text("1")
     (two / "two").write_text("2")
-    sync_one.copy()
-    sync_two.copy()
-    sync_one.copy()
+    sync_one.upload()
+    sync_two.upload()
+    sync_one.upload()
     assert s3.keys() == ["run-1/both", "run-1/one", "run-1/two"]
     (two / "both").write_text("two has written it over")
-    sync_two.copy()
+    sync_two.upload()
     (one / "both").unlink()
     (one / "one").unlink()
-    sync_one.copy()
+    sync_one.upload()
     assert s3.keys() == ["run-1/both", "run-1/two"]
     (two / "both").unlink()
-    sync_two.copy()
+    sync_two.upload()
     assert s3.keys() == ["run-1/two"]
 
 
@@ -118,7 +118,7 @@ def test_the_oldest_is_copied_first(s3: Any, host: Host) -> None:
     for name, moment in (("a-state", 300), ("m", 200), ("z-data", 100)):
         (folder / name).write_text(name)
         os.utime(folder / name, (moment, moment))
-    sync.copy()
+    sync.upload()
     assert taken(s3) == ["PUT run-1/z-data", "PUT run-1/m", "PUT run-1/a-state"]
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_vanishes_is_passed_over(s3: Any, host: Host, monkeypatch: p
         write(store, stream, uri)
 
     monkeypatch.setattr(ObjectStore, "write", vanish)
-    sync.copy()
+    sync.upload()
     assert taken(s3) == ["PUT run-1/a-here"]
 
 
@@ -142,10 +142,10 @@ def test_a_failed_copy_is_taken_up_again(s3: Any, host: Host) -> None:
     (folder / "a").write_text("1")
     s3.app.failing = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
-        sync.copy_if_due()
+        sync.upload_if_due()
     assert s3.app.refused < 10  # the job's supervision is not kept waiting
     s3.app.failing = 0
-    sync.copy_if_due()
+    sync.upload_if_due()
     assert s3.keys() == ["run-1/a"]
 
 
@@ -154,7 +154,7 @@ def test_a_copy_waits_for_an_s3_that_is_slow(s3: Any, host: Host, final: bool) -
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failing = 5
-    sync.copy(final=final)
+    sync.upload(is_final=final)
     assert s3.app.refused == 5 and s3.get("run-1/a") == b"1"
 
 
@@ -167,12 +167,12 @@ def test_links_lead_nowhere_else(s3: Any, host: Host) -> None:
     (folder / "folder").symlink_to("sub")
     (folder / "circle").symlink_to("circle")
     os.mkfifo(folder / "fifo")
-    sync.copy()
+    sync.upload()
     assert s3.keys() == ["run-1/last", "run-1/sub/epoch-2"] and s3.get("run-1/last") == b"2"
     (folder / "last").unlink()
     (folder / "sub" / "epoch-3").write_text("3")
     (folder / "last").symlink_to("sub/epoch-3")
-    sync.copy(final=True)
+    sync.upload(is_final=True)
     assert s3.get("run-1/last") == b"3"
 
 
@@ -185,8 +185,8 @@ def test_what_cannot_be_copied_is_said_once_and_others_go_on(
     deep = folder.joinpath(*["d" * 250] * 5)
     deep.mkdir(parents=True)
     (deep / "too-long-a-key").write_text("1")
-    sync.copy()
-    sync.copy()
+    sync.upload()
+    sync.upload()
     assert s3.keys() == ["run-1/here"]
     assert [record.getMessage().split("it ")[1][:15] for record in caplog.records] == ["cannot be a key"] * 2
 
@@ -196,14 +196,14 @@ def test_what_cannot_be_read_is_said_and_not_deleted(s3: Any, host: Host, caplog
     (folder / "sub").mkdir()
     for name in ("a", "b", "sub/c"):
         (folder / name).write_text("1")
-    sync.copy()
+    sync.upload()
     (folder / "a").write_text("2")
     (folder / "a").chmod(0)
     if os.access(folder / "a", os.R_OK):
         pytest.skip("this user, root most likely, reads all")
     (folder / "b").write_text("2")
     (folder / "sub").chmod(0)
-    sync.copy()
+    sync.upload()
     (folder / "sub").chmod(0o700)
     assert s3.keys() == ["run-1/a", "run-1/b", "run-1/sub/c"]
     assert (s3.get("run-1/a"), s3.get("run-1/b")) == (b"1", b"2")
@@ -213,9 +213,9 @@ def test_what_cannot_be_read_is_said_and_not_deleted(s3: Any, host: Host, caplog
 def test_a_folder_that_is_gone_deletes_nothing(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
-    sync.copy()
+    sync.upload()
     shutil.rmtree(folder.parent)
-    sync.copy()
+    sync.upload()
     assert s3.keys() == ["run-1/a"]
 
 
@@ -223,7 +223,7 @@ def test_sagemaker_s_own_marks_are_not_copied(s3: Any, host: Host) -> None:
     folder, sync = host()
     for name in ("a", "a.sagemaker-uploading", "a.sagemaker-uploaded", "sagemaker-uploaded.txt"):
         (folder / name).write_text("1")
-    sync.copy()
+    sync.upload()
     assert s3.keys() == ["run-1/a", "run-1/sagemaker-uploaded.txt"]
 
 
@@ -237,9 +237,9 @@ def test_a_disk_without_room_does_not_keep_the_last_copy_back(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", full)
-    sync.copy()
+    sync.upload()
     assert s3.keys() == [] and "No space left" in caplog.text
-    sync.copy(final=True)
+    sync.upload(is_final=True)
     assert s3.get("run-1/a") == b"1"
 
 

@@ -30,26 +30,26 @@ def tail_of(path: Path, recorder: Recorder, seen: list[str] | None = None) -> Lo
 def test_only_whole_lines_until_the_end(tmp_path: Path, recorder: Recorder) -> None:
     path, seen = tmp_path / "log", list[str]()
     tail = tail_of(path, recorder, seen)
-    tail.drain()
+    tail.send_new_lines()
     for data, expected in ((b"one\ntw", ["one"]), (b"o\r\n\nthr", ["one", "two", ""])):
         with path.open("ab") as file:
             file.write(data)
-        tail.drain()
+        tail.send_new_lines()
         assert recorder.lines == expected
-    tail.drain(final=True)
+    tail.send_new_lines(is_final=True)
     assert recorder.lines == seen == list(tail.last_lines) == ["one", "two", "", "thr"]
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n"])
 def test_a_line_without_end_is_cut(tmp_path: Path, recorder: Recorder, ending: bytes) -> None:
     (tmp_path / "log").write_bytes(b"x" * (2 * EVENT_MAX_CHARS + 5) + ending)
-    tail_of(tmp_path / "log", recorder).drain(final=True)
+    tail_of(tmp_path / "log", recorder).send_new_lines(is_final=True)
     assert [len(line) for line in recorder.lines] == [EVENT_MAX_CHARS, EVENT_MAX_CHARS, 5]
 
 
 def test_bytes_that_are_no_text_are_shown_all_the_same(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "log").write_bytes(b"caf\xe9 \xc3\xa9\n")
-    tail_of(tmp_path / "log", recorder).drain()
+    tail_of(tmp_path / "log", recorder).send_new_lines()
     assert recorder.lines == ["caf\ufffd \u00e9"]
 
 
@@ -59,7 +59,7 @@ def test_one_drain_of_a_running_job_is_bounded(
     monkeypatch.setattr("drydock.transfer.log_writer.READ_BYTES", 2)
     (tmp_path / "log").write_bytes(b"x\n" * 100)
     tail: Any = tail_of(tmp_path / "log", recorder)
-    tail.drain()
+    tail.send_new_lines()
     assert 0 < len(recorder.lines) < 100
-    tail.drain(final=True)
+    tail.send_new_lines(is_final=True)
     assert len(recorder.lines) == 100

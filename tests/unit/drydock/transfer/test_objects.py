@@ -44,7 +44,7 @@ def test_an_object_that_is_not_there_is_named(s3: Any, objects: ObjectStore, tmp
     with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/none"):
         objects.download(s3.uri("none"), tmp_path / "none")
     assert os.listdir(tmp_path) == []
-    assert objects.etag(s3.uri("none")) is None
+    assert objects.read_etag(s3.uri("none")) is None
 
 
 def test_a_download_that_fails_leaves_no_part(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_an_s3_that_fails_for_a_while_is_waited_for(s3: Any, objects: ObjectStor
 def test_who_cannot_wait_is_told(s3: Any, objects: ObjectStore) -> None:
     s3.app.failing = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
-        objects.hasty().etags(s3.uri(""))
+        objects.without_retries().list_etags(s3.uri(""))
     assert s3.app.refused < 10
 
 

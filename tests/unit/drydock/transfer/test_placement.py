@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.transfer.placement import faults, local_name
+from drydock.transfer.placement import find_invalid_names, local_name
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def test_where_an_object_lands(key: str, prefix: str, name: str) -> None:
     ],
 )
 def test_what_cannot_be_a_file(name: str, reason: str) -> None:
-    found = faults([name, "fine"])
+    found = find_invalid_names([name, "fine"])
     assert list(found) == [name] and reason in found[name]
 
 
 def test_what_can() -> None:
-    assert faults(["a", "b/c", "b/d/e", ".hidden", "..b", "x" * 255, "ü" * 127, "a b", "%2e%2e"]) == {}
+    assert find_invalid_names(["a", "b/c", "b/d/e", ".hidden", "..b", "x" * 255, "ü" * 127, "a b", "%2e%2e"]) == {}
 
 
 def test_a_file_cannot_be_a_folder_too() -> None:
-    assert faults(["a", "a/b", "a/c/d"]) == {"a": "is a file and also the folder of another one"}
+    assert find_invalid_names(["a", "a/b", "a/c/d"]) == {"a": "is a file and also the folder of another one"}
 
 
 def test_two_objects_cannot_be_one_file() -> None:
-    assert set(faults(["a//b", "a/b", "c"])) == {"a//b", "a/b"}
-    assert set(faults(["a", "a"])) == {"a"}
+    assert set(find_invalid_names(["a//b", "a/b", "c"])) == {"a//b", "a/b"}
+    assert set(find_invalid_names(["a", "a"])) == {"a"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drydock.transfer.stable_read import open_file, snapshot
+from drydock.transfer.stable_read import copy_stable, open_regular_file
 
 # Rewrites a file in place for ever: each state is a megabyte of one byte. Says when it has begun.
 WRITER = """
@@ -28,7 +28,7 @@ with open(sys.argv[1], "r+b", buffering=0) as it:
 def test_a_quiet_file_is_copied(tmp_path: Path) -> None:
     content = os.urandom(3_000_000)
     (tmp_path / "it").write_bytes(content)
-    copied = snapshot(tmp_path / "it", tmp_path)
+    copied = copy_stable(tmp_path / "it", tmp_path)
     assert copied is not None
     with copied:
         (tmp_path / "it").write_bytes(b"other")
@@ -52,7 +52,7 @@ def test_what_changed_after_the_first_reading_is_read_again(
             path.write_bytes(str(len(done)).encode())
 
     monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", copy_and_change)
-    copied = snapshot(path, tmp_path)
+    copied = copy_stable(path, tmp_path)
     if content is None:
         assert copied is None
     else:
@@ -69,7 +69,7 @@ def test_a_file_that_is_being_written_is_not_copied_torn(tmp_path: Path) -> None
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None and writer.stdout.readline()
         for _ in range(100):
-            if (copied := snapshot(path, tmp_path)) is not None:
+            if (copied := copy_stable(path, tmp_path)) is not None:
                 with copied:
                     copied.seek(0)
                     # A writer that goes through the file from its start shows one seam at most, at any moment.
@@ -86,7 +86,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic links"):
-        open_file(tmp_path / "link")
+        open_regular_file(tmp_path / "link")
     for name in ("fifo", "", "none"):
         with pytest.raises(FileNotFoundError):
-            open_file(tmp_path / name)
+            open_regular_file(tmp_path / name)

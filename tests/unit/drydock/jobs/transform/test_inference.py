@@ -18,14 +18,14 @@ def transform_fn(model, body, content_type, accept):
     assert isinstance(body, str if content_type == "text/csv" else bytes)
     return str(len(body) * model).encode(), accept
 """
-ASKED: dict[str, Any] = {"content_type": "text/csv", "accept": "text/csv", "lines": True, "alone": True}
-ASKED |= {"packed": False, "line_ends": True, "max_bytes": 4}
+OPTIONS: dict[str, Any] = {"content_type": "text/csv", "accept": "text/csv", "splits_by_line": True}
+OPTIONS |= {"has_single_records": True, "is_gzip": False, "joins_with_newline": True, "max_bytes": 4}
 
 
-def run(base: Path, content: bytes, code: str = CODE, **asked: Any) -> "subprocess.CompletedProcess[str]":
+def run(base: Path, content: bytes, code: str = CODE, **options: Any) -> "subprocess.CompletedProcess[str]":
     for folder in ("code", "model/code", "input/data/transform/sub", "output/data"):
         (base / folder).mkdir(parents=True)
-    (base / "code" / inference.ASKED).write_text(json.dumps({**ASKED, **asked}))
+    (base / "code" / inference.OPTIONS_FILE).write_text(json.dumps({**OPTIONS, **options}))
     (base / "model/code/inference.py").write_text(code)
     (base / "input/data/transform/sub/a").write_bytes(content)
     program = shutil.copyfile(inference.__file__, base / "code" / inference.PROGRAM)
@@ -33,30 +33,30 @@ def run(base: Path, content: bytes, code: str = CODE, **asked: Any) -> "subproce
     return subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True)
 
 
-def said(base: Path) -> bytes:
+def read_output(base: Path) -> bytes:
     return (base / "output/data/sub/a.out").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("content", "asked", "told"),
+    ("content", "options", "output"),
     [
         (b"1\n22\n", {}, b"2\n4\n"),
-        (b"1\n22", {"line_ends": False}, b"24"),
-        (b"1\n22\n1\n", {"alone": False}, b"8\n2\n"),
-        (b"1\n\n1\n", {"alone": False, "max_bytes": 0, "content_type": "text/plain"}, b"8\n"),
-        (b"1\n2\n", {"lines": False}, b"8\n"),
+        (b"1\n22", {"joins_with_newline": False}, b"24"),
+        (b"1\n22\n1\n", {"has_single_records": False}, b"8\n2\n"),
+        (b"1\n\n1\n", {"has_single_records": False, "max_bytes": 0, "content_type": "text/plain"}, b"8\n"),
+        (b"1\n2\n", {"splits_by_line": False}, b"8\n"),
         (b"", {}, b""),
     ],
 )
-def test_records_are_asked_and_answers_kept_in_their_order(
-    content: bytes, asked: dict[str, Any], told: bytes, tmp_path: Path
+def test_responses_have_the_order_of_the_records(
+    content: bytes, options: dict[str, Any], output: bytes, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, content, **asked)
+    done = run(tmp_path, content, **options)
     assert (done.returncode, done.stderr) == (0, "")
-    assert said(tmp_path) == told and done.stdout == "transformed sub/a\n"
+    assert read_output(tmp_path) == output and done.stdout == "transformed sub/a\n"
 
 
-def test_a_record_that_no_request_can_hold_is_told_apart_from_a_model_that_fails(tmp_path: Path) -> None:
+def test_a_record_that_is_too_large_is_no_failure_of_the_model(tmp_path: Path) -> None:
     done = run(tmp_path / "long", b"1\n55555\n")
     assert done.returncode == inference.BAD_INPUT
     assert (tmp_path / "long/output/failure").read_text().startswith("a record of 5 bytes is more than MaxPayloadInMB")
@@ -79,9 +79,7 @@ def transform_fn(seen, body, content_type, accept):
     ("how", "code", "failure"),
     [("sys.exit(0)", 1, "SystemExit: 0"), ("sys.exit()", 1, "SystemExit: "), ("import os; os._exit(0)", 0, None)],
 )
-def test_a_model_that_exits_leaves_no_half_of_an_output(
-    how: str, code: int, failure: str | None, tmp_path: Path
-) -> None:
+def test_a_model_that_exits_leaves_no_partial_output(how: str, code: int, failure: str | None, tmp_path: Path) -> None:
     done = run(tmp_path, b"1\n22\n", GIVES_UP.format(how=how))
     assert done.returncode == code
     assert list((tmp_path / "output/data").rglob("*.out")) == []

@@ -1,0 +1,127 @@
+"""The responses of SageMaker's operations: drydock's own for jobs, and moto's for all others."""
+
+import json
+from typing import Any, cast
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.sagemaker.exceptions import AWSValidationException, ResourceNotFound
+from moto.sagemaker.responses import SageMakerResponse
+
+from drydock.api import listing
+from drydock.api.backend import DrydockBackend
+from drydock.api.validation import validate_request
+from drydock.jobs.job import Job
+from drydock.jobs.kinds import KINDS
+from drydock.jobs.processing.job import ProcessingJob
+from drydock.jobs.training.job import TrainingJob
+from drydock.jobs.transform.job import TransformJob
+
+OPERATIONS = tuple(
+    operation
+    for kind in KINDS
+    for operation in (
+        *(f"{verb}{kind.api_name}Job" for verb in ("Create", "Describe", "Stop")),
+        f"List{kind.api_name}Jobs",
+    )
+)
+
+
+class DrydockResponse(SageMakerResponse):
+    """Answers requests to SageMaker: drydock's operations, and all others as moto does."""
+
+    # So a body that is not UTF-8 is refused as an invalid request. moto would decode it first, and fail.
+    use_raw_body = True
+
+    def parse_parameters(self, request: Any) -> None:
+        """Parse the request, except for drydock's operations, which validate the raw JSON themselves."""
+        if self._get_action() not in OPERATIONS:
+            super().parse_parameters(request)
+
+    def create_training_job(self) -> ActionResult:
+        """Answer CreateTrainingJob."""
+        return ActionResult(
+            {"TrainingJobArn": self._backend.create_training(self._read_request("CreateTrainingJob")).arn}
+        )
+
+    def create_processing_job(self) -> ActionResult:
+        """Answer CreateProcessingJob."""
+        job = self._backend.create_processing(self._read_request("CreateProcessingJob"))
+        return ActionResult({"ProcessingJobArn": job.arn})
+
+    def create_transform_job(self) -> ActionResult:
+        """Answer CreateTransformJob."""
+        job = self._backend.create_transform(self._read_request("CreateTransformJob"))
+        return ActionResult({"TransformJobArn": job.arn})
+
+    def describe_training_job(self) -> ActionResult:
+        """Answer DescribeTrainingJob."""
+        return self._describe(TrainingJob)
+
+    def describe_processing_job(self) -> ActionResult:
+        """Answer DescribeProcessingJob."""
+        return self._describe(ProcessingJob)
+
+    def describe_transform_job(self) -> ActionResult:
+        """Answer DescribeTransformJob."""
+        return self._describe(TransformJob)
+
+    def stop_training_job(self) -> ActionResult:
+        """Answer StopTrainingJob, which moto does not have."""
+        return self._stop(TrainingJob)
+
+    def stop_processing_job(self) -> ActionResult:
+        """Answer StopProcessingJob."""
+        return self._stop(ProcessingJob)
+
+    def stop_transform_job(self) -> ActionResult:
+        """Answer StopTransformJob, which moto does not have."""
+        return self._stop(TransformJob)
+
+    def list_training_jobs(self) -> ActionResult:
+        """Answer ListTrainingJobs."""
+        return self._list(TrainingJob)
+
+    def list_processing_jobs(self) -> ActionResult:
+        """Answer ListProcessingJobs."""
+        return self._list(ProcessingJob)
+
+    def list_transform_jobs(self) -> ActionResult:
+        """Answer ListTransformJobs."""
+        return self._list(TransformJob)
+
+    def _describe(self, kind: type[Job]) -> ActionResult:
+        return ActionResult(self._find_job(kind, "Describe").describe())
+
+    def _stop(self, kind: type[Job]) -> ActionResult:
+        self._backend.stop(self._find_job(kind, "Stop"))
+        return EmptyResult()
+
+    def _list(self, kind: type[Job]) -> ActionResult:
+        request = self._read_request(f"List{kind.api_name}Jobs")
+        return ActionResult(
+            listing.list_page(self._backend.jobs[kind].values(), request, f"{kind.api_name}JobSummaries")
+        )
+
+    def _find_job(self, kind: type[Job], verb: str) -> Job:
+        """Return the job that a request names, or raise SageMaker's error if it does not exist."""
+        name = self._read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
+        if job := self._backend.find(kind, name):
+            return job
+        if kind is TrainingJob:
+            message = "Requested resource not found."
+            raise ResourceNotFound(message) if verb == "Stop" else AWSValidationException(message)
+        kind_name, location = kind.api_name.lower(), f"{self._backend.region_name}:{self._backend.account_id}"
+        raise AWSValidationException(
+            f"Could not find {kind_name} job 'arn:aws:sagemaker:{location}:{kind_name}-job/{name}'."
+        )
+
+    @property
+    def _backend(self) -> DrydockBackend:
+        return cast(DrydockBackend, self.sagemaker_backend)
+
+    def _read_request(self, operation: str) -> dict[str, Any]:
+        try:
+            content = json.loads(self.body)
+        except ValueError as error:
+            raise AWSValidationException(f"The request body is not JSON: {error}") from error
+        return validate_request(operation, content)

@@ -1,0 +1,67 @@
+"""drydock's SageMaker in place of moto's: `install` sets the class of moto's SageMaker backends.
+
+moto keeps that class in a registry, creates a backend for each account and region, and asks it for its URL handlers.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+from moto.sagemaker import urls
+from moto.sagemaker.models import sagemaker_backends
+
+from drydock.api.backend import DrydockBackend
+from drydock.api.responses import DrydockResponse
+from drydock.execution.queue import JobQueue
+from drydock.execution.recovery import Heartbeat
+from drydock.jobs.job import Job
+from drydock.jobs.record import SCHEMA, Record
+from drydock.jobs.states import Status
+from drydock.moto_registry import bind_arguments
+from drydock.store import Store
+
+
+class ServedBackend(DrydockBackend):
+    """The backend with the handler of its HTTP requests."""
+
+    @property
+    def url_bases(self) -> list[str]:
+        """The host names at which moto serves SageMaker."""
+        return list(urls.url_bases)
+
+    @property
+    def url_paths(self) -> dict[str, Any]:
+        """The one path of SageMaker's protocol, with drydock's handler."""
+        return {"/$": DrydockResponse.dispatch}
+
+
+def install(queue: JobQueue, store: Store) -> None:
+    """Run the jobs of moto's SageMaker in this process in a queue from now on, and resume those of earlier servers.
+
+    Args:
+        queue: Runs the jobs.
+        store: Storage of the jobs.
+    """
+    sagemaker_backends.clear()
+    sagemaker_backends.backend = bind_arguments(ServedBackend, queue, store)
+    store.create_tables(SCHEMA)
+    last_alive = Heartbeat(store).read_last()
+    rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")
+    for kind, account, region, text in rows:
+        backend = cast(ServedBackend, sagemaker_backends[account][region])
+        job = backend.restore(kind, Record.load(text))
+        if not job.status.is_final:
+            queue.resume(job, last_alive)
+
+
+def iter_jobs() -> Iterator[Job]:
+    """Yield every job of all accounts and regions."""
+    for _, _, backend in list(sagemaker_backends.iter_backends()):
+        yield from cast(ServedBackend, backend).list_jobs()
+
+
+def count_jobs_by_status() -> dict[str, int]:
+    """Return how many jobs of all accounts and regions have each status."""
+    counts: Counter[str] = Counter({str(status): 0 for status in Status})
+    counts.update(str(job.status) for job in iter_jobs())
+    return dict(counts)
