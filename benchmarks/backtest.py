@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.yard import EVERYTHING, PROJECT, Yard, up
+from benchmarks.stack_clone import ALL_SERVICES, PROJECT, StackClone, run_stack
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient, ConflictError
 from stack.airflow.dag_parsing import wait_until_parsed
@@ -53,12 +53,12 @@ def run() -> dict[str, Any]:
     Raises:
         RuntimeError: a run failed, or the registry holds something else than a backtest may leave.
     """
-    with tempfile.TemporaryDirectory() as folder, up(Path(folder), EVERYTHING) as yard:
-        api = AirflowClient(yard.stack.airflow_url, USER, read_password(yard.layout))
-        wait_until_parsed(api, [DAG], yard.stack.started_at, lambda: None)
-        yard.python("-m", "pipelines", "backfill", "--first", str(FIRST), "--last", str(LAST))
-        walked, left, lines = _walked(yard, api)
-        replayed, after = _replayed(yard, api, left)
+    with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
+        api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
+        wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
+        clone.run_python("-m", "pipelines", "backfill", "--first", str(FIRST), "--last", str(LAST))
+        walked, left, lines = _walked(clone, api)
+        replayed, after = _replayed(clone, api, left)
     facts = {"backtest": _facts(left), "replay": _facts(after), "report": lines}
     return {"seconds": walked | replayed, "facts": facts}
 
@@ -104,24 +104,26 @@ def _demand(wrong: Mapping[str, Any]) -> None:
         raise RuntimeError(f"the backfill of {DAG} left {wrong}")
 
 
-def _walked(yard: Yard, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
+def _walked(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
     """The backtest: its seconds, what it left in the registry, and the lines of its report."""
-    seconds = _backfilled(yard, api, f"{MONTHS} trainings") | _tasks(api)
-    left = _registry(yard)
+    seconds = _backfilled(clone, api, f"{MONTHS} trainings") | _tasks(api)
+    left = _registry(clone)
     _demand(faults(left, MOMENTS))
-    return seconds, left, _reported(yard)
+    return seconds, left, _reported(clone)
 
 
-def _replayed(yard: Yard, api: AirflowClient, left: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+def _replayed(
+    clone: StackClone, api: AirflowClient, left: Mapping[str, Any]
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """The same runs again, each promoting: their seconds, and what the registry holds then."""
-    seconds = _backfilled(yard, api, f"{MONTHS} trainings again, with promotion", AGAIN)
-    after = _registry(yard)
+    seconds = _backfilled(clone, api, f"{MONTHS} trainings again, with promotion", AGAIN)
+    after = _registry(clone)
     _demand(replay_faults(left, after))
     return seconds, after
 
 
 def _backfilled(
-    yard: Yard, api: AirflowClient, row: str, again: Mapping[str, Any] | None = None
+    clone: StackClone, api: AirflowClient, row: str, again: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
     """Seconds of the whole, and of each run. Where some runs were there already, `again` says what becomes of them."""
     while again and not _asked(api, again):
@@ -135,7 +137,7 @@ def _backfilled(
             print(f"{time.monotonic() - began:6.0f} s: {done} of {total} {running}", flush=True)
 
     try:
-        Backfill(api, DAG, MOMENTS, 1, yard.stack.started_at).complete(show)
+        Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(show)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_between(one["start_date"], one["end_date"]) for one in api.list_runs(DAG)]
@@ -156,25 +158,25 @@ def _asked(api: AirflowClient, again: Mapping[str, Any]) -> bool:
     return True
 
 
-def _by_hand(yard: Yard, *command: str) -> str:
+def _by_hand(clone: StackClone, *command: str) -> str:
     """What a person's command prints, from a shell that knows no more than docs/how-to/backfills.md tells it."""
-    told = {"AIRFLOW_HOME": str(yard.layout.airflow), "MLFLOW_TRACKING_URI": yard.stack.mlflow_url}
+    told = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, **told, "LEEWAY_HOME": str(yard.layout.home), "PATH": path}
-    done = subprocess.run(command, cwd=yard.project, env=env, capture_output=True, text=True, check=False)
+    env = {**os.environ, **told, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}
+    done = subprocess.run(command, cwd=clone.project, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
     return done.stdout
 
 
-def _registry(yard: Yard) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(yard.python("-c", REGISTRY).stdout)
+def _registry(clone: StackClone) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(clone.run_python("-c", REGISTRY).stdout)
     return found
 
 
-def _reported(yard: Yard) -> list[str]:
+def _reported(clone: StackClone) -> list[str]:
     """The lines of the report, whose PNG and page are in `REPORT`."""
-    lines = _by_hand(yard, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT)).splitlines()
+    lines = _by_hand(clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT)).splitlines()
     return lines[:-1]
 
 

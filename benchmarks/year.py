@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.yard import Killer, Yard, up
+from benchmarks.stack_clone import Killer, StackClone, run_stack
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import wait_until_parsed
@@ -61,43 +61,43 @@ def stormily() -> dict[str, Any]:
 
 
 def _measured(kills: bool) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, up(Path(folder)) as yard:
-        api = AirflowClient(yard.stack.airflow_url, USER, read_password(yard.layout))
-        wait_until_parsed(api, [DAG], yard.stack.started_at, lambda: None)
-        killer = Killer(yard, TASKS_EVERY, SCHEDULERS_EVERY) if kills else None
+    with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
+        api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
+        wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
+        killer = Killer(clone, TASKS_EVERY, SCHEDULERS_EVERY) if kills else None
         began = time.monotonic()
-        backfill(api, yard, DAYS, killer)
+        backfill(api, clone, DAYS, killer)
         seconds = time.monotonic() - began
-        facts: dict[str, Any] = {"days_per_minute": round(60 * DAYS / seconds, 1), **checked(api, yard, DAYS)}
+        facts: dict[str, Any] = {"days_per_minute": round(60 * DAYS / seconds, 1), **checked(api, clone, DAYS)}
         facts |= {"killed": dict(killer.killed)} if killer else {}
-        more = {} if killer else {**_tasks(api), **_alone(yard)}
+        more = {} if killer else {**_tasks(api), **_alone(clone)}
         row = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
         return {"seconds": {row: [seconds], **more}, "facts": {row: facts}}
 
 
-def backfill(api: AirflowClient, yard: Yard, days: int, killer: Killer | None) -> None:
+def backfill(api: AirflowClient, clone: StackClone, days: int, killer: Killer | None) -> None:
     """Each of the first days of the year has a successful run."""
     said = time.monotonic()
 
     def show(done: int, total: int, _: str) -> None:
         nonlocal said
         if killer:
-            killer(done)
+            killer.kill_due(done)
         if time.monotonic() > said + SAY_S:
             said = time.monotonic()
             print(f"{done} of {total} days; killed {dict(killer.killed) if killer else 'nothing'}", flush=True)
 
     wanted = [FIRST + n * DAY for n in range(days)]
-    Backfill(api, DAG, wanted, AT_ONCE, yard.stack.started_at).complete(show)
+    Backfill(api, DAG, wanted, AT_ONCE, clone.stack.started_at).complete(show)
 
 
-def checked(api: AirflowClient, yard: Yard, days: int) -> dict[str, Any]:
+def checked(api: AirflowClient, clone: StackClone, days: int) -> dict[str, Any]:
     """What is to be said of a finished backfill.
 
     Raises:
         RuntimeError: a day is lost, there twice, published more than once or of other rows than its source's.
     """
-    told, tasks = json.loads(yard.python("-c", LAKE).stdout), api.list_tasks(DAG, "~")
+    told, tasks = json.loads(clone.run_python("-c", LAKE).stdout), api.list_tasks(DAG, "~")
     wrong = faults(told, of_the_source(days)) | {"tasks failed": sum(one["state"] != "success" for one in tasks)}
     if any(wrong.values()):
         raise RuntimeError(f"the backfill of {days} days left {wrong}")
@@ -154,16 +154,16 @@ def _tasks(api: AirflowClient) -> dict[str, list[float]]:
     return rows | {"a task's wait in the queue": [_moment(t["start_date"]) - _moment(t["queued_when"]) for t in tasks]}
 
 
-def _alone(yard: Yard) -> dict[str, list[float]]:
+def _alone(clone: StackClone) -> dict[str, list[float]]:
     """Seconds of each step by itself on an idle machine: process start, imports (as -X importtime adds them), work."""
     rows: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for number in range(ALONE + 1):
             for step in STEPS:
                 given = ("-m", "pipelines", step, "--partition", str(FIRST + number * DAY))
-                whole, start = _timed(yard, home, *given), _timed(yard, home, "-c", "pass")
+                whole, start = _timed(clone, home, *given), _timed(clone, home, "-c", "pass")
                 # The same day once more changes nothing in the lake; its imports are the same.
-                listing = yard.python("-X", "importtime", *given, LEEWAY_HOME=home).stderr
+                listing = clone.run_python("-X", "importtime", *given, LEEWAY_HOME=home).stderr
                 imports = sum(map(int, SELF_TIME.findall(listing))) / 1e6
                 parts = {"process start": start, "imports": imports, "work": max(0.0, whole - start - imports)}
                 for part, seconds in {"whole": whole, **parts}.items():
@@ -172,9 +172,9 @@ def _alone(yard: Yard) -> dict[str, list[float]]:
     return rows
 
 
-def _timed(yard: Yard, home: str, *arguments: str) -> float:
+def _timed(clone: StackClone, home: str, *arguments: str) -> float:
     began = time.monotonic()
-    yard.python(*arguments, LEEWAY_HOME=home)
+    clone.run_python(*arguments, LEEWAY_HOME=home)
     return time.monotonic() - began
 
 
