@@ -1,4 +1,4 @@
-"""Runs benchmarks and writes benchmarks/results/NAME.json: the command, the date, the machine, medians and spread."""
+"""Run benchmarks and write benchmarks/results/NAME.json: command, date, machine, medians and spread."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "publish": publish.run,
     "preprocess": preprocess.run,
     "repro": repro.run,
-    "year": year.calmly,
-    "storm": year.stormily,
+    "year": year.run,
+    "storm": year.run_with_kills,
     "backtest": backtest.run,
     "gates": gates.run,
     "drift": drift.run,
@@ -55,30 +55,38 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(CASES)}; all where none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Names of benchmarks: {', '.join(CASES)}. Without names, all run.")
+    ] = None,
 ) -> None:
-    """Measures, prints, and keeps the newest result of each."""
+    """Run benchmarks, print their results, and replace the stored results."""
     unknown = sorted(set(names or ()) - set(CASES))
     if unknown:
         sys.stderr.write(f"error: no benchmark {', '.join(unknown)}. Known: {', '.join(CASES)}.\n")
         raise SystemExit(2)
     for name in names or CASES:
         load = os.getloadavg()[0]
-        measured = CASES[name]()
-        report = _report(name, measured, load)
+        result = CASES[name]()
+        report = _build_report(name, result, load)
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        for name_of, told in report.get("facts", {}).items():
-            print(f"{name:6} {name_of:60} {told}")
-        for row, told in report["seconds"].items():
-            spread = f"{told['min']:.2f} to {told['max']:.2f}, {told['runs']} runs"
-            print(f"{name:6} {row:60} median {told['median']:8.2f} s  ({spread})")
+        for fact, value in report.get("facts", {}).items():
+            print(f"{name:6} {fact:60} {value}")
+        for row, values in report["seconds"].items():
+            spread = f"{values['min']:.2f} to {values['max']:.2f}, {values['runs']} runs"
+            print(f"{name:6} {row:60} median {values['median']:8.2f} s  ({spread})")
 
 
-def _report(name: str, measured: dict[str, Any], load: float) -> dict[str, Any]:
-    """`measured` is rows of seconds, or those as "seconds" with "facts" beside them."""
-    facts = {"facts": measured["facts"]} if "facts" in measured else {}
-    rows: dict[str, list[float]] = measured.get("seconds", measured)
+def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, Any]:
+    """Return the report of a benchmark.
+
+    Args:
+        name: the benchmark.
+        result: seconds by row, or a mapping with these as "seconds" and further values as "facts".
+        load: the load average before the run.
+    """
+    facts = {"facts": result["facts"]} if "facts" in result else {}
+    rows: dict[str, list[float]] = result.get("seconds", result)
     return {
         "command": f"python -m benchmarks {name}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -86,11 +94,11 @@ def _report(name: str, measured: dict[str, Any], load: float) -> dict[str, Any]:
         "load_before": round(load, 2),
         "load_after": round(os.getloadavg()[0], 2),
         **facts,
-        "seconds": {row: _spread(values) for row, values in rows.items()},
+        "seconds": {row: _summarize(values) for row, values in rows.items()},
     }
 
 
-def _spread(values: list[float]) -> dict[str, float]:
+def _summarize(values: list[float]) -> dict[str, float]:
     return {
         "median": round(statistics.median(values), 3),
         "min": round(min(values), 3),

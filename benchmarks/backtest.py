@@ -1,7 +1,8 @@
-"""A year of trainings as a walk-forward backtest, then again with promotion.
+"""Measure a year of trainings as a walk-forward backtest, then a second time with promotion.
 
-By the commands of docs/how-to/backfills.md. The real thing: Airflow's backfill of flights_train, the DVC workspaces,
-drydock, MLflow. LEEWAY_BENCH_MONTHS takes fewer months. The report stays in .leeway/benchmarks/backtest/.
+The commands are those of docs/how-to/backfills.md. The backfill of flights_train uses real Airflow, DVC workspaces,
+drydock and MLflow. LEEWAY_BENCH_MONTHS sets a smaller number of months. The report stays in
+.leeway/benchmarks/backtest/.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promo
 FIRST = dt.date(2013, 1, 1)
 MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
 LAST = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
-"""Of the last month that a model is scored on."""
+"""The last day on which a model is scored."""
 REPORT = PROJECT / ".leeway" / "benchmarks" / "backtest"
 AGAIN = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
-"""What plays a finished backtest again, each run promoting."""
+"""Options of a backfill that repeats a finished backtest, with promotion in each run."""
 REGISTRY = """
 import json
 from pipelines.registry.versions import Registry
@@ -41,158 +42,158 @@ registry = Registry.open()
 champion, versions = registry.champion("flights"), registry.versions("flights")
 print(json.dumps({
     "champion": champion.version if champion else None,
-    "versions": [{"version": one.version, **{k.removeprefix("leeway."): v for k, v in one.tags.items()}}
-                 for one in versions],
+    "versions": [{"version": version.version, **{k.removeprefix("leeway."): v for k, v in version.tags.items()}}
+                 for version in versions],
 }, default=str))
 """
 
 
 def run() -> dict[str, Any]:
-    """Measures, and returns seconds by row and the facts that the seconds do not say.
+    """Run both backfills, and return seconds by row, and facts.
 
     Raises:
-        RuntimeError: a run failed, or the registry holds something else than a backtest may leave.
+        RuntimeError: a run failed, or the registry is not as it should be after a backtest.
     """
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
         clone.run_python("-m", "pipelines", "backfill", "--first", str(FIRST), "--last", str(LAST))
-        walked, left, lines = _walked(clone, api)
-        replayed, after = _replayed(clone, api, left)
-    facts = {"backtest": _facts(left), "replay": _facts(after), "report": lines}
-    return {"seconds": walked | replayed, "facts": facts}
+        backtest_s, state, lines = _run_backtest(clone, api)
+        replay_s, state_after = _run_replay(clone, api, state)
+    facts = {"backtest": _summarize(state), "replay": _summarize(state_after), "report": lines}
+    return {"seconds": backtest_s | replay_s, "facts": facts}
 
 
-def faults(left: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
-    """What a backfill of these moments should not have left; nothing where all is well.
+def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
+    """Return what is wrong with the registry after a backfill of these moments; empty where all is correct.
 
     Args:
-        left: what the script `REGISTRY` prints.
-        moments: when models should have been trained as of.
+        state: the output of the script `REGISTRY`.
+        moments: the moments as of which models should have been trained.
     """
-    found = [one.get("as_of") for one in left["versions"]]
-    wrong: dict[str, Any] = {}
-    if found != [str(moment) for moment in moments]:
-        wrong["versions as of"] = found
-    if left["champion"]:
-        wrong["champion, though no alias may move"] = left["champion"]
-    # Each meets the newest before it that passed: never one of its own future.
+    as_of = [version.get("as_of") for version in state["versions"]]
+    faults: dict[str, Any] = {}
+    if as_of != [str(moment) for moment in moments]:
+        faults["versions as of"] = as_of
+    if state["champion"]:
+        faults["champion, though no alias may move"] = state["champion"]
+    # Each version is compared with the newest earlier version that passed, and never with a later one.
     passed = "none"
-    for one in left["versions"]:
-        if one["verdict"] == "passed":
-            if one.get("would_promote_over") != passed:
-                wrong[f"version {one['version']} would be promoted over"] = one.get("would_promote_over")
-            passed = one["version"]
-    return wrong
+    for version in state["versions"]:
+        if version["verdict"] == "passed":
+            if version.get("would_promote_over") != passed:
+                faults[f"version {version['version']} would be promoted over"] = version.get("would_promote_over")
+            passed = version["version"]
+    return faults
 
 
-def replay_faults(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What playing the same runs again, with promotion, should not have left."""
-    wrong: dict[str, Any] = {}
-    passed = [one["version"] for one in before["versions"] if one["verdict"] == "passed"]
+def find_replay_faults(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is wrong with the registry after the second backfill, with promotion; empty where all is correct."""
+    faults: dict[str, Any] = {}
+    passed = [version["version"] for version in before["versions"] if version["verdict"] == "passed"]
     if after["champion"] != passed[-1]:
-        wrong["champion"] = after["champion"]
+        faults["champion"] = after["champion"]
     for then, now in zip(before["versions"], after["versions"], strict=True):
         if (then["version"], then["verdict"]) != (now["version"], now["verdict"]):
-            wrong[f"version {now['version']} now"] = now["verdict"]
-    promoted = [one["version"] for one in after["versions"] if "promoted_over" in one]
-    return wrong if promoted == passed else wrong | {"promoted": promoted}
+            faults[f"version {now['version']} now"] = now["verdict"]
+    promoted = [version["version"] for version in after["versions"] if "promoted_over" in version]
+    return faults if promoted == passed else faults | {"promoted": promoted}
 
 
-def _demand(wrong: Mapping[str, Any]) -> None:
-    if wrong:
-        raise RuntimeError(f"the backfill of {DAG} left {wrong}")
+def _raise_faults(faults: Mapping[str, Any]) -> None:
+    if faults:
+        raise RuntimeError(f"the backfill of {DAG} left {faults}")
 
 
-def _walked(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
-    """The backtest: its seconds, what it left in the registry, and the lines of its report."""
-    seconds = _backfilled(clone, api, f"{MONTHS} trainings") | _tasks(api)
-    left = _registry(clone)
-    _demand(faults(left, MOMENTS))
-    return seconds, left, _reported(clone)
+def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:
+    """Run the backtest. Return its seconds, the state of the registry, and the lines of the report."""
+    seconds = _run_backfill(clone, api, f"{MONTHS} trainings") | _read_task_seconds(api)
+    state = _read_registry(clone)
+    _raise_faults(find_faults(state, MOMENTS))
+    return seconds, state, _write_report(clone)
 
 
-def _replayed(
-    clone: StackClone, api: AirflowClient, left: Mapping[str, Any]
+def _run_replay(
+    clone: StackClone, api: AirflowClient, before: Mapping[str, Any]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """The same runs again, each promoting: their seconds, and what the registry holds then."""
-    seconds = _backfilled(clone, api, f"{MONTHS} trainings again, with promotion", AGAIN)
-    after = _registry(clone)
-    _demand(replay_faults(left, after))
+    """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
+    seconds = _run_backfill(clone, api, f"{MONTHS} trainings again, with promotion", AGAIN)
+    after = _read_registry(clone)
+    _raise_faults(find_replay_faults(before, after))
     return seconds, after
 
 
-def _backfilled(
+def _run_backfill(
     clone: StackClone, api: AirflowClient, row: str, again: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Seconds of the whole, and of each run. Where some runs were there already, `again` says what becomes of them."""
-    while again and not _asked(api, again):
-        time.sleep(1)  # the scheduler notes only twice a minute that a backfill is over
+    """Run the backfill, and return its seconds and those of each run. `again`: options for runs that exist already."""
+    while again and not _request_backfill(api, again):
+        time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     began = time.monotonic()
-    said: set[int] = set()
+    printed: set[int] = set()
 
     def show(done: int, total: int, running: str) -> None:
-        if done not in said:
-            said.add(done)
+        if done not in printed:
+            printed.add(done)
             print(f"{time.monotonic() - began:6.0f} s: {done} of {total} {running}", flush=True)
 
     try:
         Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(show)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
-    runs = [_between(one["start_date"], one["end_date"]) for one in api.list_runs(DAG)]
+    runs = [_measure_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
     return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
 
 
-def _asked(api: AirflowClient, again: Mapping[str, Any]) -> bool:
-    """Whether Airflow took the backfill on; not while another of the DAG is at work.
+def _request_backfill(api: AirflowClient, again: Mapping[str, Any]) -> bool:
+    """Request the backfill, and tell whether Airflow accepted it. It refuses while another backfill of the DAG runs.
 
-    A call that Airflow obeyed and then failed to answer is repeated, and refused for the backfill that it made itself.
+    Where Airflow created the backfill but its answer was lost, the repeated request meets that backfill, and succeeds.
     """
     span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:
         api.request("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
     except ConflictError:
-        there = api.request("GET", "/backfills", params={"dag_id": DAG})["backfills"]
-        return any(one["completed_at"] is None and one["dag_run_conf"] == again["dag_run_conf"] for one in there)
+        backfills = api.request("GET", "/backfills", params={"dag_id": DAG})["backfills"]
+        return any(item["completed_at"] is None and item["dag_run_conf"] == again["dag_run_conf"] for item in backfills)
     return True
 
 
-def _by_hand(clone: StackClone, *command: str) -> str:
-    """What a person's command prints, from a shell that knows no more than docs/how-to/backfills.md tells it."""
-    told = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
+def _run_command(clone: StackClone, *command: str) -> str:
+    """Return the output of a command in a shell with only the variables that docs/how-to/backfills.md names."""
+    variables = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, **told, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}
-    done = subprocess.run(command, cwd=clone.project, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return done.stdout
+    env = {**os.environ, **variables, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}
+    result = subprocess.run(command, cwd=clone.project, env=env, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {result.stderr[-2000:]}")
+    return result.stdout
 
 
-def _registry(clone: StackClone) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(clone.run_python("-c", REGISTRY).stdout)
-    return found
+def _read_registry(clone: StackClone) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(clone.run_python("-c", REGISTRY).stdout)
+    return state
 
 
-def _reported(clone: StackClone) -> list[str]:
-    """The lines of the report, whose PNG and page are in `REPORT`."""
-    lines = _by_hand(clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT)).splitlines()
+def _write_report(clone: StackClone) -> list[str]:
+    """Write the report's PNG and page to `REPORT`, and return its lines."""
+    lines = _run_command(clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT)).splitlines()
     return lines[:-1]
 
 
-def _facts(left: Mapping[str, Any]) -> dict[str, Any]:
+def _summarize(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "versions": len(left["versions"]),
-        "passed": [one["as_of"] for one in left["versions"] if one["verdict"] == "passed"],
-        "champion": left["champion"],
+        "versions": len(state["versions"]),
+        "passed": [version["as_of"] for version in state["versions"] if version["verdict"] == "passed"],
+        "champion": state["champion"],
     }
 
 
-def _tasks(api: AirflowClient) -> dict[str, list[float]]:
-    """Seconds of each task."""
-    tasks = [one for one in api.list_tasks(DAG, "~") if one["state"] == "success"]
-    return {f"the task {step}": [one["duration"] for one in tasks if one["task_id"] == step] for step in STEPS}
+def _read_task_seconds(api: AirflowClient) -> dict[str, list[float]]:
+    """Return the seconds of each successful task."""
+    tasks = [task for task in api.list_tasks(DAG, "~") if task["state"] == "success"]
+    return {f"the task {step}": [task["duration"] for task in tasks if task["task_id"] == step] for step in STEPS}
 
 
-def _between(begin: str, end: str) -> float:
+def _measure_seconds(begin: str, end: str) -> float:
     return (dt.datetime.fromisoformat(end) - dt.datetime.fromisoformat(begin)).total_seconds()

@@ -1,4 +1,7 @@
-"""The benchmarks: each gives row name to seconds, one a run; peers are interleaved with what they are compared with."""
+"""Benchmarks of DAG parsing, lake writes, steps and the demo.
+
+Each returns the seconds of its runs by row. A row and its peer are run alternately, so that both meet the same load.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ BASE = "import airflow\nfrom airflow.providers.amazon.aws.operators.sagemaker im
 
 
 def parse() -> dict[str, list[float]]:
-    """A fresh process that parses dags/, beside one that only imports Airflow and the provider's operator."""
+    """Measure a new process that parses dags/, and one that only imports Airflow and the provider's operator."""
     dags = (
         BASE
         + "import runpy\n"
@@ -28,66 +31,73 @@ def parse() -> dict[str, list[float]]:
     )
     rows = {"import airflow and the provider's operator (floor)": BASE, "the same, and parse dags/": dags}
     with tempfile.TemporaryDirectory() as home:
-        return _interleaved({row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, 9)
+        return _time_alternately(
+            {row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, 9
+        )
 
 
 def lake() -> dict[str, list[float]]:
-    """60 partition writes of 1,000 rows from 8 processes, by our lake and by bare pyiceberg with a retry loop."""
-    return _interleaved(
-        {"pipelines.lake, 60 writes, 8 processes": _lake(_write), "bare pyiceberg with a retry loop": _lake(_bare)}, 3
+    """Measure 60 partition writes of 1,000 rows from 8 processes: with the lake, and with pyiceberg and retries."""
+    return _time_alternately(
+        {
+            "pipelines.lake, 60 writes, 8 processes": _build_lake_case(_write),
+            "bare pyiceberg with a retry loop": _build_lake_case(_write_with_pyiceberg),
+        },
+        3,
     )
 
 
 def steps() -> dict[str, list[float]]:
-    """One day of flights: a child a step, as the operators run it, beside all days in one process."""
+    """Measure one day of flights with a process for each step, as operators run it, and ten days in one process."""
     with tempfile.TemporaryDirectory() as home:
         days = iter(FIRST + n * DAY for n in range(200))
         pipelines = [sys.executable, "-m", "pipelines"]
 
-        def children() -> None:
+        def run_steps() -> None:
             day = next(days).isoformat()
             for step in ("ingest", "validate"):
                 _run([*pipelines, step, "--partition", day], home)
 
-        def together() -> None:
+        def run_backfill() -> None:
             first = next(days)
             last = first + 9 * DAY
             for _ in range(9):
                 next(days)
             _run([*pipelines, "backfill", "--first", str(first), "--last", str(last)], home)
 
-        return _interleaved(
-            {"1 day, a child each for ingest and validate": children, "10 days, one process (backfill)": together}, 5
+        return _time_alternately(
+            {"1 day, a child each for ingest and validate": run_steps, "10 days, one process (backfill)": run_backfill},
+            5,
         )
 
 
 def demo() -> dict[str, list[float]]:
-    """`make demo` on an empty home, and again; beside it `dvc repro`, the same work for one moment without Airflow."""
+    """Measure `make demo` on an empty home, then again, and `dvc repro` of one moment without Airflow as a peer."""
     measured: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for row in ("make demo, empty home", "make demo, again"):
-            measured[row] = [_timed(partial(_run, [sys.executable, "-m", "stack", "demo"], home))]
+            measured[row] = [_time(partial(_run, [sys.executable, "-m", "stack", "demo"], home))]
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "project"
         subprocess.run(["git", "clone", "-q", str(PROJECT), str(copy)], check=True)
         repro = partial(_run, [sys.executable, "-m", "dvc", "repro"], str(copy / ".leeway"), copy)
-        measured["dvc repro, empty lake, one moment (peer)"] = [_timed(repro)]
-        measured["dvc repro, again"] = [_timed(repro)]
+        measured["dvc repro, empty lake, one moment (peer)"] = [_time(repro)]
+        measured["dvc repro, again"] = [_time(repro)]
     return measured
 
 
-def _interleaved(rows: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Seconds of each row: A B A B ..., after one of each that does not count."""
+def _time_alternately(rows: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
+    """Return the seconds of each row. Rows are run in turn (A B A B ...), after one run of each that does not count."""
     for call in rows.values():
         call()
     measured: dict[str, list[float]] = {row: [] for row in rows}
     for _ in range(runs):
         for row, call in rows.items():
-            measured[row].append(_timed(call))
+            measured[row].append(_time(call))
     return measured
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _time(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -100,12 +110,12 @@ def _run(command: list[str], home: str, cwd: Path = PROJECT) -> None:
         "AIRFLOW_HOME": f"{home}/airflow",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"error: {' '.join(command[:6])} ended with {done.returncode}: {done.stderr[-2_000:]}")
+    result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"error: {' '.join(command[:6])} ended with {result.returncode}: {result.stderr[-2_000:]}")
 
 
-def _lake(write: Callable[[str, int], None]) -> Callable[[], None]:
+def _build_lake_case(write: Callable[[str, int], None]) -> Callable[[], None]:
     def call() -> None:
         with tempfile.TemporaryDirectory() as home, ProcessPoolExecutor(8) as pool:
             list(pool.map(partial(write, home), range(60)))
@@ -113,7 +123,7 @@ def _lake(write: Callable[[str, int], None]) -> Callable[[], None]:
     return call
 
 
-def _rows(number: int):  # type: ignore[no-untyped-def]
+def _build_rows(number: int):  # type: ignore[no-untyped-def]
     import pyarrow as pa
 
     return pa.table({"date": [FIRST + number * DAY] * 1_000, "x": list(range(1_000))})
@@ -125,10 +135,10 @@ def _write(home: str, number: int) -> None:
     from pipelines.settings import settings
 
     settings.cache_clear()
-    Lake.open().write_partition("bench", FIRST + number * DAY, _rows(number))
+    Lake.open().write_partition("bench", FIRST + number * DAY, _build_rows(number))
 
 
-def _bare(home: str, number: int) -> None:
+def _write_with_pyiceberg(home: str, number: int) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.expressions import EqualTo
 
@@ -137,9 +147,9 @@ def _bare(home: str, number: int) -> None:
         try:
             catalog = SqlCatalog("bare", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
             catalog.create_namespace_if_not_exists("bench")
-            table = catalog.create_table_if_not_exists("bench.bench", _rows(number).schema)
-            table.overwrite(_rows(number), overwrite_filter=EqualTo("date", day.isoformat()))
+            table = catalog.create_table_if_not_exists("bench.bench", _build_rows(number).schema)
+            table.overwrite(_build_rows(number), overwrite_filter=EqualTo("date", day.isoformat()))
             return
-        except Exception:  # whatever a lost race raises
+        except Exception:  # pyiceberg raises several errors after a conflict
             time.sleep(0.02 * (attempt + 1))
     raise RuntimeError("no commit in 200 attempts")

@@ -1,7 +1,7 @@
-"""Drift on synthetic years: false alarms of stationary ones, days until planted shifts are found.
+"""Simulate years with and without drift: count false alarms, and measure the days until planted shifts are detected.
 
-A year has days whose rows share something (each day its own shift of each column), weeks with seasons, 25 columns of
-10 bins and a rate of missing values. Windows are the last seven days, the reference the eight weeks before.
+Rows of a day are correlated (each day shifts each column), weekdays differ, and there are 25 columns of 10 bins with
+missing values. A window is the last seven days; the reference is the eight weeks before the year.
 """
 
 from __future__ import annotations
@@ -23,58 +23,72 @@ from pipelines.monitoring.drift.dispersion import Sample, null
 Array = np.ndarray[Any, Any]
 COLUMNS, BINS, DAYS, REFERENCE_DAYS, WINDOW_DAYS = 25, 10, 365, 56, 7
 ROWS = 900
-"""A day's rows, as of the flights."""
+"""Rows of a day, as in the flights."""
 DAY, WEEK = 0.10, 0.15
-"""Standard deviations of a day's and a weekday's shift, in those of the column."""
+"""Standard deviations of the shift of a day and of a weekday, in standard deviations of the column."""
 YEARS = 24
-"""Simulated for each rate of false alarms; half as many for each delay."""
+"""Years that are simulated for each rate of false alarms; half as many for each delay."""
 START = 100
 """Day of the year on which a shift is planted."""
 Plant = Callable[[Array, Array], Array]
-"""What is done to the shifts, shape (days, columns), given the days since `START`."""
+"""Changes the shifts, of shape (days, columns), given the days since `START`."""
 
 
-def sudden(shift: Array, since: Array) -> Array:
-    """A fifth of the columns move by 0.5 standard deviations, at once."""
+def shift_suddenly(shift: Array, since: Array) -> Array:
+    """Shift a fifth of the columns by 0.5 standard deviations at once."""
     shift[since >= 0, : COLUMNS // 5] += 0.5
     return shift
 
 
-def gradual(shift: Array, since: Array) -> Array:
-    """The same columns move by 1 standard deviation, over 60 days."""
+def shift_gradually(shift: Array, since: Array) -> Array:
+    """Shift the same columns by 1 standard deviation over 60 days."""
     shift[:, : COLUMNS // 5] += np.clip(since / 60, 0, 1)[:, np.newaxis]
     return shift
 
 
-def one_feature(shift: Array, since: Array) -> Array:
-    """One column moves by 0.7 standard deviations."""
+def shift_one_feature(shift: Array, since: Array) -> Array:
+    """Shift one column by 0.7 standard deviations."""
     shift[since >= 0, 3] += 0.7
     return shift
 
 
-def stuck(shift: Array, since: Array) -> Array:
-    """One column has its last value only."""
+def fix_one_feature(shift: Array, since: Array) -> Array:
+    """Set one column to its highest bin on all days."""
     shift[since >= 0, 7] = np.inf
     return shift
 
 
-PLANTS: dict[str, Plant] = {"sudden": sudden, "gradual": gradual, "one feature": one_feature, "stuck sensor": stuck}
+PLANTS: dict[str, Plant] = {
+    "sudden": shift_suddenly,
+    "gradual": shift_gradually,
+    "one feature": shift_one_feature,
+    "stuck sensor": fix_one_feature,
+}
 
 
 @dataclass(frozen=True)
 class Year:
-    """Days of the reference and of a year after it."""
+    """Counts of the days of the reference, and of the year after it."""
 
     bins: Array
     """Shape (columns, days, bins)."""
     present: Array
-    """Shape (columns, days, 2): rows with and without a value."""
+    """Shape (columns, days, 2): rows with a value, and without."""
 
 
-def year(random: np.random.Generator, plant: Plant | None = None, memory: float = 0.0, day: float = DAY) -> Year:
-    """A year; `memory` is how much of a day's shift the next day keeps: 0, days are independent."""
+def simulate_year(
+    random: np.random.Generator, plant: Plant | None = None, memory: float = 0.0, day: float = DAY
+) -> Year:
+    """Simulate a year.
+
+    Args:
+        random: the generator.
+        plant: the drift to plant; None for a year without drift.
+        memory: autocorrelation of the daily shifts, 0 to 1; 0 makes days independent.
+        day: standard deviation of the daily shifts.
+    """
     days = REFERENCE_DAYS + DAYS
-    common, own = _days(random, (days, 1), memory), _days(random, (days, COLUMNS), memory)
+    common, own = _simulate_shifts(random, (days, 1), memory), _simulate_shifts(random, (days, COLUMNS), memory)
     weekly = random.normal(0, WEEK, (7, COLUMNS))
     shift = day * (0.6 * common + 0.8 * own) + weekly[np.arange(days) % 7]
     if plant:
@@ -89,83 +103,90 @@ def year(random: np.random.Generator, plant: Plant | None = None, memory: float 
     return Year(counts.transpose(1, 0, 2).astype(float), present.transpose(1, 0, 2).astype(float))
 
 
-def windows(one: Year, by_day: bool = True) -> list[WindowResult]:
-    """The year's windows, as `columns.window` makes them one by one, here all columns at once.
+def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
+    """Compute the results of all windows of a year, as `columns.window` does, but with all columns at once.
 
     Args:
-        one: the year.
-        by_day: no: rows are taken as independent, as is usual.
+        simulated: the year.
+        by_day: whether results are corrected for within-day correlation. If not, rows count as independent.
     """
-    then = [_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (one.bins, one.present)]
-    return [_window(one, then, last, by_day) for last in range(REFERENCE_DAYS + WINDOW_DAYS - 1, REFERENCE_DAYS + DAYS)]
+    then = [_build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (simulated.bins, simulated.present)]
+    return [
+        _compute_window(simulated, then, last, by_day)
+        for last in range(REFERENCE_DAYS + WINDOW_DAYS - 1, REFERENCE_DAYS + DAYS)
+    ]
 
 
-def began(flags: Sequence[bool]) -> int:
-    """How often a run of yes began."""
+def count_runs(flags: Sequence[bool]) -> int:
+    """Return the number of runs of consecutive True values."""
     return sum(now and not before for before, now in zip([False, *flags], flags, strict=False))
 
 
-def alarms(told: Iterable[Decision]) -> int:
-    """How often an alarm began."""
-    return began([one.is_drift for one in told])
+def count_alarms(decisions: Iterable[Decision]) -> int:
+    """Return the number of alarms: runs of consecutive decisions for drift."""
+    return count_runs([decision.is_drift for decision in decisions])
 
 
-def found(history: Sequence[WindowResult]) -> list[bool]:
-    """Whether each window has a significant finding, whatever its effect: what the p-values do by themselves."""
+def find_significant(history: Sequence[WindowResult]) -> list[bool]:
+    """Tell for each window whether it has a significant finding of any effect size, by the p-values alone."""
     any_effect = Policy(bounds={"psi": 1e-6, "missing": 1e-6})
-    return [bool(find_breaches(one, any_effect)) for one in history]
+    return [bool(find_breaches(window, any_effect)) for window in history]
 
 
-def delay(told: Sequence[Decision]) -> int | None:
-    """Days of the planted shift until the decision that found it; None: never."""
+def measure_delay(decisions: Sequence[Decision]) -> int | None:
+    """Return the days from the planted shift to the first decision for drift; None where there is none."""
     first = START - WINDOW_DAYS + 1
-    return next((place - first + 1 for place, one in enumerate(told) if place >= first and one.is_drift), None)
+    return next(
+        (place - first + 1 for place, decision in enumerate(decisions) if place >= first and decision.is_drift), None
+    )
 
 
-def _days(random: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
+def _simulate_shifts(random: np.random.Generator, shape: tuple[int, int], memory: float) -> Array:
     noise = random.normal(size=shape)
     for place in range(1, len(noise)):
         noise[place] = memory * noise[place - 1] + np.sqrt(1 - memory**2) * noise[place]
     return noise
 
 
-def _sample(counts: Array, days: Array, by_day: bool) -> Sample:
+def _build_sample(counts: Array, days: Array, by_day: bool) -> Sample:
     if by_day:
         return Sample.of(counts[:, days], days % 7)
     return Sample.of(counts[:, days].sum(axis=1, keepdims=True), np.zeros(1))
 
 
-def _window(one: Year, references: Sequence[Sample], last: int, by_day: bool) -> WindowResult:
+def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by_day: bool) -> WindowResult:
     days = np.arange(last - WINDOW_DAYS + 1, last + 1)
     findings: list[Finding] = []
-    for then, counts, measure in zip(references, (one.bins, one.present), ("psi", "missing"), strict=True):
-        now = _sample(counts, days, by_day)
+    for then, counts, measure in zip(references, (simulated.bins, simulated.present), ("psi", "missing"), strict=True):
+        now = _build_sample(counts, days, by_day)
         totals = then.total, now.total
         rate = measure == "missing"
-        effects = _rate(*totals) if rate else measures.psi(*totals)
+        effects = _compare_rates(*totals) if rate else measures.psi(*totals)
         statistic = measures.pearson(*totals) if rate else effects * measures.scale(*totals)
-        told = zip(effects.tolist(), null(then, now).quadratic(statistic).tolist(), strict=True)
-        findings += [Finding(f"x{place}", measure, *pair, 1 / COLUMNS) for place, pair in enumerate(told)]  # type: ignore[arg-type]
-    return WindowResult(str(_date(last)), int(one.present[0, days].sum()), tuple(findings))
+        pairs = zip(effects.tolist(), null(then, now).quadratic(statistic).tolist(), strict=True)
+        findings += [Finding(f"x{place}", measure, *pair, 1 / COLUMNS) for place, pair in enumerate(pairs)]  # type: ignore[arg-type]
+    return WindowResult(str(_get_date(last)), int(simulated.present[0, days].sum()), tuple(findings))
 
 
-def _rate(reference: Array, window: Array) -> Array:
+def _compare_rates(reference: Array, window: Array) -> Array:
     return np.asarray(np.abs(measures.shares(window)[:, 1] - measures.shares(reference)[:, 1]))
 
 
-def _date(place: int) -> date:
+def _get_date(place: int) -> date:
     return date(2024, 1, 1) + timedelta(days=place)
 
 
-def column_of(one: Year, place: int, then: Array, now: Array) -> Column:
-    """The same column as `columns.examine` takes it."""
-    before, after = (Counts(one.bins[place, days], one.present[place, days, 1], days % 7) for days in (then, now))
+def build_column(simulated: Year, place: int, then: Array, now: Array) -> Column:
+    """Return one column of the year in the form that `columns.examine` takes."""
+    before, after = (
+        Counts(simulated.bins[place, days], simulated.present[place, days, 1], days % 7) for days in (then, now)
+    )
     edges = special.ndtri(np.arange(1, BINS) / BINS)
     return Column(f"x{place}", "numeric", before, after, edges=edges, weight=1 / COLUMNS)
 
 
 def run() -> dict[str, Any]:
-    """Facts: false alarms a year, and delays. Seconds: a window of 25 columns, and a year's decisions."""
+    """Return facts (false alarms per year, delays) and seconds (a window of 25 columns, a year's decisions)."""
     policy = Policy()
     facts: dict[str, str] = {}
     for name, memory, day, by_day in (
@@ -175,38 +196,43 @@ def run() -> dict[str, Any]:
         ("days five times as different", 0.0, 5 * DAY, True),
         ("days five times as different, rows taken as independent", 0.0, 5 * DAY, False),
     ):
-        facts |= {f"{what} a year, {name}": told for what, told in _false(memory, day, by_day).items()}
+        facts |= {f"{what} a year, {name}": text for what, text in _count_false_alarms(memory, day, by_day).items()}
     for name, plant in PLANTS.items():
-        found = [
-            delay(list(decide_each(windows(year(np.random.default_rng([2, n]), plant)), policy)))
+        delays = [
+            measure_delay(
+                list(decide_each(compute_windows(simulate_year(np.random.default_rng([2, n]), plant)), policy))
+            )
             for n in range(YEARS // 2)
         ]
-        facts[f"days to detection, {name}"] = _delays(found)
-    return {"facts": facts, "seconds": _seconds(policy)}
+        facts[f"days to detection, {name}"] = _describe_delays(delays)
+    return {"facts": facts, "seconds": _measure_seconds(policy)}
 
 
-def _false(memory: float, day: float, by_day: bool) -> dict[str, str]:
-    """What is found in years without drift."""
-    years = [windows(year(np.random.default_rng([1, n]), memory=memory, day=day), by_day) for n in range(YEARS)]
-    told = {
-        "false alarms": sum(alarms(decide_each(one, Policy())) for one in years),
-        "windows with a significant finding": sum(sum(found(one)) for one in years),
-        "runs of such windows": sum(began(found(one)) for one in years),
+def _count_false_alarms(memory: float, day: float, by_day: bool) -> dict[str, str]:
+    """Count what is detected in years without drift."""
+    years = [
+        compute_windows(simulate_year(np.random.default_rng([1, n]), memory=memory, day=day), by_day)
+        for n in range(YEARS)
+    ]
+    counts = {
+        "false alarms": sum(count_alarms(decide_each(history, Policy())) for history in years),
+        "windows with a significant finding": sum(sum(find_significant(history)) for history in years),
+        "runs of such windows": sum(count_runs(find_significant(history)) for history in years),
     }
-    return {name: f"{number / YEARS:.2f} in {YEARS} years" for name, number in told.items()}
+    return {name: f"{number / YEARS:.2f} in {YEARS} years" for name, number in counts.items()}
 
 
-def _delays(found: list[int | None]) -> str:
-    known = [one for one in found if one is not None]
-    missed = f", missed in {len(found) - len(known)} of {len(found)}"
+def _describe_delays(delays: list[int | None]) -> str:
+    known = [delay for delay in delays if delay is not None]
+    missed = f", missed in {len(delays) - len(known)} of {len(delays)}"
     return f"median {np.median(known):.0f}, {min(known)} to {max(known)}{missed}" if known else "never"
 
 
-def _seconds(policy: Policy) -> dict[str, list[float]]:
-    one = year(np.random.default_rng(3))
+def _measure_seconds(policy: Policy) -> dict[str, list[float]]:
+    simulated = simulate_year(np.random.default_rng(3))
     then, now = np.arange(REFERENCE_DAYS), np.arange(REFERENCE_DAYS, REFERENCE_DAYS + DAYS)
-    inputs = [column_of(one, place, then, now) for place in range(COLUMNS)]
-    history = windows(one)
+    inputs = [build_column(simulated, place, then, now) for place in range(COLUMNS)]
+    history = compute_windows(simulated)
     return {
         "all measures of 25 columns, a window of 365 days": [
             _time(lambda: columns.window("", 1, inputs)) for _ in range(3)

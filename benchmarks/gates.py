@@ -1,7 +1,7 @@
-"""The paired bootstrap under the gates, 5,000 draws of AUC and log loss by rows, beside a plain scipy.stats.bootstrap.
+"""Measure the paired bootstrap of the gates: 5,000 draws of AUC and log loss, by rows, with scipy as a peer.
 
-Each in a process of its own: seconds of the call, and how much the most memory grew by it. scipy's larger sizes are a
-few draws, and their seconds scaled: a fact, not a measurement.
+Each call runs in its own process. Seconds are those of the call; memory is the growth of the peak. At larger sizes
+scipy makes only a few draws, and the scaled seconds are a fact, not a measurement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.sources import peak_mb
+from benchmarks.sources import read_peak_mb
 from pipelines.evaluation.statistics import bootstrap
 
 PROJECT = Path(__file__).parents[1]
@@ -26,64 +26,66 @@ DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
 SCIPY_CELLS = 10_000_000
-"""scipy is given a batch too: by default it makes all draws at once, 400 MB of each array at 10,000 rows."""
+"""Limits scipy's batches. By default scipy makes all draws at once, with 400 MB for each array at 10,000 rows."""
 METRICS = ("auc", "log_loss")
 
 
 def run() -> dict[str, Any]:
-    """Seconds by rows, metric and who; facts: memory, scipy's seconds for all draws, and both intervals."""
+    """Return seconds by rows, metric and implementation. Facts: memory, scaled seconds of scipy, and both intervals."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
-    for rows, few in SCIPY_DRAWS.items():
+    for rows, scipy_draws in SCIPY_DRAWS.items():
         for metric in METRICS:
-            for who, draws, runs in (("ours", DRAWS, RUNS), ("scipy", few, 1)):
-                told = [_child(who, metric, rows, draws) for _ in range(runs)]
+            for who, draws, runs in (("ours", DRAWS, RUNS), ("scipy", scipy_draws, 1)):
+                results = [_run_child(who, metric, rows, draws) for _ in range(runs)]
                 row = f"{rows:,} rows, {metric}, {who}, {draws:,} draws"
-                seconds[row] = [one["seconds"] for one in told]
-                facts[f"{row}: memory"] = f"{max(one['grown_mb'] for one in told):.0f} MB beyond imports and input"
-                facts[f"{row}: interval"] = "{:.6f} to {:.6f}".format(*told[0]["interval"])
+                seconds[row] = [result["seconds"] for result in results]
+                facts[f"{row}: memory"] = (
+                    f"{max(result['grown_mb'] for result in results):.0f} MB beyond imports and input"
+                )
+                facts[f"{row}: interval"] = "{:.6f} to {:.6f}".format(*results[0]["interval"])
                 if draws < DRAWS:
                     scaled = statistics.median(seconds[row]) * DRAWS / draws
                     facts[f"{row}: scaled to {DRAWS:,}"] = f"{scaled:,.0f} s"
     return {"facts": facts, "seconds": seconds}
 
 
-def _child(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
+def _run_child(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.gates", who, metric, str(rows), str(draws)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"error: {who} of {metric} ended with {done.returncode}: {done.stderr[-2_000:]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise SystemExit(f"error: {who} of {metric} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
+    result: dict[str, Any] = json.loads(completed.stdout)
+    return result
 
 
 Array = np.ndarray[Any, Any]
 
 
-def _holdout(rows: int) -> tuple[Array, Array, Array]:
+def _build_holdout(rows: int) -> tuple[Array, Array, Array]:
     random = np.random.default_rng(1)
     label = random.random(rows) < 0.25
     shared = -1.1 + random.normal(label, 1, rows)
-    one, other = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in (0.5, 0.6))
-    return label, one, other
+    candidate, champion = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in (0.5, 0.6))
+    return label, candidate, champion
 
 
-def _ours(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
-    told = bootstrap.paired(*holdout, metric, alpha=0.05, seed=1, draws=draws)
-    return told.low, told.high
+def _bootstrap_with_pipelines(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
+    interval = bootstrap.paired(*holdout, metric, alpha=0.05, seed=1, draws=draws)
+    return interval.low, interval.high
 
 
-def _scipy(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
-    label, one, other = holdout
+def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
+    label, candidate, champion = holdout
     ones, zeros = np.flatnonzero(label), np.flatnonzero(~label)
-    of = {"auc": _auc, "log_loss": _log_loss}[metric]
+    compute = {"auc": _auc, "log_loss": _log_loss}[metric]
 
     def difference(drawn: Array, drawn_zeros: Array, axis: int) -> Array:
-        of_both = [of(score[ones[drawn]], score[zeros[drawn_zeros]]) for score in (one, other)]
-        return np.asarray(of_both[0] - of_both[1])
+        values = [compute(score[ones[drawn]], score[zeros[drawn_zeros]]) for score in (candidate, champion)]
+        return np.asarray(values[0] - values[1])
 
-    told = stats.bootstrap(
+    result = stats.bootstrap(
         (np.arange(len(ones)), np.arange(len(zeros))),
         difference,
         n_resamples=draws,
@@ -92,7 +94,7 @@ def _scipy(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tupl
         method="percentile",
         rng=1,
     )
-    return float(told.confidence_interval.low), float(told.confidence_interval.high)
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def _auc(ones: Array, zeros: Array) -> Array:
@@ -106,12 +108,12 @@ def _log_loss(ones: Array, zeros: Array) -> Array:
     return np.asarray(-loss / (ones.shape[-1] + zeros.shape[-1]))
 
 
-def _main(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
-    holdout, before = _holdout(rows), peak_mb()
+def _measure(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
+    holdout, before = _build_holdout(rows), read_peak_mb()
     began = time.perf_counter()
-    interval = {"ours": _ours, "scipy": _scipy}[who](metric, holdout, draws)
-    return {"seconds": time.perf_counter() - began, "grown_mb": peak_mb() - before, "interval": interval}
+    interval = {"ours": _bootstrap_with_pipelines, "scipy": _bootstrap_with_scipy}[who](metric, holdout, draws)
+    return {"seconds": time.perf_counter() - began, "grown_mb": read_peak_mb() - before, "interval": interval}
 
 
 if __name__ == "__main__":
-    print(json.dumps(_main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    print(json.dumps(_measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))

@@ -1,4 +1,4 @@
-"""Evidently, NannyML and whylogs over two Parquet files: an environment for each, which uv makes and keeps."""
+"""Compare two Parquet files with Evidently, NannyML and whylogs. uv creates and caches an environment for each."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ QUIET = {
     "VIRTUAL_ENV": "",
     "UV_COMPILE_BYTECODE": "1",
 }
-"""None of them tells anybody, sees our packages, or compiles its own at each start."""
+"""Variables that turn telemetry off, hide this project's packages, and compile bytecode once."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Its packages, and what it does with both files: `python -c CODE THEN NOW NUMBERS CATEGORIES`."""
+    """A tool: its packages, and its code, which runs as `python -c CODE REFERENCE CURRENT NUMBERS CATEGORIES`."""
 
     packages: tuple[str, ...]
     code: str
 
-    def command(self, code: str) -> list[str]:
-        """Of a process in its environment; the first one makes it."""
-        asked = [argument for one in self.packages for argument in ("--with", one)]
-        return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *asked, "python", "-c", code]
+    def build_command(self, code: str) -> list[str]:
+        """Return the command that runs code in the tool's environment. The first run creates the environment."""
+        options = [option for package in self.packages for option in ("--with", package)]
+        return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *options, "python", "-c", code]
 
 
 PEERS: Mapping[str, Peer] = {

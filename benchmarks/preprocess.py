@@ -1,8 +1,8 @@
-"""Features of a window, streamed by the step `preprocess`, beside pandas doing the same.
+"""Measure the step `preprocess`, which streams the features of a window, with pandas as a peer.
 
-The window is the flights' real year, again and again under later dates, in a packed folder: a file a year, sorted by
-day and key as the lake's are. Each run is a whole process: start, imports, reading, features, sorting, writing. A
-result that differs from pandas' in a value ends the benchmark.
+The window repeats the real year of flights under later dates, in a folder with one file for each year, sorted by day
+and key as in the lake. Each run is a whole process: start, imports, reading, features, sorting, writing. The benchmark
+fails where a value differs from that of pandas.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ for name, (first, last) in cuts.items():
     part = rows[rows["date"].between(first, last)]
     hour = part["sched_dep_time"] // 100
     by_hour = pd.DataFrame({"date": part["date"], "origin": part["origin"], "hour": hour})
-    made = part[key].copy()
-    made["weekday"] = part["date"].dt.day_of_week.astype("float64")
-    made["departs_minute"] = (hour * 60 + part["sched_dep_time"] % 100).astype("float64")
-    made["arrives_minute"] = (part["sched_arr_time"] // 100 * 60 + part["sched_arr_time"] % 100).astype("float64")
-    made["distance"] = part["distance"].astype("float64")
+    features = part[key].copy()
+    features["weekday"] = part["date"].dt.day_of_week.astype("float64")
+    features["departs_minute"] = (hour * 60 + part["sched_dep_time"] % 100).astype("float64")
+    features["arrives_minute"] = (part["sched_arr_time"] // 100 * 60 + part["sched_arr_time"] % 100).astype("float64")
+    features["distance"] = part["distance"].astype("float64")
     sizes = by_hour.groupby(["date", "origin", "hour"], sort=False, dropna=False)["hour"].transform("size")
-    made["departures_hour"] = sizes.astype("float64")
+    features["departures_hour"] = sizes.astype("float64")
     for column in part.columns:
         if column.startswith("weather_"):
-            made[column] = part[column].astype("float64")
-    made["plane_age"] = (part["date"].dt.year - part["plane_year"]).astype("float64")
-    made["plane_seats"] = part["plane_seats"].astype("float64")
+            features[column] = part[column].astype("float64")
+    features["plane_age"] = (part["date"].dt.year - part["plane_year"]).astype("float64")
+    features["plane_seats"] = part["plane_seats"].astype("float64")
     for column in ("dest", "plane_manufacturer", "late"):
-        made[column] = part[column]
-    made = made[made["late"].notna()].sort_values(key)
-    made["late"] = made["late"].astype("bool")
+        features[column] = part[column]
+    features = features[features["late"].notna()].sort_values(key)
+    features["late"] = features["late"].astype("bool")
     (target / name).mkdir(parents=True)
-    made.to_parquet(target / name / "data.parquet", compression="zstd", index=False)
+    features.to_parquet(target / name / "data.parquet", compression="zstd", index=False)
 """
 
 
 def run() -> dict[str, object]:
-    """Seconds of both at each size, with rows a second and peak memory beside them."""
+    """Return the seconds of both at each size. Facts: rows per second, and peak memory."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     for size, years in YEARS.items():
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-            cuts = _window(Path(folder) / "window", years)
-            _measured(Path(folder), size, years * YEAR_ROWS, cuts, seconds, facts)
+            cuts = _write_window(Path(folder) / "window", years)
+            _measure(Path(folder), size, years * YEAR_ROWS, cuts, seconds, facts)
     return {"seconds": seconds, "facts": facts}
 
 
-def _measured(
+def _measure(
     folder: Path,
     size: str,
     rows: int,
@@ -95,17 +95,17 @@ def _measured(
     for _ in range(RUNS):
         for row, command in commands.items():
             subprocess.run(["rm", "-rf", str(folder / "peer")], check=True)
-            taken_s, peak = _process(command, folder)
+            taken_s, peak = _run_process(command, folder)
             seconds.setdefault(row, []).append(taken_s)
             peaks[row] = max(peaks.get(row, 0), peak)
-    _demand_equal(folder / "ours", folder / "peer")
+    _compare_values(folder / "ours", folder / "peer")
     for row, peak in peaks.items():
-        best_s = sorted(seconds[row])[RUNS // 2]
-        facts[row] = f"{rows / best_s:,.0f} rows/s, peak {peak / 1024:,.0f} MiB"
+        median_s = sorted(seconds[row])[RUNS // 2]
+        facts[row] = f"{rows / median_s:,.0f} rows/s, peak {peak / 1024:,.0f} MiB"
 
 
-def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
-    """A packed window of so many years; gives the days of its splits."""
+def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
+    """Write the folder of a window of `years` years, and return the first and last day of each split."""
     from pipelines.datasets.flights.source import open_source
     from pipelines.features.pinned import PinnedRows, pack
     from pipelines.steps.snapshot import SnapshotResult
@@ -122,18 +122,18 @@ def _window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
             connection.execute(f"COPY (SELECT * REPLACE ({later}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
     last, day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
     holdout = last - (HOLDOUT_DAYS - 1) * day
-    told = SnapshotResult(
+    result = SnapshotResult(
         dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * day, train_first=first,
         train_last=holdout - 2 * day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS, missing_days=0,
     )  # fmt: skip
-    pack(PinnedRows(told, paths, pq.read_schema(year)), folder)
-    cut = told.train_last - VALIDATION_DAYS * day
-    splits = {"train": (first, cut), "validation": (cut + day, told.train_last), "holdout": (holdout, last)}
-    return {name: (str(one), str(two)) for name, (one, two) in splits.items()}
+    pack(PinnedRows(result, paths, pq.read_schema(year)), folder)
+    cut = result.train_last - VALIDATION_DAYS * day
+    splits = {"train": (first, cut), "validation": (cut + day, result.train_last), "holdout": (holdout, last)}
+    return {name: (str(begin), str(end)) for name, (begin, end) in splits.items()}
 
 
-def _process(command: list[str], folder: Path) -> tuple[float, int]:
-    """Seconds and peak KiB of a process, its start included."""
+def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
+    """Run a process, and return its seconds and its peak memory in KiB, start included."""
     env = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(folder / "home"), "LEEWAY_PROJECT": str(folder)}
     began = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL)
@@ -144,14 +144,16 @@ def _process(command: list[str], folder: Path) -> tuple[float, int]:
     return time.perf_counter() - began, usage.ru_maxrss
 
 
-def _demand_equal(ours: Path, peer: Path) -> None:
-    """Every value of every split is the same."""
+def _compare_values(ours: Path, peer: Path) -> None:
+    """Raise an error where a value of a split differs between both."""
     names = pq.read_schema(ours / "train/data.parquet").names
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)
         for name in ("train", "validation", "holdout"):
-            one, two = (f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (ours, peer))
-            differ = f"SELECT count(*) FROM (({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one}))"
-            found = connection.execute(differ).fetchone()
-            if found is None or found[0]:
-                raise SystemExit(f"{name}: {found} rows differ from pandas'")
+            query, peer_query = (f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (ours, peer))
+            differ = (
+                f"SELECT count(*) FROM (({query} EXCEPT ALL {peer_query}) UNION ALL ({peer_query} EXCEPT ALL {query}))"
+            )
+            count = connection.execute(differ).fetchone()
+            if count is None or count[0]:
+                raise SystemExit(f"{name}: {count} rows differ from pandas'")

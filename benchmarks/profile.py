@@ -1,9 +1,9 @@
-"""The profile of a partition, 25 columns, beside a bare DuckDB query that counts as many bins: whole processes.
+"""Measure the profile of a partition of 25 columns, with a plain DuckDB query of as many bins as a peer.
 
-The bare query has 20 bins by arithmetic, of one width, no moments. Ours has the quantile bins of a reference, moments,
-missing values, categories never seen; with sketches and without. Sizes are those of LEEWAY_BENCH_ROWS
-(1000000,5000000 where it is not given; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1 Evidently, NannyML and
-whylogs compare two files of a million rows, once each: they read both, where ours reads one and a small reference.
+Each runs in its own process. The plain query has 20 bins of equal width, and no moments. The profile has the quantile
+bins of a reference, moments, missing values and unseen categories; it runs with sketches and without. LEEWAY_BENCH_ROWS
+sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1 Evidently, NannyML and
+whylogs compare two files of a million rows, once each: they read both files, and the profile reads one.
 """
 
 from __future__ import annotations
@@ -50,51 +50,51 @@ from pipelines.monitoring.profiles.reference import fit
 kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv[4].split(","), "category")
 Path(sys.argv[2]).write_text(fit(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
 """
-# In a process of its own: what a parent once took counts as its children's peak.
+# This runs in its own process, because the peak memory of a parent counts as that of its children.
 GENERATE = """
 import sys, duckdb
-asked = [f"2 * (random() + random() + random() - 1.5) AS {name}" for name in sys.argv[3].split(",")]
-asked += [f"'c' || CAST(floor(random() * 8) AS INT) AS {name}" for name in sys.argv[4].split(",")]
+columns = [f"2 * (random() + random() + random() - 1.5) AS {name}" for name in sys.argv[3].split(",")]
+columns += [f"'c' || CAST(floor(random() * 8) AS INT) AS {name}" for name in sys.argv[4].split(",")]
 connection = duckdb.connect(config={"preserve_insertion_order": "false"})
 connection.execute("SET enable_progress_bar = false")
-connection.execute(f"COPY (SELECT {', '.join(asked)} FROM range({sys.argv[2]})) TO '{sys.argv[1]}' (FORMAT parquet)")
+connection.execute(f"COPY (SELECT {', '.join(columns)} FROM range({sys.argv[2]})) TO '{sys.argv[1]}' (FORMAT parquet)")
 """
 
 
 def run() -> dict[str, Any]:
-    """Seconds of each at each size; facts: CPU seconds, which other processes disturb less, and peak memory."""
+    """Return the seconds of each at each size. Facts: peak memory, and CPU seconds, which vary less."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     if os.environ.get("LEEWAY_BENCH_PEERS"):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-            _peers(Path(folder), seconds, facts)
+            _measure_peers(Path(folder), seconds, facts)
     for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", SIZES).split(",")):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-            _measured(Path(folder), rows, seconds, facts)
+            _measure(Path(folder), rows, seconds, facts)
     return {"seconds": seconds, "facts": facts}
 
 
-def _peers(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
+def _measure_peers(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
     columns = [",".join(NUMBERS), ",".join(CATEGORIES)]
     files = [str(folder / f"{name}.parquet") for name in ("then", "now")]
     for path in files:
-        _process(GENERATE, [path, str(PEERS_ROWS), *columns], folder)
+        _run_code(GENERATE, [path, str(PEERS_ROWS), *columns], folder)
     for name, peer in PEERS.items():
-        _waited(peer.command("pass"), folder, QUIET)  # makes the environment
+        _run_command(peer.build_command("pass"), folder, QUIET)  # creates the environment
         row = f"{name} (peer), two files of {PEERS_ROWS:,} rows"
-        taken_s, cpu_s, peak_mb = _waited([*peer.command(peer.code), *files, *columns], folder, QUIET)
+        taken_s, cpu_s, peak_mb = _run_command([*peer.build_command(peer.code), *files, *columns], folder, QUIET)
         seconds[row], facts[row] = [taken_s], f"{cpu_s:.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 
 
-def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
+def _measure(folder: Path, rows: int, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
     path, reference, columns = (
         folder / "rows.parquet",
         folder / "reference.json",
         [",".join(NUMBERS), ",".join(CATEGORIES)],
     )
-    _process(GENERATE, [str(folder / "train.parquet"), "100000", *columns], folder)
-    _process(GENERATE, [str(path), str(rows), *columns], folder)
-    _process(FIT, [str(folder / "train.parquet"), str(reference), *columns], folder)
+    _run_code(GENERATE, [str(folder / "train.parquet"), "100000", *columns], folder)
+    _run_code(GENERATE, [str(path), str(rows), *columns], folder)
+    _run_code(FIT, [str(folder / "train.parquet"), str(reference), *columns], folder)
     commands = {
         "profile": (OURS, [str(path), str(reference), "0"]),
         "profile, sketches of 20,000 rows": (OURS, [str(path), str(reference), "20000"]),
@@ -105,7 +105,7 @@ def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: d
     peaks: dict[str, float] = {}
     for _ in range(RUNS):
         for name, (code, arguments) in commands.items():
-            taken_s, cpu_s, peak_mb = _process(code, arguments, folder)
+            taken_s, cpu_s, peak_mb = _run_code(code, arguments, folder)
             row = f"{name}, {rows:,} rows"
             seconds.setdefault(row, []).append(taken_s)
             cpu.setdefault(row, []).append(cpu_s)
@@ -114,17 +114,17 @@ def _measured(folder: Path, rows: int, seconds: dict[str, list[float]], facts: d
         facts[row] = f"{statistics.median(cpu[row]):.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 
 
-def _process(code: str, arguments: list[str], folder: Path) -> tuple[float, float, float]:
-    """`_waited` of Python code with our packages."""
+def _run_code(code: str, arguments: list[str], folder: Path) -> tuple[float, float, float]:
+    """Run Python code with this project's packages. Return as `_run_command`."""
     paths = f"{PROJECT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    own = {"PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")}
-    return _waited([sys.executable, "-c", code, *arguments], folder, own)
+    variables = {"PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")}
+    return _run_command([sys.executable, "-c", code, *arguments], folder, variables)
 
 
-def _waited(command: list[str], folder: Path, own: Mapping[str, str]) -> tuple[float, float, float]:
-    """Seconds, seconds of CPU and peak MiB of a process, its start included."""
+def _run_command(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[float, float, float]:
+    """Run a process, and return its seconds, its CPU seconds and its peak memory in MiB, start included."""
     began = time.perf_counter()
-    child = subprocess.Popen(command, cwd=folder, env={**os.environ, **own})
+    child = subprocess.Popen(command, cwd=folder, env={**os.environ, **variables})
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:

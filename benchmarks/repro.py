@@ -1,9 +1,9 @@
-"""16 `repro` at once over 4 windows, on this repository's own dvc.yaml and real flights.
+"""Run 16 `repro` at once over 4 windows, with this repository's dvc.yaml and real flights.
 
-As a DAG run asks for it: the window pinned afresh, then every stage up to the gate. What is asked of it: every run ends
-well without a lock error, each stage of a window is computed once, and each window's outputs have the bytes that a run
-by itself gives (but for the seconds and the memory that a training took). Then the same, with one of the 16 killed
-(kill -9, its whole group) in its training, and run again.
+Each run works as a DAG run does: it takes a new snapshot of its window, then runs every stage up to the gate. Every run
+has to succeed without a lock error, each stage of a window has to be computed once, and the outputs of each window have
+to be byte-identical to those of a single run (except the seconds and memory of the training). Then the 16 runs are
+repeated, with one of them killed in its training (kill -9 of its process group) and started again.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ DAYS = ("2013-01-01", "2013-02-14")
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 STAGES = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
-"""Stage to how often it runs: `snapshot` looks at the lake in every run."""
+"""How often each stage runs. `snapshot` reads the lake in every run."""
 STARTED = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 LOCKED = ("Unable to acquire lock", "database is locked", "Traceback")
 FOREIGN = ("LEEWAY_", "MLFLOW_", "AWS_")
-LOOK_S = 0.05
-USED = "training/resources.json"
-"""Output that says what a training used: of the computation, not of the window."""
+POLL_S = 0.05
+RESOURCES = "training/resources.json"
+"""The output with the seconds and memory of the training, which differ between computations."""
 
 
 def run() -> dict[str, Any]:
-    """Seconds of each, and what was counted.
+    """Return the seconds of each case, and how often each stage ran.
 
     Raises:
         RuntimeError: a run failed, a stage was computed again, or an output differs.
     """
     with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-        place = Place(Path(folder))
-        place.ingest()
-        alone_s, wanted = place.alone()
-        calm_s, calm = place.together(wanted, killed=0)
-        stormy_s, stormy = place.together(wanted, killed=1)
-    seconds = {"each of 4 windows by itself, nothing cached": alone_s, f"{RUNS} at once over 4 windows": [calm_s]}
-    rows = {**seconds, f"{RUNS} at once, one killed in its training and run again": [stormy_s]}
-    return {"seconds": rows, "facts": {"stages run": calm, "stages run, one killed": stormy}}
+        bench = Bench(Path(folder))
+        bench.ingest()
+        single_s, expected = bench.run_single()
+        calm_s, calm = bench.run_at_once(expected, killed=0)
+        killed_s, with_kill = bench.run_at_once(expected, killed=1)
+    seconds = {"each of 4 windows by itself, nothing cached": single_s, f"{RUNS} at once over 4 windows": [calm_s]}
+    rows = {**seconds, f"{RUNS} at once, one killed in its training and run again": [killed_s]}
+    return {"seconds": rows, "facts": {"stages run": calm, "stages run, one killed": with_kill}}
 
 
-class Place:
+class Bench:
     """A clone of the project, a lake, and the runs over them."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,24 +66,24 @@ class Place:
         self.env = own | {name: str(path) for name, path in paths.items()}
 
     def ingest(self) -> None:
-        """The lake has all days of all windows."""
+        """Ingest all days of all windows into the lake."""
         first, last = DAYS
         if self._start("ingest", "backfill", "--first", first, "--last", last).wait():
             raise RuntimeError(self._log("ingest")[-2_000:])
 
-    def alone(self) -> tuple[list[float], dict[str, dict[str, str]]]:
-        """Seconds of each window by itself, and its outputs."""
-        seconds, found = [], {}
+    def run_single(self) -> tuple[list[float], dict[str, dict[str, str]]]:
+        """Run each window by itself, and return the seconds and the outputs."""
+        seconds, results = [], {}
         for as_of in WINDOWS:
             began = time.monotonic()
             if self._repro(as_of, as_of).wait():
                 raise RuntimeError(self._log(as_of)[-2_000:])
             seconds.append(time.monotonic() - began)
-            found[as_of] = outputs(self.home / "workspaces" / as_of)
-        return seconds, found
+            results[as_of] = hash_outputs(self.home / "workspaces" / as_of)
+        return seconds, results
 
-    def together(self, wanted: Mapping[str, Mapping[str, str]], killed: int) -> tuple[float, dict[str, int]]:
-        """Seconds of all runs at once, over an empty cache, and how often each stage was begun."""
+    def run_at_once(self, expected: Mapping[str, Mapping[str, str]], killed: int) -> tuple[float, dict[str, int]]:
+        """Run all at once with an empty cache. Return the seconds, and how often each stage began."""
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
         began = time.monotonic()
@@ -94,20 +94,22 @@ class Place:
         seconds = time.monotonic() - began
         logs += [self._log(name) for name in windows]
         begun = Counter(stage for log in logs for stage in STARTED.findall(log))
-        made = {name: outputs(self.home / "workspaces" / name) for name in windows}
-        twice = {"snapshot": killed, "train": killed}
-        expected = {stage: count + twice.get(stage, 0) for stage, count in STAGES.items()}
-        # The four of a window share one computation, so what it used, too: the first of them stands for it.
-        alone = {as_of: {**wanted[as_of], USED: made[f"run{n}"][USED]} for n, as_of in enumerate(WINDOWS)}
-        differ = {name: differing(made[name], alone[as_of]) for name, as_of in windows.items()}
-        if wrong := faults(codes, logs, begun, expected, differ):
-            raise RuntimeError(f"{wrong}; logs: {[log[-300:] for log in logs]}")
+        results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
+        repeated = {"snapshot": killed, "train": killed}
+        stage_counts = {stage: count + repeated.get(stage, 0) for stage, count in STAGES.items()}
+        # The four runs of a window share one computation, and so its resources: the first run provides them.
+        single = {
+            as_of: {**expected[as_of], RESOURCES: results[f"run{n}"][RESOURCES]} for n, as_of in enumerate(WINDOWS)
+        }
+        differ = {name: list_differences(results[name], single[as_of]) for name, as_of in windows.items()}
+        if faults := find_faults(codes, logs, begun, stage_counts, differ):
+            raise RuntimeError(f"{faults}; logs: {[log[-300:] for log in logs]}")
         return seconds, dict(begun)
 
     def _kill_in_training(self, children: dict[str, subprocess.Popen[bytes]], windows: Mapping[str, str]) -> str:
-        """One run that trains is killed and started again; gives the name of the killed one's log."""
+        """Kill a run in its training, start it again, and return the name of the killed run's log."""
         while not (trains := [name for name in children if "Running stage 'train'" in self._log(name)]):
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         name = trains[0]
         os.killpg(children[name].pid, signal.SIGKILL)
         if children[name].wait() != -signal.SIGKILL:
@@ -117,9 +119,9 @@ class Place:
         return "killed"
 
     def _repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
-        given = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
+        options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
         params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
-        return self._start(name, "repro", "--workspace", name, "--params", params, *given)
+        return self._start(name, "repro", "--workspace", name, "--params", params, *options)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-u", "-m", "pipelines", *arguments]
@@ -138,37 +140,37 @@ class Place:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
-def outputs(workspace: Path) -> dict[str, str]:
-    """Path to SHA-256 of every file that the stages made."""
+def hash_outputs(workspace: Path) -> dict[str, str]:
+    """Return the SHA-256 digest of every output of the stages, by path."""
     data = workspace / "data"
     return {str(path.relative_to(data)): sha256(path) for path in sorted(data.rglob("*")) if path.is_file()}
 
 
-def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The paths that only one has, or that are not the same in both."""
-    return sorted(path for path in one.keys() | other.keys() if one.get(path) != other.get(path))
+def list_differences(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return the paths that only one has, or whose digests differ."""
+    return sorted(path for path in first.keys() | second.keys() if first.get(path) != second.get(path))
 
 
-def faults(
+def find_faults(
     codes: Mapping[str, int],
     logs: list[str],
     begun: Mapping[str, int],
     expected: Mapping[str, int],
     differ: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """What is wrong with runs at once: nothing where it is empty.
+    """Return what is wrong with concurrent runs; empty where all is correct.
 
     Args:
-        codes: run to exit code.
-        logs: of all runs.
-        begun: stage to how often it was begun, in all of them.
-        expected: the same as it should be.
-        differ: run to its outputs that are not those of the window by itself.
+        codes: the exit code of each run.
+        logs: the logs of all runs.
+        begun: how often each stage began, in all runs.
+        expected: how often each stage should begin.
+        differ: for each run, the outputs that differ from those of a single run of the window.
     """
-    told = {
+    faults = {
         "failed": {name: code for name, code in codes.items() if code},
         "locked": sorted({text for text in LOCKED for log in logs if text in log}),
         "begun": {} if begun == expected else dict(begun),
         "different": {name: paths for name, paths in differ.items() if paths},
     }
-    return {what: found for what, found in told.items() if found}
+    return {kind: fault for kind, fault in faults.items() if fault}

@@ -1,4 +1,4 @@
-"""Reading a file of a day in batches: seconds and peak memory by its rows, beside pandas, which reads it whole."""
+"""Measure how a file of one day is read in batches: seconds and peak memory, with pandas as a peer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROJECT = Path(__file__).parents[1]
 DAY = dt.date(2013, 1, 2)
 SIZES = (100_000, 1_000_000, 10_000_000)
 RUNS = {100_000: 3, 1_000_000: 3, 10_000_000: 1}
-PIECE = 100_000
+CHUNK_ROWS = 100_000
 COLUMNS = {
     "id": pa.int64(),
     "at": pa.timestamp("us", tz="UTC"),
@@ -32,44 +32,48 @@ COLUMNS = {
 
 
 def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Seconds, and as facts the peak RSS, of each format, size and reader, each run in a process of its own."""
+    """Return the seconds of each format, size and reader, each in its own process. Facts: the peak RSS."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         for size in sizes:
             for kind in ("csv", "parquet"):
-                path = _written(Path(folder) / f"2013-01-02.{kind}", size)
+                path = _write_file(Path(folder) / f"2013-01-02.{kind}", size)
                 for _ in range(RUNS.get(size, 1)):
                     for reader in ("FileSource", "pandas"):
-                        told = _child(reader, path)
+                        result = _run_child(reader, path)
                         row = f"{kind}, {size:,} rows, {reader}"
-                        seconds.setdefault(row, []).append(told["seconds"])
-                        facts[f"{row}: peak RSS"] = f"{told['peak_mb']:.0f} MB, of which imports {told['start_mb']:.0f}"
+                        seconds.setdefault(row, []).append(result["seconds"])
+                        facts[f"{row}: peak RSS"] = (
+                            f"{result['peak_mb']:.0f} MB, of which imports {result['start_mb']:.0f}"
+                        )
                 path.unlink()
     return {"facts": facts, "seconds": seconds}
 
 
-def _child(reader: str, path: Path) -> dict[str, Any]:
+def _run_child(reader: str, path: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.sources", reader, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(path.parent / "home")}
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"error: {reader} of {path.name} ended with {done.returncode}: {done.stderr[-2_000:]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise SystemExit(
+            f"error: {reader} of {path.name} ended with {completed.returncode}: {completed.stderr[-2_000:]}"
+        )
+    result: dict[str, Any] = json.loads(completed.stdout)
+    return result
 
 
-def _written(path: Path, size: int) -> Path:
+def _write_file(path: Path, size: int) -> Path:
     random = np.random.default_rng(7)
     write = pa.csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
-    first = _piece(random, 0, 1)
+    first = _build_rows(random, 0, 1)
     with write(str(path), first.schema) as file:
-        for start in range(0, size, PIECE):
-            file.write_table(_piece(random, start, min(PIECE, size - start)))
+        for start in range(0, size, CHUNK_ROWS):
+            file.write_table(_build_rows(random, start, min(CHUNK_ROWS, size - start)))
     return path
 
 
-def _piece(random: np.random.Generator, start: int, rows: int) -> pa.Table:
+def _build_rows(random: np.random.Generator, start: int, rows: int) -> pa.Table:
     seconds = np.datetime64("2013-01-02T00:00:00", "us") + random.integers(0, 86_400, rows).astype("timedelta64[s]")
     at = pa.array(seconds).cast(pa.timestamp("us", tz="UTC"))
     numbers = {f"number_{n}": random.normal(size=rows).round(4) for n in range(4)}
@@ -77,8 +81,8 @@ def _piece(random: np.random.Generator, start: int, rows: int) -> pa.Table:
     return pa.table({"id": np.arange(start, start + rows), "at": at, **numbers, **words})
 
 
-def _read(reader: str, path: Path) -> Iterator[int]:
-    """Numbers of rows, as they come."""
+def _read_batches(reader: str, path: Path) -> Iterator[int]:
+    """Yield the number of rows of each batch."""
     if reader == "pandas":
         import pandas as pd
 
@@ -92,23 +96,26 @@ def _read(reader: str, path: Path) -> Iterator[int]:
     yield from (batch.num_rows for batch in source.read(DAY))
 
 
-def peak_mb() -> float:
-    """Most memory that this process held, itself alone: getrusage's would be its parent's, where that was larger."""
+def read_peak_mb() -> float:
+    """Return the peak memory of this process in MB.
+
+    getrusage would return the peak of the parent process where that is larger.
+    """
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def _main(reader: str, path: Path) -> None:
+def _measure(reader: str, path: Path) -> None:
     if reader == "pandas":
         import pandas as pd  # noqa: F401
     else:
         import pipelines.ingestion.sources.files  # noqa: F401
-    start = peak_mb()
+    start = read_peak_mb()
     began = time.perf_counter()
-    rows = sum(_read(reader, path))
+    rows = sum(_read_batches(reader, path))
     took = time.perf_counter() - began
-    print(json.dumps({"rows": rows, "seconds": took, "start_mb": start, "peak_mb": peak_mb()}))
+    print(json.dumps({"rows": rows, "seconds": took, "start_mb": start, "peak_mb": read_peak_mb()}))
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], Path(sys.argv[2]))
+    _measure(sys.argv[1], Path(sys.argv[2]))

@@ -1,6 +1,6 @@
-"""Validation of 10 M rows x 10 columns by 18 checks, quarantine included, beside Great Expectations' pandas engine.
+"""Measure the validation of 10 M rows x 10 columns by 18 checks with quarantine, with Great Expectations as a peer.
 
-Each in a process of its own, with its imports: seconds of the whole process, and the most memory that it held.
+Each runs in its own process. Seconds and peak memory are those of the whole process, imports included.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CHECKS: list[tuple[str, str, dict[str, Any]]] = [
         {"column_set": ["date", "id", "account", "test", "origin", "code", "amount", "speed", "hour", "at"]},
     ),
     *(
-        ("critical", "expect_column_values_to_not_be_null", {"column": one})
-        for one in ("date", "id", "account", "origin", "at")
+        ("critical", "expect_column_values_to_not_be_null", {"column": name})
+        for name in ("date", "id", "account", "origin", "at")
     ),
     ("info", "expect_column_values_to_not_be_null", {"column": "amount"}),
     ("critical", "expect_column_values_to_be_unique", {"column": "id"}),
@@ -57,20 +57,20 @@ CHECKS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def run() -> dict[str, Any]:
-    """Seconds of the whole process, ours and theirs in turn; facts: memory, and whether the verdicts are equal."""
+    """Return the seconds of each process; they run in turn. Facts: memory, and whether the verdicts are equal."""
     seconds: dict[str, list[float]] = {}
-    told: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as home:
-        _child("stage", home)
+        _run_child("stage", home)
         for _ in range(RUNS):
             for name, row in _NAMES.items():
                 began = time.perf_counter()
-                told[row] = _child(name, home)
+                results[row] = _run_child(name, home)
                 seconds.setdefault(row, []).append(time.perf_counter() - began)
-    facts = {f"{row}: most memory": f"{one['peak_mb']} MB" for row, one in told.items()}
-    verdicts = [one["verdicts"] for one in told.values() if "verdicts" in one]
-    facts["the same verdicts and counts"] = str(all(one == verdicts[0] for one in verdicts))
-    facts["set aside"] = f"{told[_NAMES['ours']]['aside']} of {ROWS} rows"
+    facts = {f"{row}: most memory": f"{result['peak_mb']} MB" for row, result in results.items()}
+    verdicts = [result["verdicts"] for result in results.values() if "verdicts" in result]
+    facts["the same verdicts and counts"] = str(all(other == verdicts[0] for other in verdicts))
+    facts["set aside"] = f"{results[_NAMES['ours']]['quarantined']} of {ROWS} rows"
     return {"facts": facts, "seconds": seconds}
 
 
@@ -81,9 +81,9 @@ _NAMES = {
 }
 
 
-def _child(name: str, home: str) -> dict[str, Any]:
+def _run_child(name: str, home: str) -> dict[str, Any]:
     environment = {**os.environ, "LEEWAY_HOME": home, "LEEWAY_PROJECT": home, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "benchmarks.validation", name],
         cwd=PROJECT,
         env=environment,
@@ -91,20 +91,20 @@ def _child(name: str, home: str) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise SystemExit(f"error: {name} ended with {done.returncode}: {done.stderr[-2_000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    if completed.returncode:
+        raise SystemExit(f"error: {name} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
+    result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
+    return result
 
 
-def _suite() -> dict[str, Any]:
+def _build_suite() -> dict[str, Any]:
     return {
         "expectations": [{"type": kind, "kwargs": kwargs, "severity": severity} for severity, kind, kwargs in CHECKS]
     }
 
 
 def _stage() -> dict[str, Any]:
-    """The table is in the lake, and the suite in expectations/."""
+    """Write the table to the lake, and the suite to expectations/."""
     import datetime as dt
 
     from pipelines.lake import Lake, connect
@@ -117,10 +117,10 @@ def _stage() -> dict[str, Any]:
 
 
 def write_suite(project: Path) -> None:
-    """The project's suite of flights has the checks."""
+    """Write the checks as the project's suite of flights."""
     folder = project / "expectations"
     folder.mkdir()
-    (folder / "flights.json").write_text(json.dumps(_suite()))
+    (folder / "flights.json").write_text(json.dumps(_build_suite()))
 
 
 def _ours() -> dict[str, Any]:
@@ -131,10 +131,13 @@ def _ours() -> dict[str, Any]:
 
     lake, day = Lake.open(), dt.date.fromisoformat(DAY)
     with suites.rows_of(lake, "flights_raw", day, "flights") as rows:
-        judgement = suites.judge(suites.parse("bench", _suite(), "bench"), rows)
+        judgement = suites.judge(suites.parse("bench", _build_suite(), "bench"), rows)
         parts = quarantine.split(rows, judgement.to_quarantine)
         quarantine.put(lake, "bench_quarantine", day, parts, ["id"])
-    return {"verdicts": [in_short(one.success, one.result) for one in judgement.verdicts], "aside": parts.count}
+    return {
+        "verdicts": [summarize_verdict(verdict.success, verdict.result) for verdict in judgement.verdicts],
+        "quarantined": parts.count,
+    }
 
 
 def _step() -> dict[str, Any]:
@@ -142,39 +145,44 @@ def _step() -> dict[str, Any]:
 
     from pipelines.steps import validate
 
-    told = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(DAY)))
-    return {"rows": told.rows}
+    result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(DAY)))
+    return {"rows": result.rows}
 
 
 def _gx() -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     (path,) = Path(os.environ["LEEWAY_HOME"]).glob("lake/**/flights_raw/data/**/*.parquet")
-    return {"verdicts": verdicts_of_gx(pq.ParquetFile(path).read().to_pandas())}
+    return {"verdicts": validate_with_gx(pq.ParquetFile(path).read().to_pandas())}
 
 
-def verdicts_of_gx(frame: Any) -> list[list[Any]]:
-    """What Great Expectations says of a data frame, as its documentation does it: an ephemeral context, SUMMARY."""
+def validate_with_gx(frame: Any) -> list[list[Any]]:
+    """Validate a data frame with Great Expectations as its documentation does: ephemeral context, SUMMARY results."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
 
     context = gx.get_context(mode="ephemeral")
     asset = context.data_sources.add_pandas("bench").add_dataframe_asset("bench")
     batch = asset.add_batch_definition_whole_dataframe("bench").get_batch({"dataframe": frame})
-    marked = [one | {"meta": {"place": place}} for place, one in enumerate(_suite()["expectations"])]
-    suite = gx.ExpectationSuite(name="bench", expectations=marked)
-    found = batch.validate(suite, result_format="SUMMARY").to_json_dict()["results"]
-    ordered = sorted(found, key=lambda one: one["expectation_config"]["meta"]["place"])
-    return [in_short(one["success"], one["result"]) for one in ordered]
+    items = enumerate(_build_suite()["expectations"])
+    expectations = [item | {"meta": {"position": position}} for position, item in items]
+    suite = gx.ExpectationSuite(name="bench", expectations=expectations)
+    results = batch.validate(suite, result_format="SUMMARY").to_json_dict()["results"]
+    ordered = sorted(results, key=lambda item: item["expectation_config"]["meta"]["position"])
+    return [summarize_verdict(item["success"], item["result"]) for item in ordered]
 
 
-def in_short(success: bool, result: dict[str, Any]) -> list[Any]:
-    """A verdict, to be compared with another's of the same expectation."""
-    seen = result.get("observed_value")
-    return [bool(success), result.get("unexpected_count"), round(seen, 6) if isinstance(seen, float) else seen]
+def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
+    """Return the parts of a verdict that can be compared between engines."""
+    observed = result.get("observed_value")
+    return [
+        bool(success),
+        result.get("unexpected_count"),
+        round(observed, 6) if isinstance(observed, float) else observed,
+    ]
 
 
 if __name__ == "__main__":
-    answer = {"stage": _stage, "ours": _ours, "step": _step, "gx": _gx}[sys.argv[1]]()
-    answer["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps(answer))
+    output = {"stage": _stage, "ours": _ours, "step": _step, "gx": _gx}[sys.argv[1]]()
+    output["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps(output))

@@ -1,4 +1,4 @@
-"""What the soak benchmarks/year.py looks for after a backfill, it finds."""
+"""The faults that benchmarks/year.py finds after a backfill."""
 
 import datetime as dt
 import json
@@ -16,28 +16,27 @@ DAYS = [dt.date(2013, 1, 1), dt.date(2013, 1, 2)]
 
 @pytest.fixture
 def faults(home: Any, day_rows: Any, commands: Any) -> Any:
-    """What is wrong with the test's lake, in which two days were staged and published."""
+    """A function that counts the faults of a lake in which two days were staged and published."""
     for name in ("flights_raw", "flights"):
         for day in DAYS:
             Lake.open().write_partition(name, day, day_rows(str(day)))
 
-    def found() -> dict[str, int]:
-        told = commands.run(sys.executable, "-c", year.LAKE)
-        assert told.code == 0, told.err
-        return {
-            what: count for what, count in year.faults(json.loads(told.out), year.of_the_source(2)).items() if count
-        }
+    def count() -> dict[str, int]:
+        result = commands.run(sys.executable, "-c", year.LAKE)
+        assert result.code == 0, result.err
+        counts = year.count_faults(json.loads(result.out), year.count_source_rows(2))
+        return {name: number for name, number in counts.items() if number}
 
-    return found
+    return count
 
 
-def test_a_whole_lake_has_no_fault(faults: Any, day_rows: Any) -> None:
+def test_correct_lake_has_no_fault(faults: Any, day_rows: Any) -> None:
     assert faults() == {}
     Lake.open().write_partition("flights", DAYS[0], day_rows(str(DAYS[0])))
-    assert faults() == {}, "the same day again is no second publication"
+    assert faults() == {}, "repeating a day is no second publication"
 
 
-def test_a_lost_day_a_second_publication_and_a_doubled_row_are_seen(faults: Any, day_rows: Any) -> None:
+def test_finds_a_lost_day_a_second_publication_and_a_duplicate_row(faults: Any, day_rows: Any) -> None:
     rows = day_rows(str(DAYS[0]))
     Lake.open().write_partition("flights", DAYS[0], pa.concat_tables([rows, rows.slice(0, 1)]))
     assert faults() == {

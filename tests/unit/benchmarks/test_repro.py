@@ -1,8 +1,8 @@
-"""What benchmarks/repro.py asks of runs at once, it finds where it is not so."""
+"""The faults that benchmarks/repro.py finds in concurrent runs."""
 
 import pytest
 
-from benchmarks.repro import differing, faults
+from benchmarks.repro import find_faults, list_differences
 
 GOOD = {"codes": {"run0": 0}, "logs": ["fine"], "begun": {"train": 1}, "expected": {"train": 1}, "differ": {"run0": []}}
 BAD = {
@@ -13,16 +13,16 @@ BAD = {
 }
 
 
-def test_runs_that_are_right_have_no_fault():
-    assert faults(**GOOD) == {}
+def test_correct_runs_have_no_fault():
+    assert find_faults(**GOOD) == {}
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_what_is_wrong_is_named(what):
-    given, told = BAD[what]
-    assert faults(**{**GOOD, **given}) == {what: told}
+@pytest.mark.parametrize("kind", BAD)
+def test_names_the_fault(kind):
+    changed, fault = BAD[kind]
+    assert find_faults(**{**GOOD, **changed}) == {kind: fault}
 
 
-def test_a_file_that_differs_is_missing_or_is_more_is_named():
-    assert differing({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == []
-    assert differing({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "x", "d": "4"}) == ["b", "c", "d"]
+def test_lists_files_that_differ_or_are_missing():
+    assert list_differences({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == []
+    assert list_differences({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "x", "d": "4"}) == ["b", "c", "d"]

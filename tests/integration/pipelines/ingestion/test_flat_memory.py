@@ -20,7 +20,7 @@ FROM range({rows}) AS t(i)
 NUMBERS = 12
 STEP = """
 import datetime as dt, json, sys
-from benchmarks.sources import peak_mb
+from benchmarks.sources import read_peak_mb
 from pipelines.dataset import Dataset
 from pipelines.ingestion.sources import FileSource
 from pipelines.steps.ingest import stage_partition
@@ -34,7 +34,7 @@ told = []
 for name in {names}:
     made = source(folder + "/" + name + "-{{date}}.parquet", "parquet")
     result = stage_partition(Dataset(name="made", key=("id",)), made, dt.date.fromisoformat("{day}"))
-    told.append([result.changes.added, result.changes.changed, peak_mb()])
+    told.append([result.changes.added, result.changes.changed, read_peak_mb()])
 print(json.dumps(told))
 """
 

@@ -13,52 +13,58 @@ YEARS = 12
 
 @pytest.fixture(scope="module")
 def still() -> list[list[drift.WindowResult]]:
-    return [drift.windows(drift.year(np.random.default_rng([5, n]))) for n in range(YEARS)]
+    return [drift.compute_windows(drift.simulate_year(np.random.default_rng([5, n]))) for n in range(YEARS)]
 
 
 def test_false_alarms_are_at_most_as_stated(still: list[list[drift.WindowResult]]) -> None:
-    assert sum(drift.alarms(decide_each(one, POLICY)) for one in still) == 0
+    assert sum(drift.count_alarms(decide_each(one, POLICY)) for one in still) == 0
     # The p-values alone hold the level, whatever the effect and without persistence.
-    runs = sum(drift.began(drift.found(one)) for one in still)
+    runs = sum(drift.count_runs(drift.find_significant(one)) for one in still)
     assert stats.poisson.sf(runs - 1, POLICY.false_alarms_per_year * YEARS) > 0.01
     # Negative control: the same, with rows taken as independent.
-    plain = drift.found(drift.windows(drift.year(np.random.default_rng([5, 0])), by_day=False))
+    plain = drift.find_significant(
+        drift.compute_windows(drift.simulate_year(np.random.default_rng([5, 0])), by_day=False)
+    )
     assert sum(plain) > 100 * POLICY.false_alarms_per_year
 
 
 def test_where_days_differ_much_bounds_alone_hold_nothing() -> None:
-    year = drift.year(np.random.default_rng([5, 0]), day=0.5)
-    by_day, plain = (list(decide_each(drift.windows(year, by_day=one), POLICY)) for one in (True, False))
-    assert drift.alarms(by_day) == 0
+    year = drift.simulate_year(np.random.default_rng([5, 0]), day=0.5)
+    by_day, plain = (list(decide_each(drift.compute_windows(year, by_day=one), POLICY)) for one in (True, False))
+    assert drift.count_alarms(by_day) == 0
     # Negative control: the same bounds and persistence, with rows taken as independent.
-    assert drift.alarms(plain) > 10
+    assert drift.count_alarms(plain) > 10
 
 
 @pytest.mark.parametrize(("name", "days"), [("sudden", 10), ("gradual", 35), ("one feature", 10), ("stuck sensor", 4)])
 def test_planted_shifts_are_found(name: str, days: int) -> None:
-    year = drift.year(np.random.default_rng([6, 1]), drift.PLANTS[name])
-    told = list(decide_each(drift.windows(year), POLICY))
-    found = drift.delay(told)
+    year = drift.simulate_year(np.random.default_rng([6, 1]), drift.PLANTS[name])
+    told = list(decide_each(drift.compute_windows(year), POLICY))
+    found = drift.measure_delay(told)
     assert found is not None and found <= days
     # And not before: the days up to it are as any.
-    assert drift.alarms(told[: drift.START - drift.WINDOW_DAYS]) == 0
+    assert drift.count_alarms(told[: drift.START - drift.WINDOW_DAYS]) == 0
     assert told[-1].is_drift
 
 
 def test_the_right_column_is_the_worst() -> None:
     for name, column in (("one feature", "x3"), ("stuck sensor", "x7")):
-        told = list(decide_each(drift.windows(drift.year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY))
+        told = list(
+            decide_each(
+                drift.compute_windows(drift.simulate_year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY
+            )
+        )
         assert told[-1].worst == (column,)
 
 
 def test_the_simulation_is_of_what_columns_are_examined_with() -> None:
-    year = drift.year(np.random.default_rng([6, 3]), drift.sudden)
-    last = drift.windows(year)[-1]
+    year = drift.simulate_year(np.random.default_rng([6, 3]), drift.shift_suddenly)
+    last = drift.compute_windows(year)[-1]
     then = np.arange(drift.REFERENCE_DAYS)
     now = np.arange(drift.REFERENCE_DAYS + drift.DAYS - drift.WINDOW_DAYS, drift.REFERENCE_DAYS + drift.DAYS)
     shared = {(one.column, one.measure): one for one in last.findings}
     for place in range(drift.COLUMNS):
-        for one in columns.examine(drift.column_of(year, place, then, now)):
+        for one in columns.examine(drift.build_column(year, place, then, now)):
             if (theirs := shared.get((one.column, one.measure))) and theirs.effect is not None:
                 # Not the same to the last digit: examined columns are reweighted to the window's mix of weekdays.
                 assert one.effect == pytest.approx(theirs.effect, rel=0.1, abs=5e-4)
