@@ -82,9 +82,9 @@ def main(
 
 
 def _read_policy(context: typer.Context, spot_options: Mapping[str, Any]) -> Policy:
-    """Return the spot policy: the configuration file's, with the options that were given."""
-    given = {name: value for name, value in spot_options.items() if value is not None}
-    return parse_policy({**configuration.spot_table(context), **given})
+    """Return the spot policy: the configuration file's, overridden by the options of the command line."""
+    overrides = {name: value for name, value in spot_options.items() if value is not None}
+    return parse_policy({**configuration.spot_table(context), **overrides})
 
 
 def _serve(

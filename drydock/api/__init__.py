@@ -1,1 +1,1 @@
-"""The HTTP side: SageMaker's API calls for jobs, drydock's own pages, and what moto is asked to answer."""
+"""The HTTP server: SageMaker's operations for jobs, drydock's own pages, and moto for everything else."""

@@ -59,11 +59,13 @@ def kill_matching(matches: Callable[[psutil.Process], bool]) -> int:
     killed: set[psutil.Process] = set()
     deadline = time.monotonic() + KILL_TIMEOUT_S
     # Repeated until no process matches: a process that is killed now may have started another one just before.
-    while found := [process for process in map(_get_process, psutil.pids()) if process and _is_match(process, matches)]:
-        for process in found:
+    while processes := [
+        process for process in map(_get_process, psutil.pids()) if process and _is_match(process, matches)
+    ]:
+        for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()  # psutil compares the start time, so it never kills a later process with the same id
-        killed.update(found)
+        killed.update(processes)
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)

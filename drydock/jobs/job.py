@@ -1,4 +1,4 @@
-"""A job: its request and everything that has happened to it so far. Each change is stored before anyone sees it."""
+"""A job: its request and what has happened to it so far. Each change is stored before clients can see it."""
 
 import math
 import threading

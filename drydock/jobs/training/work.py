@@ -188,7 +188,7 @@ class TrainingWork:
     def _upload_checkpoints(self, upload: Callable[[CheckpointSync], None]) -> None:
         for tree, sync in zip(self._trees, self._checkpoints, strict=False):
             if not tree.contains(self._checkpoint_folder(tree)):
-                continue  # the job has made the folder a link out of its tree: what is there is not the job's
+                continue  # the job has replaced the folder with a link to files that are not its own
             try:
                 upload(sync)
             except TRANSFER_ERRORS as error:  # the training continues; the next upload includes what is missing

@@ -53,7 +53,7 @@ def check_model(containers: list[Mapping[str, Any]], name: str) -> None:
         AWSValidationException: It cannot; the message says why.
     """
     if len(containers) != 1:
-        refuse(f"Model {name} has {len(containers)} containers: drydock runs models of one.")
+        refuse(f"Model {name} has {len(containers)} containers: drydock runs models with one container.")
     source = containers[0].get("ModelDataSource", {}).get("S3DataSource", {})
     if source and (source.get("S3DataType"), source.get("CompressionType")) != ("S3Object", "Gzip"):
         refuse(f"Model {name}: drydock reads ModelDataSource of S3DataType S3Object and CompressionType Gzip only.")

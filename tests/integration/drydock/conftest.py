@@ -31,13 +31,13 @@ ENDED = ("Completed", "Failed", "Stopped")
 
 
 def until(what: str, probe: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
-    """Return the probe's first true value; the test fails where there is none within a minute, or what it is given."""
+    """Return the probe's first true value; fail the test if there is none within within_s seconds."""
     deadline, pause_s = time.monotonic() + within_s, 0.02
     while time.monotonic() < deadline:
         if value := probe():
             return value
         time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, 0.1)  # each look takes from the server the time that it works in
+        pause_s = min(1.5 * pause_s, 0.1)  # each probe takes CPU time from the server
     return pytest.fail(f"not within {within_s} s: {what}")
 
 
@@ -57,8 +57,8 @@ class Drydock:
             self.clients[service, region] = session.client(service, endpoint_url=self.url, config=config)
         return self.clients[service, region]
 
-    def unchecked(self, service: str) -> Any:
-        """A client that sends what boto3 would refuse."""
+    def create_unchecked_client(self, service: str) -> Any:
+        """Return a client that also sends requests that boto3 would refuse."""
         session = boto3.session.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
         return session.client(service, endpoint_url=self.url, config=Config(parameter_validation=False, proxies={}))
 
@@ -85,8 +85,8 @@ class Drydock:
         answer = self.client("sagemaker").create_training_job(**self.request(name, script, **more))
         return str(answer["TrainingJobArn"])
 
-    def raw(self, operation: str, body: bytes, **more: str) -> tuple[int, str, str]:
-        """Send a request that no client lets through; return HTTP status, error code, message."""
+    def send_raw(self, operation: str, body: bytes, **more: str) -> tuple[int, str, str]:
+        """Send a request that no client would send; return HTTP status, error code and message."""
         credential = "test/20250101/us-east-1/sagemaker/aws4_request"
         headers = {
             "X-Amz-Target": f"SageMaker.{operation}",
@@ -102,8 +102,8 @@ class Drydock:
             content = error.read()
             if not content.startswith(b"{"):
                 return error.code, "", content.decode()
-            said = {name.lower(): value for name, value in json.loads(content).items()}
-            return error.code, said["__type"], said["message"]
+            details = {name.lower(): value for name, value in json.loads(content).items()}
+            return error.code, details["__type"], details["message"]
 
     def describe(self, name: str) -> dict[str, Any]:
         return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))
@@ -111,48 +111,50 @@ class Drydock:
     def stop(self, name: str) -> None:
         self.client("sagemaker").stop_training_job(TrainingJobName=name)
 
-    def ended(self, name: str) -> dict[str, Any]:
+    def wait_for_end(self, name: str) -> dict[str, Any]:
         def probe() -> dict[str, Any] | None:
-            found = self.describe(name)
-            return found if found["TrainingJobStatus"] in ENDED else None
+            job = self.describe(name)
+            return job if job["TrainingJobStatus"] in ENDED else None
 
         return dict(until(f"the end of {name}", probe))
 
     def run(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
         self.create(name, script, **more)
-        return self.ended(name)
+        return self.wait_for_end(name)
 
-    def log(self, name: str) -> list[str]:
+    def read_log(self, name: str) -> list[str]:
         logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
         with contextlib.suppress(ClientError):
-            found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
-            if found:
-                stream = found[0]["logStreamName"]
-                answer = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)
-                return [event["message"] for event in answer["events"]]
+            streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
+            if streams:
+                stream = streams[0]["logStreamName"]
+                response = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)
+                return [event["message"] for event in response["events"]]
         return []
 
-    def whole_log(self, name: str, group: str = "/aws/sagemaker/TrainingJobs") -> list[str]:
+    def read_full_log(self, name: str, group: str = "/aws/sagemaker/TrainingJobs") -> list[str]:
         """Return the lines of all hosts and runs of a job, stream after stream."""
         logs, lines = self.client("logs"), []
         with contextlib.suppress(ClientError):
             for stream in logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]:
-                asked = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
-                lines += [event["message"] for event in logs.get_log_events(**asked)["events"]]
+                query = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
+                lines += [event["message"] for event in logs.get_log_events(**query)["events"]]
         return lines
 
-    def said(self, name: str, start: str, within_s: float = PATIENCE_S) -> str:
-        """Return the first line of the job's log that begins with start, once it is there."""
-        found = until(
-            f"{start!r} in the log of {name}", lambda: [x for x in self.log(name) if x.startswith(start)], within_s
+    def wait_for_line(self, name: str, start: str, within_s: float = PATIENCE_S) -> str:
+        """Wait for a line of the job's log that begins with start, and return it."""
+        lines = until(
+            f"{start!r} in the log of {name}",
+            lambda: [line for line in self.read_log(name) if line.startswith(start)],
+            within_s,
         )
-        return str(found[0])
+        return str(lines[0])
 
     def tree(self, name: str, host: str = "algo-1") -> Path:
         return self.data / "jobs" / "123456789012" / "us-east-1" / name / host
 
     def base(self, name: str, host: str = "algo-1") -> str:
-        """Return what a job sees as its tree."""
+        """Return the path at which a job sees its tree."""
         return "/opt/ml" if self.health()["opt_ml"] else str(self.tree(name, host))
 
     def until(self, what: str, probe: Callable[[], Any]) -> Any:
@@ -161,7 +163,7 @@ class Drydock:
     def tarball(self, files: Mapping[str, str]) -> bytes:
         return tarball(files)
 
-    def members(self, uri: str) -> dict[str, bytes]:
+    def read_archive(self, uri: str) -> dict[str, bytes]:
         """Return the files of an archive in S3."""
         with tarfile.open(fileobj=io.BytesIO(self.get(uri))) as tar:
             return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}  # type: ignore[union-attr]
@@ -172,8 +174,8 @@ class Drydock:
             "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri}},
         }
 
-    def spot(self, name: str, **more: Any) -> dict[str, Any]:
-        """What makes a request one for spot instances, with a checkpoint folder of the job's own."""
+    def spot_members(self, name: str, **more: Any) -> dict[str, Any]:
+        """Return the members of a request for spot instances, with a checkpoint folder of the job's own."""
         return {
             "EnableManagedSpotTraining": True,
             "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
@@ -181,21 +183,21 @@ class Drydock:
             **more,
         }
 
-    def alive(self, pid: int) -> bool:
-        with contextlib.suppress(psutil.NoSuchProcess):  # it may go between two looks
+    def is_alive(self, pid: int) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two calls
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False
 
-    def pull(self, lever: str, **body: Any) -> dict[str, Any]:
-        """Pull one of drydock's own levers: interrupt, capacity, outage."""
-        request = urllib.request.Request(f"{self.url}/drydock/{lever}", data=json.dumps(body).encode())
+    def send_order(self, page: str, **body: Any) -> dict[str, Any]:
+        """Send an order to drydock: interrupt, capacity or outage."""
+        request = urllib.request.Request(f"{self.url}/drydock/{page}", data=json.dumps(body).encode())
         with urllib.request.urlopen(request) as answer:
             return dict(json.load(answer))
 
-    def refused(self, lever: str, **body: Any) -> tuple[int, str]:
-        """Pull a lever that does not move; return the status and the reason."""
+    def send_refused_order(self, page: str, **body: Any) -> tuple[int, str]:
+        """Send an order that drydock must refuse; return the HTTP status and the reason."""
         with pytest.raises(urllib.error.HTTPError) as caught:
-            self.pull(lever, **body)
+            self.send_order(page, **body)
         return caught.value.code, str(json.load(caught.value)["error"])
 
     def health(self) -> dict[str, Any]:
@@ -226,8 +228,8 @@ def training_request(name: str, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def started(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Drydock]:
-    """Start a server; end it, with all that it runs, at the end."""
+def start_server(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Drydock]:
+    """Run a server during a block, and end it with all its jobs."""
     port_file = folder / "port"
     command = [sys.executable, "-m", "drydock", "--port", "0", "--data", str(folder / "data")]
     command += ["--port-file", str(port_file), *options]
@@ -244,7 +246,7 @@ def started(folder: Path, *options: str, environment: Mapping[str, str] | None =
             server.client("s3").create_bucket(Bucket=BUCKET)
             yield server
         finally:
-            ended_by_test = process.returncode is not None  # it has waited for it
+            ended_by_test = process.returncode is not None  # the test has waited for its end
             by_itself = process.poll() is not None
             process.send_signal(signal.SIGTERM)
             try:
@@ -257,13 +259,13 @@ def started(folder: Path, *options: str, environment: Mapping[str, str] | None =
 
 @pytest.fixture
 def start() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
-    """How to start one more server: start(folder, *options, environment=...), a context manager."""
-    return started
+    """Return the context manager that runs one more server: start(folder, *options, environment=...)."""
+    return start_server
 
 
 @pytest.fixture(scope="module")
 def dock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
-    """One server for a module, with short graces."""
+    """One server per test module, with short grace periods."""
     folder = tmp_path_factory.mktemp("dock")
     options = (
         "--cores",
@@ -278,5 +280,5 @@ def dock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
         "1",
     )
     secret = {"SERVER_SECRET": "not for jobs", "MLFLOW_TRACKING_URI": "http://mlflow.invalid"}
-    with started(folder, *options, environment=secret) as server:
+    with start_server(folder, *options, environment=secret) as server:
         yield server

@@ -95,7 +95,7 @@ FAILS = {
 
 
 @pytest.mark.parametrize("name", FAILS)
-def test_a_script_that_fails(dock: Any, name: str) -> None:
+def test_reports_a_failed_script(dock: Any, name: str) -> None:
     script, code, said = FAILS[name]
     failed = dock.run(name, script)
     assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
@@ -116,10 +116,10 @@ COMPLETES = {
 
 
 @pytest.mark.parametrize("name", COMPLETES)
-def test_a_script_without_a_model_has_completed(dock: Any, name: str) -> None:
+def test_a_script_without_a_model_completes(dock: Any, name: str) -> None:
     done = dock.run(name, COMPLETES[name])
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    lines = dock.log(name)
+    lines = dock.read_log(name)
     assert NO_MODEL in lines or any(line.startswith("not in model.tar.gz") for line in lines)
 
 
@@ -141,7 +141,7 @@ LOG_HARMS = {
 
 
 @pytest.mark.parametrize("name", LOG_HARMS)
-def test_a_script_that_harms_its_log(dock: Any, name: str) -> None:
+def test_a_script_may_damage_its_log(dock: Any, name: str) -> None:
     script = f"""
 import os, pathlib, time
 log = os.readlink("/proc/self/fd/1")
@@ -154,11 +154,11 @@ time.sleep(0.4)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
     dock.create(f"log-{name}", script)
-    dock.said(f"log-{name}", "before")  # what is read is kept, whatever becomes of the file
+    dock.wait_for_line(f"log-{name}", "before")  # what is read is kept, whatever becomes of the file
     (dock.tree(f"log-{name}") / "go").touch()
-    done = dock.ended(f"log-{name}")
+    done = dock.wait_for_end(f"log-{name}")
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    assert "before" in dock.log(f"log-{name}")
+    assert "before" in dock.read_log(f"log-{name}")
 
 
 def rss(dock: Any) -> int:
@@ -197,21 +197,21 @@ def test_a_script_that_prints_one_line_of_10_megabytes(dock: Any) -> None:
     assert rss(dock) - before < MUCH_MEMORY
 
 
-def test_one_who_does_not_hear_a_stop(dock: Any) -> None:
+def test_a_script_that_ignores_a_stop_is_killed(dock: Any) -> None:
     dock.create("deaf-stop", DEAF)
-    pid = int(dock.said("deaf-stop", "pid").split()[1])
+    pid = int(dock.wait_for_line("deaf-stop", "pid").split()[1])
     dock.stop("deaf-stop")
-    stopped = dock.ended("deaf-stop")
+    stopped = dock.wait_for_end("deaf-stop")
     assert stopped["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped
-    assert not dock.alive(pid) and left_running(dock) == []
+    assert not dock.is_alive(pid) and left_running(dock) == []
 
 
-def test_one_who_does_not_hear_an_interruption(dock: Any) -> None:
-    dock.create("deaf-spot", DEAF, **dock.spot("deaf-spot"))
-    pid = int(dock.said("deaf-spot", "pid").split()[1])
-    dock.pull("interrupt", job="deaf-spot", notice_s=0.3, capacity_back_after_s=600)
+def test_a_script_that_ignores_an_interruption_is_killed(dock: Any) -> None:
+    dock.create("deaf-spot", DEAF, **dock.spot_members("deaf-spot"))
+    pid = int(dock.wait_for_line("deaf-spot", "pid").split()[1])
+    dock.send_order("interrupt", job="deaf-spot", notice_s=0.3, capacity_back_after_s=600)
     dock.until("the interruption", lambda: dock.describe("deaf-spot")["SecondaryStatus"] == "Interrupted")
-    assert not dock.alive(pid) and left_running(dock) == []
+    assert not dock.is_alive(pid) and left_running(dock) == []
     dock.stop("deaf-spot")  # while Interrupted: it waits, so that this is its end
     assert dock.describe("deaf-spot")["TrainingJobStatus"] == "Stopped"
 
@@ -313,7 +313,7 @@ BUNDLES = {
 
 
 @pytest.mark.parametrize("name", BUNDLES)
-def test_a_source_bundle_that_is_none(dock: Any, name: str) -> None:
+def test_refuses_an_invalid_source_bundle(dock: Any, name: str) -> None:
     content, said = BUNDLES[name]
     uri = dock.put(f"bundles/{name}.tar.gz", content)
     failed = dock.run(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
@@ -346,13 +346,13 @@ REFUSED = {
 def test_a_request_that_is_refused_leaves_nothing(dock: Any, name: str) -> None:
     request = {**dock.request("refused"), **REFUSED[name]}
     with pytest.raises(ClientError) as caught:
-        dock.unchecked("sagemaker").create_training_job(**request)
+        dock.create_unchecked_client("sagemaker").create_training_job(**request)
     error = caught.value.response["Error"]
     assert error["Code"] == "ValidationException" and len(error["Message"]) <= 2_000
     assert "Traceback" not in error["Message"] and not dock.tree("refused").parent.exists()
 
 
-def test_as_much_as_a_request_may_have(dock: Any) -> None:
+def test_accepts_a_request_of_maximum_size(dock: Any) -> None:
     script = "import json, os; assert len(json.loads(os.environ['SM_HPS'])) == 98, os.environ['SM_HPS'][:99]"
     given = {f"n{n:02d}-\u00e9 $(x)": "x" * 400 for n in range(98)}
     names = {f"_{n:02d}{'N' * 500}": "\n\t$HOME 'x' \u2603" for n in range(100)}
@@ -371,14 +371,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_no_process_can_be_given(dock: Any, name: str) -> None:
+def test_reports_values_that_no_process_can_have(dock: Any, name: str) -> None:
     failed = dock.run(f"odd-{name}", "print('never')", **ODD[name])
     assert failed["TrainingJobStatus"] == "Failed" and "cannot execute" in failed["FailureReason"]
-    assert dock.log(f"odd-{name}") == []
+    assert dock.read_log(f"odd-{name}") == []
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH"])
-def test_a_variable_that_others_depend_on(dock: Any, name: str) -> None:
+def test_a_job_may_set_any_variable(dock: Any, name: str) -> None:
     ended = dock.run(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
     assert ended["TrainingJobStatus"] in ("Completed", "Failed")
     assert ended["TrainingJobStatus"] == "Completed" or "exit code: " in ended["FailureReason"]
@@ -396,16 +396,16 @@ def test_a_stop_while_downloading(dock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"held-down-{for_s}"
         request = dock.request(name, WAITS, InputDataConfig=channels)
-        dock.pull("outage", service="s3", for_s=for_s)
+        dock.send_order("outage", service="s3", for_s=for_s)
         dock.client("sagemaker").create_training_job(**request)
         dock.until("the download", lambda: dock.describe(name)["SecondaryStatus"] != "Starting")
         dock.stop(name)
         stopping = dock.describe(name)["SecondaryStatus"]
-        stopped = dock.ended(name)
+        stopped = dock.wait_for_end(name)
         if stopping != "Stopping" or "Training" in phases(stopped):
             return False
         assert phases(stopped) == ["Starting", "Downloading", "Stopping", "Stopped"]
-        assert dock.log(name) == [] and dock.keys(f"output/{name}/") == []
+        assert dock.read_log(name) == [] and dock.keys(f"output/{name}/") == []
         return True
 
     while_out(attempt)
@@ -414,8 +414,8 @@ def test_a_stop_while_downloading(dock: Any) -> None:
 def uploading(dock: Any, name: str, for_s: float, **more: Any) -> None:
     """The job uploads, for as long as S3 is out; it has ended where that was shorter than a look."""
     dock.create(name, WAITS, **more)
-    dock.said(name, "on")
-    dock.pull("outage", service="s3", for_s=for_s)
+    dock.wait_for_line(name, "on")
+    dock.send_order("outage", service="s3", for_s=for_s)
     (dock.tree(name) / "go").touch()
     dock.until("the upload", lambda: dock.describe(name)["SecondaryStatus"] in ("Uploading", "Completed"))
 
@@ -426,11 +426,11 @@ def test_a_stop_while_uploading(dock: Any) -> None:
         uploading(dock, name, for_s)
         with contextlib.suppress(ClientError):  # it has ended
             dock.stop(name)
-        stopped = dock.ended(name)
+        stopped = dock.wait_for_end(name)
         if "Stopping" not in phases(stopped):
             return False
         assert phases(stopped)[-3:] == ["Uploading", "Stopping", "Stopped"]
-        assert dock.members(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+        assert dock.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
         return True
 
     while_out(attempt)
@@ -439,12 +439,12 @@ def test_a_stop_while_uploading(dock: Any) -> None:
 def test_an_interruption_while_uploading_comes_too_late(dock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"too-late-{for_s}"
-        uploading(dock, name, for_s, **dock.spot(name))
+        uploading(dock, name, for_s, **dock.spot_members(name))
         try:
-            dock.pull("interrupt", job=name)
+            dock.send_order("interrupt", job=name)
         except urllib.error.HTTPError:  # it has ended
             return False
-        too_late(dock, dock.ended(name))
+        too_late(dock, dock.wait_for_end(name))
         return True
 
     while_out(attempt)
@@ -452,30 +452,30 @@ def test_an_interruption_while_uploading_comes_too_late(dock: Any) -> None:
 
 def too_late(dock: Any, done: dict[str, Any]) -> None:
     assert done["TrainingJobStatus"] == "Completed" and "Interrupted" not in phases(done)
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
 
 
 def test_a_stop_during_the_notice_of_an_interruption(dock: Any) -> None:
-    dock.create("both", DEAF, **dock.spot("both"))
-    dock.said("both", "pid")
-    dock.pull("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
+    dock.create("both", DEAF, **dock.spot_members("both"))
+    dock.wait_for_line("both", "pid")
+    dock.send_order("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
     dock.stop("both")
-    stopped = dock.ended("both")
+    stopped = dock.wait_for_end("both")
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
     assert phases(stopped).count("Training") == 1 and left_running(dock) == []
 
 
-def test_an_s3_that_is_out_for_longer_than_the_patience(tmp_path: Path, start: Any) -> None:
+def test_a_long_outage_of_s3_fails_the_job(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, "--cores", "8", "--memory-gib", "100", "--s3-patience", "5") as server:
         server.create("in", WAITS)
-        server.said("in", "on")
+        server.wait_for_line("in", "on")
         request = server.request("out", WAITS)
-        server.pull("outage", service="s3", for_s=600)
+        server.send_order("outage", service="s3", for_s=600)
         server.client("sagemaker").create_training_job(**request)
         (server.tree("in") / "go").touch()
         server.until("the upload", lambda: server.describe("in")["SecondaryStatus"] in ("Uploading", "Failed"))
         for name, what in (("in", "Artifact upload failed: model.tar.gz"), ("out", "Artifact upload failed: s3://")):
-            failed = server.ended(name)
+            failed = server.wait_for_end(name)
             assert failed["TrainingJobStatus"] == "Failed" and "ModelArtifacts" not in failed
             assert what in failed["FailureReason"] and "SlowDown" in failed["FailureReason"]
         assert left_running(server) == [] and not files(server, "model.tar.gz")
@@ -504,7 +504,7 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, 
 
         def create(name: str) -> None:
             more = {"HyperParameters": given, "Environment": {"LEDGER": str(ledger)}}
-            request = {**server.request(name, **server.spot(name)), **more}
+            request = {**server.request(name, **server.spot_members(name)), **more}
             server.client("sagemaker").create_training_job(**request)
             known.append(name)
 
@@ -519,7 +519,7 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, 
                 act(chance.choice(known))
 
         def interrupt(name: str) -> None:
-            server.pull("interrupt", job=name, capacity_back_after_s=0.2, notice_s=chance.choice([0, 1]))
+            server.send_order("interrupt", job=name, capacity_back_after_s=0.2, notice_s=chance.choice([0, 1]))
 
         server.client("sagemaker")  # made here: boto3's sessions are not for several threads
         with ThreadPoolExecutor(16) as pool:
@@ -529,7 +529,7 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, 
             for one in work:
                 one.result()
             assert set(pool.map(again, names[:20])) == {"ResourceInUse"}
-        ended = {name: server.ended(name) for name in names}
+        ended = {name: server.wait_for_end(name) for name in names}
         assert left_running(server) == [] and server.health()["running"] == server.health()["waiting"] == 0
         assert server.health()["cores_free"] == 32 and sum(server.health()["jobs"].values()) == count
         assert server.run("after", "print(1)")["TrainingJobStatus"] == "Completed"
@@ -587,7 +587,7 @@ def test_a_script_that_fills_the_disk(disk: Path, start: Any, name: str) -> None
     with start(disk) as server:
         uri = server.put("kept", b"kept")
         server.create(name, FULL.format(where=where, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"})
-        failed = server.ended(name)
+        failed = server.wait_for_end(name)
         assert failed["TrainingJobStatus"] in ("Failed", "Completed")
         assert code == 0 or failed["TrainingJobStatus"] == "Failed"
         reason = failed.get("FailureReason", "")
@@ -608,16 +608,16 @@ def test_a_script_that_fills_the_disk(disk: Path, start: Any, name: str) -> None
 def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, "--shutdown-grace", "1") as server:
         request = server.request("early", "print('ran')")
-        server.pull("outage", service="s3", for_s=600)
+        server.send_order("outage", service="s3", for_s=600)
         server.client("sagemaker").create_training_job(**request)
         server.until("the download", lambda: server.describe("early")["SecondaryStatus"] == "Downloading")
         server.process.terminate()
         assert server.process.wait(60) == 0
     (tmp_path / "port").unlink()
     with start(tmp_path) as server:
-        done = server.ended("early")
+        done = server.wait_for_end("early")
         assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-        assert server.log("early") == ["ran", NO_MODEL], "it has run once"
+        assert server.read_log("early") == ["ran", NO_MODEL], "it has run once"
 
 
 def test_a_server_that_is_killed_while_a_failed_job_uploads(tmp_path: Path, start: Any) -> None:
@@ -630,17 +630,17 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 sys.exit("no label column")
 """
     with start(tmp_path) as server:
-        server.create("late", script, **server.spot("late"))
-        server.said("late", "on")
-        server.pull("outage", service="s3", for_s=600)
+        server.create("late", script, **server.spot_members("late"))
+        server.wait_for_line("late", "on")
+        server.send_order("outage", service="s3", for_s=600)
         (server.tree("late") / "go").touch()
         server.until("the upload", lambda: server.describe("late")["SecondaryStatus"] == "Uploading")
         server.process.kill()
         server.process.wait(60)
     (tmp_path / "port").unlink()
     with start(tmp_path) as server:
-        failed = server.ended("late")
+        failed = server.wait_for_end("late")
         assert failed["TrainingJobStatus"] == "Failed" and phases(failed).count("Training") == 1
         assert "ExitCode 1\n" in failed["FailureReason"]
         assert "no label column" in failed["FailureReason"]
-        assert list(server.members("s3://bucket/output/late/output/output.tar.gz")) == ["debug"]
+        assert list(server.read_archive("s3://bucket/output/late/output/output.tar.gz")) == ["debug"]

@@ -142,7 +142,7 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
-def test_every_acknowledged_change_is_there_after_kill_9(server: Server, kills: int) -> None:
+def test_every_acknowledged_change_survives_kill_9(server: Server, kills: int) -> None:
     kept: dict[str, bytes | None] = {}
     moments = random.Random(7)
     for turn in range(kills):
@@ -174,7 +174,7 @@ def test_every_acknowledged_change_is_there_after_kill_9(server: Server, kills: 
     assert len(list((server.folder / "data" / "objects").glob("*/*"))) == everything
 
 
-def test_all_that_an_object_has_comes_back(server: Server) -> None:
+def test_all_properties_of_an_object_are_restored(server: Server) -> None:
     s3 = server.s3
     more = {
         "Metadata": {"colour": "blue"}, "ContentType": "text/plain", "ContentEncoding": "gzip",
@@ -207,7 +207,7 @@ def test_all_that_an_object_has_comes_back(server: Server) -> None:
     assert before[4][2] == [{"Key": "later", "Value": "yes"}]
 
 
-def test_versions_and_markers_come_back_in_their_order(server: Server) -> None:
+def test_versions_and_markers_are_restored_in_order(server: Server) -> None:
     s3 = server.s3
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     ids = [s3.put_object(Bucket=BUCKET, Key="key", Body=str(n).encode())["VersionId"] for n in range(4)]
@@ -232,7 +232,7 @@ def test_versions_and_markers_come_back_in_their_order(server: Server) -> None:
     assert read(server.s3, "key") == b"3"
 
 
-def test_versions_that_are_put_at_once_are_all_kept(server: Server) -> None:
+def test_concurrent_versions_are_all_stored(server: Server) -> None:
     server.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     clients = [server.s3 for _ in range(8)]
 
@@ -249,7 +249,7 @@ def test_versions_that_are_put_at_once_are_all_kept(server: Server) -> None:
     assert len(server.s3.list_object_versions(Bucket=BUCKET)["Versions"]) == 80
 
 
-def test_a_buckets_settings_come_back_and_a_deleted_one_does_not(server: Server) -> None:
+def test_buckets_are_restored_unless_deleted(server: Server) -> None:
     s3, of = server.s3, {"Bucket": BUCKET}
     rule = {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": "p"}, "Expiration": {"Days": 3}}
     s3.put_bucket_tagging(**of, Tagging={"TagSet": [{"Key": "a", "Value": "1"}]})
@@ -268,7 +268,7 @@ def test_a_buckets_settings_come_back_and_a_deleted_one_does_not(server: Server)
     assert s3.get_bucket_policy(**of)["Policy"].startswith("{")
 
 
-def test_accounts_are_apart_after_a_restart_too(server: Server) -> None:
+def test_accounts_are_separate_after_a_restart(server: Server) -> None:
     def names(account: str) -> str:
         request = urllib.request.Request(server.url, headers={"x-moto-account-id": account})
         with urllib.request.urlopen(request) as answer:
@@ -284,7 +284,7 @@ def test_accounts_are_apart_after_a_restart_too(server: Server) -> None:
         server.again()
 
 
-def test_a_damaged_file_is_an_error_and_not_other_bytes(server: Server) -> None:
+def test_a_damaged_file_is_an_error_response(server: Server) -> None:
     server.s3.put_object(Bucket=BUCKET, Key="key", Body=b"x" * 999)
     server.kill()
     server.blob_of(999).write_bytes(b"y" * 999)
@@ -297,7 +297,7 @@ def test_a_damaged_file_is_an_error_and_not_other_bytes(server: Server) -> None:
     assert read(server.s3, "key") == b"new"
 
 
-def test_a_client_that_leaves_in_the_middle_stores_nothing_and_holds_nobody(server: Server) -> None:
+def test_an_aborted_upload_stores_nothing_and_blocks_nobody(server: Server) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as half:
         half.sendall(f"PUT /{BUCKET}/key HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
@@ -306,7 +306,7 @@ def test_a_client_that_leaves_in_the_middle_stores_nothing_and_holds_nobody(serv
     assert read(server.s3, "key") == b"whole"
 
 
-def test_lines_that_were_acknowledged_are_there_after_kill_9(server: Server) -> None:
+def test_acknowledged_log_lines_survive_kill_9(server: Server) -> None:
     logs = server.client("logs")
     logs.create_log_group(logGroupName=GROUP)
     said: dict[str, int] = {f"stream-{number}": 0 for number in range(4)}

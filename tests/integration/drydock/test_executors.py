@@ -159,7 +159,7 @@ def test_a_host_works_in_its_tree(executor: Executor, tmp_path: Path) -> None:
     ("script", "code"),
     [("import sys; sys.exit('no')", 1), ("raise SystemExit(125)", 125), ("import os; os.kill(os.getpid(), 11)", 139)],
 )
-def test_exit_codes(executor: Executor, tmp_path: Path, script: str, code: int) -> None:
+def test_finish_returns_the_exit_code(executor: Executor, tmp_path: Path, script: str, code: int) -> None:
     assert outcome(executor.start(plan(tmp_path / "tree", executor, script))) == code
 
 
@@ -173,7 +173,7 @@ def test_sigterm_and_the_log_while_it_runs(executor: Executor, tmp_path: Path) -
     assert job.log.read_text() == "ready\nasked to stop\n"
 
 
-def test_sigterm_ends_a_command_that_knows_no_signals(executor: Executor, tmp_path: Path) -> None:
+def test_sigterm_ends_a_command_without_handlers(executor: Executor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", executor, "import time; print('ready'); time.sleep(600)")
     running = executor.start(job)
     until(lambda: "ready" in job.log.read_text())
@@ -181,7 +181,7 @@ def test_sigterm_ends_a_command_that_knows_no_signals(executor: Executor, tmp_pa
     assert outcome(running) == 143
 
 
-def test_finish_kills(executor: Executor, tmp_path: Path) -> None:
+def test_finish_kills_the_host(executor: Executor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
     running = executor.start(job)
     assert job.process_file.exists() and running.finish() == 137
@@ -228,7 +228,7 @@ socket.create_connection((os.environ["OTHER"], 29501)).sendall(b"hello")
     assert (tmp_path / "algo-1.log").read_text() == "hello\n"
 
 
-def test_leftovers_by_note_and_strays_without(executor: Executor, tmp_path: Path) -> None:
+def test_kills_leftovers_and_strays(executor: Executor, tmp_path: Path) -> None:
     sleep = "import time; time.sleep(600)"
     jobs = [plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
     hosts = [executor.start(job) for job in jobs]
@@ -243,7 +243,7 @@ def test_leftovers_by_note_and_strays_without(executor: Executor, tmp_path: Path
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
-def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_cannot_be_found(tmp_path: Path, kills: int) -> None:
+def test_the_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> None:
     executor, seed, killed = ProcessExecutor(), random.Random(20), 0
     for number in range(kills):
         data = tmp_path / str(number)
@@ -301,13 +301,13 @@ def test_no_secret_is_on_a_command_line(containers: ContainerExecutor, tmp_path:
     assert seen[False] and not seen[True]
 
 
-def test_the_image_starts_what_it_starts(containers: ContainerExecutor, tmp_path: Path) -> None:
+def test_runs_the_images_own_entrypoint(containers: ContainerExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", containers, "", command=[], arguments=["train"])
     assert outcome(containers.start(job)) == 0
     assert job.log.read_text() == "the image's own train\n"
 
 
-def test_out_of_memory_is_said(containers: ContainerExecutor, tmp_path: Path) -> None:
+def test_reports_out_of_memory(containers: ContainerExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mb=64)
     assert outcome(containers.start(job)) == 137
     assert "out of memory: the instance has 64 MiB" in job.log.read_text()
@@ -368,7 +368,7 @@ def test_one_build_for_all_that_need_it(image: str, tmp_path: Path, caplog: pyte
             run_docker("image", "rm", "--force", tag)
 
 
-def test_a_build_that_fails(image: str, tmp_path: Path) -> None:
+def test_reports_a_failed_build(image: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN exit 3\n")
     with pytest.raises(JobFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
         Images(tmp_path / "Dockerfile").find("no-such/image:1")

@@ -35,19 +35,19 @@ def resources(count: int) -> dict[str, Any]:
     return {"InstanceType": "ml.m5.large", "InstanceCount": count, "VolumeSizeInGB": 1}
 
 
-def test_three_hosts_meet_and_share_the_data(dock: Any) -> None:
+def test_three_hosts_connect_and_share_the_data(dock: Any) -> None:
     for number in range(7):
         dock.put(f"shards/{number}.csv", b"1")
     channel = dock.channel("train", "s3://bucket/shards/")
     channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] = "ShardedByS3Key"
     done = dock.run("three", MEET, ResourceConfig=resources(3), InputDataConfig=[channel])
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    lines = dock.whole_log("three")
+    lines = dock.read_full_log("three")
     assert "met algo-1 algo-2 algo-3" in lines
     shares = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("data")}
     assert sorted(name for share in shares.values() for name in share) == [f"{number}.csv" for number in range(7)]
     assert sorted(len(share) for share in shares.values()) == [2, 2, 3]
-    model = dock.members(done["ModelArtifacts"]["S3ModelArtifacts"])
+    model = dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"])
     assert {name: text.decode() for name, text in model.items()} == {
         "algo-1.txt": "algo-1",
         "algo-2.txt": "algo-2",
@@ -83,11 +83,11 @@ if (folder / own).exists():
 (folder / own).write_text(own)
 time.sleep(600)
 """
-    dock.create("all", script, ResourceConfig=resources(2), **dock.spot("all"))
+    dock.create("all", script, ResourceConfig=resources(2), **dock.spot_members("all"))
     dock.until("both checkpoints", lambda: len(dock.keys("checkpoints/all/")) == 2)
-    dock.pull("interrupt", job="all", capacity_back_after_s=0.1)
-    done = dock.ended("all")
+    dock.send_order("interrupt", job="all", capacity_back_after_s=0.1)
+    done = dock.wait_for_end("all")
     assert done["TrainingJobStatus"] == "Completed"
-    found = [line for line in dock.whole_log("all") if line.startswith("found")]
+    found = [line for line in dock.read_full_log("all") if line.startswith("found")]
     assert sorted(found) == ["found", "found", "found algo-1 algo-2", "found algo-1 algo-2"]
     assert dock.keys("checkpoints/all/") == ["checkpoints/all/algo-1", "checkpoints/all/algo-2"]

@@ -39,7 +39,7 @@ def request(dock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def ended(dock: Any, name: str) -> dict[str, Any]:
+def wait_for_end(dock: Any, name: str) -> dict[str, Any]:
     def probe() -> dict[str, Any] | None:
         found = dock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
         return dict(found) if found["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped") else None
@@ -60,17 +60,17 @@ text = (base / "input" / "data" / "a.csv").read_text()
 """
 
 
-def test_inputs_come_and_outputs_go(dock: Any) -> None:
+def test_downloads_inputs_and_uploads_outputs(dock: Any) -> None:
     dock.put("processing/data/a.csv", b"abc")
     data = s3_input("data", "s3://bucket/processing/data/", "/opt/ml/processing/input/data")
     asked = request(dock, "copy", COPY, inputs=[data], Environment={"OWN": "1"}, Tags=[{"Key": "k", "Value": "v"}])
     arn = dock.client("sagemaker").create_processing_job(**asked)["ProcessingJobArn"]
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:processing-job/copy"
-    done = ended(dock, "copy")
+    done = wait_for_end(dock, "copy")
     assert done["ProcessingJobStatus"] == "Completed" and done["ExitMessage"] == "all well"
     assert done["ProcessingStartTime"] <= done["ProcessingEndTime"] and done["AppSpecification"]["ImageUri"] == "image"
     assert dock.get("s3://bucket/processing/copy/out/sub/b.csv") == b"ABC"
-    assert dock.whole_log("copy", GROUP) == ["args --depth 3"]
+    assert dock.read_full_log("copy", GROUP) == ["args --depth 3"]
     listed = dock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
     assert [one["ProcessingJobStatus"] for one in listed] == ["Completed"]
     assert dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
@@ -78,26 +78,26 @@ def test_inputs_come_and_outputs_go(dock: Any) -> None:
         dock.client("sagemaker").create_processing_job(**asked)
 
 
-def test_a_command_that_fails(dock: Any) -> None:
+def test_reports_a_failed_command(dock: Any) -> None:
     script = """
 import pathlib, sys
 (pathlib.Path(__file__).parents[3] / "output" / "message").write_text("no such column")
 sys.exit(5)
 """
     dock.client("sagemaker").create_processing_job(**request(dock, "wrong", script))
-    done = ended(dock, "wrong")
+    done = wait_for_end(dock, "wrong")
     assert done["ProcessingJobStatus"] == "Failed" and done["ExitMessage"] == "no such column"
     assert "ExitCode 5" in done["FailureReason"]
     assert dock.keys("processing/wrong/out") == []
 
 
-def test_an_input_that_is_not_there(dock: Any) -> None:
+def test_reports_a_missing_input(dock: Any) -> None:
     data = s3_input("data", "s3://bucket/not-there/", "/opt/ml/processing/input/data")
     dock.client("sagemaker").create_processing_job(**request(dock, "nowhere", "print(1)", inputs=[data]))
-    assert "No S3 objects found" in ended(dock, "nowhere")["FailureReason"]
+    assert "No S3 objects found" in wait_for_end(dock, "nowhere")["FailureReason"]
 
 
-def test_a_stop_and_a_continuous_output(dock: Any) -> None:
+def test_a_stopped_job_has_its_continuous_output(dock: Any) -> None:
     script = """
 import pathlib, time
 (pathlib.Path(__file__).parents[2] / "output" / "live" / "part").write_text("1")
@@ -107,7 +107,7 @@ time.sleep(600)
     dock.client("sagemaker").create_processing_job(**request(dock, "live", script, outputs=[live]))
     dock.until("the live output", lambda: dock.keys("processing/live/out/"))
     dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
-    assert ended(dock, "live")["ProcessingJobStatus"] == "Stopped"
+    assert wait_for_end(dock, "live")["ProcessingJobStatus"] == "Stopped"
     with pytest.raises(ClientError, match="is in status Stopped"):
         dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
 
@@ -125,7 +125,9 @@ time.sleep(600)
 def test_what_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
     with pytest.raises(dock.client("sagemaker").exceptions.ClientError) as caught:
         # A raw client: boto3 itself would refuse some of these.
-        dock.unchecked("sagemaker").create_processing_job(**request(dock, "refused", "print(1)", **change))
+        dock.create_unchecked_client("sagemaker").create_processing_job(
+            **request(dock, "refused", "print(1)", **change)
+        )
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert said in caught.value.response["Error"]["Message"]
 

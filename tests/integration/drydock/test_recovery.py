@@ -42,26 +42,26 @@ def kill(server: Any, folder: Path) -> None:
     (folder / "port").unlink()
 
 
-def test_a_spot_job_goes_on_and_any_other_has_failed(tmp_path: Path, start: Any) -> None:
+def test_a_spot_job_resumes_and_others_fail(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, *OPTIONS) as server:
-        server.create("spot", STEADY, Environment={"GOAL": "100", "HOLD": "50"}, **server.spot("spot"))
+        server.create("spot", STEADY, Environment={"GOAL": "100", "HOLD": "50"}, **server.spot_members("spot"))
         server.create("plain", STEADY, Environment={"GOAL": "1000000"})
         server.create("done", "print('done')")
-        before = server.ended("done")
-        server.said("plain", "from")
+        before = server.wait_for_end("done")
+        server.wait_for_line("plain", "from")
         server.until("a checkpoint", lambda: server.keys("checkpoints/spot/"))
         kill(server, tmp_path)
     with start(tmp_path, *OPTIONS) as server:
         assert server.describe("done") | {"ResponseMetadata": 0} == before | {"ResponseMetadata": 0}
-        plain, spot = server.ended("plain"), server.ended("spot")
+        plain, spot = server.wait_for_end("plain"), server.wait_for_end("spot")
         assert plain["TrainingJobStatus"] == "Failed"
         assert plain["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
         assert spot["TrainingJobStatus"] == "Completed"
         assert [line["Status"] for line in spot["SecondaryStatusTransitions"]].count("Interrupted") == 1
-        starts = [line for line in server.whole_log("spot") if line.startswith("from")]
+        starts = [line for line in server.read_full_log("spot") if line.startswith("from")]
         assert len(starts) == 2 and int(starts[1].split()[1]) > 0
-        assert server.members(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"100"}
-        assert "done" in server.whole_log("done")
+        assert server.read_archive(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"100"}
+        assert "done" in server.read_full_log("done")
         with pytest.raises(ClientError, match="already exists"):
             server.create("done", "print('again')")
 
@@ -76,17 +76,17 @@ time.sleep(600)
 """
     with start(tmp_path, "--cores", "2", "--stop-grace", "600") as server:
         server.create("stopping", stubborn)
-        server.said("stopping", "on")
+        server.wait_for_line("stopping", "on")
         server.create("waiting", "print('ran')", Tags=[{"Key": "a", "Value": "1"}])
         arn = server.describe("waiting")["TrainingJobArn"]
         server.client("sagemaker").add_tags(ResourceArn=arn, Tags=[{"Key": "b", "Value": "2"}])
         server.stop("stopping")
         kill(server, tmp_path)
     with start(tmp_path, "--cores", "2") as server:
-        stopped, ran = server.ended("stopping"), server.ended("waiting")
+        stopped, ran = server.wait_for_end("stopping"), server.wait_for_end("waiting")
         assert stopped["TrainingJobStatus"] == "Stopped"
-        assert server.members(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"half": b"half"}
-        assert ran["TrainingJobStatus"] == "Completed" and server.whole_log("waiting") == ["ran", NO_MODEL]
+        assert server.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"half": b"half"}
+        assert ran["TrainingJobStatus"] == "Completed" and server.read_full_log("waiting") == ["ran", NO_MODEL]
         tags = server.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
         assert {tag["Key"] for tag in tags} == {"a", "b"}
 
@@ -94,21 +94,21 @@ time.sleep(600)
 NO_MODEL = "No model artifact is saved under path /opt/ml/model."
 
 
-def test_a_server_that_is_ended_leaves_a_spot_job_to_the_next(tmp_path: Path, start: Any) -> None:
+def test_the_next_server_resumes_a_spot_job(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, *OPTIONS) as server:
-        server.create("spot", STEADY, Environment={"GOAL": "60", "HOLD": "30"}, **server.spot("spot"))
+        server.create("spot", STEADY, Environment={"GOAL": "60", "HOLD": "30"}, **server.spot_members("spot"))
         server.create("plain", STEADY, Environment={"GOAL": "1000000"})
-        server.said("plain", "from")
+        server.wait_for_line("plain", "from")
         server.until("a checkpoint", lambda: server.keys("checkpoints/spot/"))  # else it waits at HOLD again
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
     (tmp_path / "port").unlink()
     with start(tmp_path, *OPTIONS) as server:
-        assert server.ended("spot")["TrainingJobStatus"] == "Completed"
+        assert server.wait_for_end("spot")["TrainingJobStatus"] == "Completed"
         assert "shut down" in server.describe("plain")["FailureReason"]
 
 
-def test_many_jobs_at_once_run_once_each(tmp_path: Path, start: Any) -> None:
+def test_many_concurrent_jobs_run_once_each(tmp_path: Path, start: Any) -> None:
     ledger = tmp_path / "ledger"
     names = [f"job-{number:03d}" for number in range(60)]
     with start(tmp_path, "--cores", "16", "--memory-gib", "1000") as server:
@@ -117,15 +117,15 @@ def test_many_jobs_at_once_run_once_each(tmp_path: Path, start: Any) -> None:
         for name in names:
             request = server.request(name, HyperParameters=given, Environment={"LEDGER": str(ledger)})
             server.client("sagemaker").create_training_job(**request)
-        ended = {name: server.ended(name) for name in names}
+        ended = {name: server.wait_for_end(name) for name in names}
         assert {one["TrainingJobStatus"] for one in ended.values()} == {"Completed"}
         for name in names:
-            assert server.members(ended[name]["ModelArtifacts"]["S3ModelArtifacts"]) == {"name": name.encode()}
+            assert server.read_archive(ended[name]["ModelArtifacts"]["S3ModelArtifacts"]) == {"name": name.encode()}
     assert sorted(ledger.read_text().split()) == names
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.soak)])
-def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(
+def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
     tmp_path: Path, start: Any, kills: int
 ) -> None:
     """The same with 20 kills is `python -m benchmarks drydock_kills`."""
@@ -135,7 +135,7 @@ def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(
             until, before = time.monotonic() + chance.uniform(0.3, 2.0), len(names)
             while time.monotonic() < until or len(names) < before + 2:  # two, where a disk takes seconds for one
                 number = len(names)
-                spot = server.spot(f"job-{number}") if number % 3 else {}
+                spot = server.spot_members(f"job-{number}") if number % 3 else {}
                 try:
                     body = chance.randbytes(chance.choice([10, 100_000]))
                     stored[server.put(f"objects/{number}", body)] = body
@@ -146,14 +146,14 @@ def test_killed_again_and_again_every_job_ends_and_every_object_is_whole(
                 time.sleep(0.1)
             kill(server, tmp_path)
     with start(tmp_path, *OPTIONS) as server:
-        ended = {name: server.ended(name) for name in names}
+        ended = {name: server.wait_for_end(name) for name in names}
         for name, one in ended.items():
             plain = int(name.split("-")[1]) % 3 == 0
             allowed = ("Completed", "Failed") if plain else ("Completed",)
             assert one["TrainingJobStatus"] in allowed, (name, one.get("FailureReason"))
             if one["TrainingJobStatus"] == "Completed":
                 goal = one["Environment"]["GOAL"].encode()
-                assert server.members(one["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": goal}
+                assert server.read_archive(one["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": goal}
         assert len(names) > kills
         for uri, body in stored.items():
             assert server.get(uri) == body

@@ -65,7 +65,7 @@ REFUSED = [
 @pytest.mark.parametrize(("change", "said"), REFUSED, ids=range(len(REFUSED)))
 def test_a_malformed_request_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
     request = {**dock.request("refused"), **change}
-    status, code, message = dock.raw("CreateTrainingJob", json.dumps(request).encode())
+    status, code, message = dock.send_raw("CreateTrainingJob", json.dumps(request).encode())
     assert (status, code) == (400, "ValidationException")
     assert said in message
     # No trace of it: the name is free.
@@ -75,11 +75,11 @@ def test_a_malformed_request_is_refused(dock: Any, change: dict[str, Any], said:
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[]", b'"text"', b"\xff"])
 def test_a_body_that_is_no_object_is_refused(dock: Any, body: bytes) -> None:
-    status, code, _ = dock.raw("CreateTrainingJob", body)
+    status, code, _ = dock.send_raw("CreateTrainingJob", body)
     assert (status, code) == (400, "ValidationException")
 
 
-def test_spot_limits_that_fit_are_taken(dock: Any) -> None:
+def test_accepts_valid_spot_limits(dock: Any) -> None:
     limits = {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9}
     done = dock.run("spot", StoppingCondition=limits, **SPOT)
     assert done["EnableManagedSpotTraining"] is True and done["StoppingCondition"] == limits
@@ -133,6 +133,6 @@ def test_pages_show_every_job_once(dock: Any, four: list[str], options: dict[str
     ],
 )
 def test_malformed_listings_are_refused(dock: Any, options: dict[str, Any], said: str) -> None:
-    status, code, message = dock.raw("ListTrainingJobs", json.dumps(options).encode())
+    status, code, message = dock.send_raw("ListTrainingJobs", json.dumps(options).encode())
     assert (status, code) == (400, "ValidationException")
     assert said in message

@@ -47,12 +47,12 @@ def test_help_names_the_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--port", "99999"], ["--cores", "0"], ["--no-such-option"]])
-def test_wrong_options_are_the_requests_fault(tmp_path: Path, arguments: list[str]) -> None:
+def test_wrong_options_exit_with_2(tmp_path: Path, arguments: list[str]) -> None:
     answer = drydock(*arguments, cwd=tmp_path)
     assert answer.returncode == 2 and "Traceback" not in answer.stderr
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         answer = drydock("--port", str(taken.getsockname()[1]), cwd=tmp_path)
     assert answer.returncode == 75
@@ -67,38 +67,38 @@ def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, start: Any) -
         assert first.url != second.url
         first.run("same-name", "print('first')")
         second.run("same-name", "print('second')")
-        assert first.said("same-name", "first") and second.said("same-name", "second")
+        assert first.wait_for_line("same-name", "first") and second.wait_for_line("same-name", "second")
         answer = drydock("--port", "0", "--data", str(first.data), cwd=tmp_path)
         assert answer.returncode == 75
         assert "in use by another drydock" in answer.stderr and len(answer.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_servers_end_is_its_jobs_end(tmp_path: Path, start: Any, number: signal.Signals) -> None:
+def test_jobs_end_with_the_server(tmp_path: Path, start: Any, number: signal.Signals) -> None:
     with start(tmp_path, "--shutdown-grace", "1") as server:
         server.until("its word", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text())
         server.create("sleeper", SLEEPER)
-        pids = [int(pid) for pid in server.said("sleeper", "pids").split()[1:]]
-        assert all(server.alive(pid) for pid in pids)
+        pids = [int(pid) for pid in server.wait_for_line("sleeper", "pids").split()[1:]]
+        assert all(server.is_alive(pid) for pid in pids)
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
-        assert not any(server.alive(pid) for pid in pids)
+        assert not any(server.is_alive(pid) for pid in pids)
 
 
-def test_a_server_that_goes_away_by_itself_is_told_with_its_log(tmp_path: Path, start: Any) -> None:
+def test_an_unexpected_end_of_the_server_shows_its_log(tmp_path: Path, start: Any) -> None:
     """The negative control of all tests with a server."""
 
     def lost() -> None:
         with start(tmp_path) as server:
             server.until("its word", (tmp_path / "log").read_text)
             os.kill(server.process.pid, signal.SIGKILL)
-            server.until("its end", lambda: not server.alive(server.process.pid))
+            server.until("its end", lambda: not server.is_alive(server.process.pid))
 
     with pytest.raises(AssertionError, match=r"went away with -9:\s+drydock answers at"):
         lost()
 
 
-def test_end_is_heard_whichever_thread_the_kernel_tells(tmp_path: Path, start: Any) -> None:
+def test_a_signal_to_any_thread_ends_the_server(tmp_path: Path, start: Any) -> None:
     with start(tmp_path) as server:
         pid = server.process.pid
         other = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
@@ -106,26 +106,26 @@ def test_end_is_heard_whichever_thread_the_kernel_tells(tmp_path: Path, start: A
         assert server.process.wait(30) == 0
 
 
-def test_what_a_killed_server_left_running_is_killed_by_the_next(tmp_path: Path, start: Any) -> None:
+def test_the_next_server_kills_leftover_processes(tmp_path: Path, start: Any) -> None:
     with start(tmp_path) as server:
         server.create("orphan", SLEEPER)
-        pids = [int(pid) for pid in server.said("orphan", "pids").split()[1:]]
+        pids = [int(pid) for pid in server.wait_for_line("orphan", "pids").split()[1:]]
         server.process.kill()
         server.process.wait(60)
-        assert all(server.alive(pid) for pid in pids)
+        assert all(server.is_alive(pid) for pid in pids)
     (tmp_path / "port").unlink()
     with start(tmp_path) as server:
-        assert not any(server.alive(pid) for pid in pids)
+        assert not any(server.is_alive(pid) for pid in pids)
         lost = server.describe("orphan")
         assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in lost["FailureReason"]
 
 
-def test_jobs_wait_for_the_machine_in_their_order(tmp_path: Path, start: Any) -> None:
+def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, start: Any) -> None:
     with start(tmp_path, "--cores", "2") as server:
         names = ["job-1", "job-2", "job-3", "job-4"]
         for name in names:
             server.create(name, WAITER)
-        server.said("job-1", "on")
+        server.wait_for_line("job-1", "on")
         waiting = server.describe("job-2")
         assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Starting")
         assert "Waiting for cores" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
@@ -134,12 +134,12 @@ def test_jobs_wait_for_the_machine_in_their_order(tmp_path: Path, start: Any) ->
         server.stop("job-2")
         stopped = server.describe("job-2")
         assert stopped["TrainingJobStatus"] == "Stopped" and "TrainingStartTime" not in stopped
-        assert not server.tree("job-2").exists() and server.log("job-2") == []
+        assert not server.tree("job-2").exists() and server.read_log("job-2") == []
 
         for name in ("job-1", "job-3", "job-4"):
-            server.said(name, "on")
+            server.wait_for_line(name, "on")
             (server.tree(name) / "go").touch()
-        starts = [server.ended(name)["TrainingStartTime"] for name in ("job-1", "job-3", "job-4")]
+        starts = [server.wait_for_end(name)["TrainingStartTime"] for name in ("job-1", "job-3", "job-4")]
         assert starts == sorted(starts)
 
 
@@ -161,9 +161,9 @@ def test_health_counts_the_jobs_and_hides_no_object(dock: Any) -> None:
 
 def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
     dock.create("before-reset", SLEEPER)
-    pids = [int(pid) for pid in dock.said("before-reset", "pids").split()[1:]]
+    pids = [int(pid) for pid in dock.wait_for_line("before-reset", "pids").split()[1:]]
     urllib.request.urlopen(urllib.request.Request(f"{dock.url}/moto-api/reset", method="POST")).close()
-    dock.until("the job's end", lambda: not any(dock.alive(pid) for pid in pids))
+    dock.until("the job's end", lambda: not any(dock.is_alive(pid) for pid in pids))
     dock.client("s3").create_bucket(Bucket="bucket")
     # Not of the same name: until the old one's thread has ended too, it has the folder of that name.
     assert dock.run("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"
@@ -174,4 +174,4 @@ def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
 @pytest.mark.parametrize(("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)])
 def test_no_web_page_may_send_a_job(dock: Any, origin: str | None, status: int) -> None:
     headers = {} if origin is None else {"Origin": dock.url if origin == "own" else origin}
-    assert dock.raw("CreateTrainingJob", b"{}", **headers)[0] == status
+    assert dock.send_raw("CreateTrainingJob", b"{}", **headers)[0] == status

@@ -42,22 +42,22 @@ def phases(description: dict[str, Any]) -> list[str]:
     return [line["Status"] for line in description["SecondaryStatusTransitions"]]
 
 
-def test_an_interrupted_job_goes_on_from_its_checkpoints(dock: Any) -> None:
-    dock.create("goes-on", COUNTER, Environment={"GOAL": "60", "HOLD": "30"}, **dock.spot("goes-on"))
-    dock.said("goes-on", "from 0")
+def test_an_interrupted_job_resumes_from_its_checkpoints(dock: Any) -> None:
+    dock.create("goes-on", COUNTER, Environment={"GOAL": "60", "HOLD": "30"}, **dock.spot_members("goes-on"))
+    dock.wait_for_line("goes-on", "from 0")
     dock.until("a checkpoint", lambda: dock.keys("checkpoints/goes-on/"))
     asked = dt.datetime.now(dt.UTC)
-    answer = dock.pull("interrupt", job="goes-on", capacity_back_after_s=0.5)
+    answer = dock.send_order("interrupt", job="goes-on", capacity_back_after_s=0.5)
     assert answer["job"] == "goes-on"
-    done = dock.ended("goes-on")
+    done = dock.wait_for_end("goes-on")
 
     assert done["TrainingJobStatus"] == "Completed"
     again = ["Starting", "Downloading", "Training"]
     assert phases(done) == [*again, "Interrupted", *again, "Uploading", "Completed"]
     lines = {line["Status"]: line for line in done["SecondaryStatusTransitions"]}
     assert "spot instances were interrupted" in lines["Interrupted"]["StatusMessage"]
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
-    starts = [line for line in dock.whole_log("goes-on") if line.startswith("from")]
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
+    starts = [line for line in dock.read_full_log("goes-on") if line.startswith("from")]
     assert len(starts) == 2 and starts[0] == "from 0" and int(starts[1].split()[1]) > 0
     assert done["BillableTimeInSeconds"] < done["TrainingTimeInSeconds"]
     waited = lines["Interrupted"]["EndTime"] - lines["Interrupted"]["StartTime"]
@@ -67,7 +67,7 @@ def test_an_interrupted_job_goes_on_from_its_checkpoints(dock: Any) -> None:
     assert done["TrainingTimeInSeconds"] <= (whole - waited).total_seconds() + 1
 
 
-def test_without_a_notice_nothing_more_is_copied(dock: Any) -> None:
+def test_without_notice_nothing_more_is_uploaded(dock: Any) -> None:
     script = """
 import os, pathlib, signal, time
 signal.signal(signal.SIGTERM, lambda *_: print("noticed", flush=True))
@@ -75,27 +75,27 @@ print("runs", sorted(p.name for p in pathlib.Path(os.environ["SM_CHECKPOINT_DIR"
 pathlib.Path(os.environ["SM_CHECKPOINT_DIR"], "one").write_text("1")
 time.sleep(600)
 """
-    dock.create("sudden", script, **dock.spot("sudden"))
+    dock.create("sudden", script, **dock.spot_members("sudden"))
     dock.until("the checkpoint", lambda: dock.keys("checkpoints/sudden/"))
-    dock.pull("interrupt", job="sudden", notice_s=0, capacity_back_after_s=0)
-    dock.until("the second run", lambda: [x for x in dock.whole_log("sudden") if x.startswith("runs ['one']")])
-    assert "noticed" not in dock.whole_log("sudden")
+    dock.send_order("interrupt", job="sudden", notice_s=0, capacity_back_after_s=0)
+    dock.until("the second run", lambda: [x for x in dock.read_full_log("sudden") if x.startswith("runs ['one']")])
+    assert "noticed" not in dock.read_full_log("sudden")
     dock.stop("sudden")
-    assert dock.ended("sudden")["TrainingJobStatus"] == "Stopped"
+    assert dock.wait_for_end("sudden")["TrainingJobStatus"] == "Stopped"
 
 
 def test_after_s_counts_the_seconds_of_a_run_that_has_not_begun(dock: Any) -> None:
-    dock.pull("capacity", instance_type="ml.c5.*", available=False)
+    dock.send_order("capacity", instance_type="ml.c5.*", available=False)
     resources = {"InstanceType": "ml.c5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
-    dock.create("later", COUNTER, Environment={"GOAL": FOREVER}, ResourceConfig=resources, **dock.spot("later"))
+    dock.create("later", COUNTER, Environment={"GOAL": FOREVER}, ResourceConfig=resources, **dock.spot_members("later"))
     dock.until(
         "the wait for capacity",
         lambda: "capacity" in dock.describe("later")["SecondaryStatusTransitions"][-1]["StatusMessage"],
     )
     waiting = dock.describe("later")
     assert waiting["SecondaryStatus"] == "Starting" and "TrainingStartTime" not in waiting
-    dock.pull("interrupt", job="later", after_s=0.3, capacity_back_after_s=600)
-    dock.pull("capacity", instance_type="ml.c5.*", available=True)
+    dock.send_order("interrupt", job="later", after_s=0.3, capacity_back_after_s=600)
+    dock.send_order("capacity", instance_type="ml.c5.*", available=True)
     dock.until("the interruption", lambda: dock.describe("later")["SecondaryStatus"] == "Interrupted")
     dock.stop("later")
     stopped = dock.describe("later")
@@ -112,17 +112,19 @@ def test_after_s_counts_the_seconds_of_a_run_that_has_not_begun(dock: Any) -> No
         ({"job": 7}, 400, "job must be a text"),
     ],
 )
-def test_what_cannot_be_interrupted(dock: Any, body: dict[str, Any], status: int, said: str) -> None:
+def test_refuses_to_interrupt_all_but_running_spot_jobs(
+    dock: Any, body: dict[str, Any], status: int, said: str
+) -> None:
     with contextlib.suppress(ClientError):  # there already, from the case before
         dock.create("on-demand", "import time; time.sleep(600)")
-    assert dock.refused("interrupt", **body) == (status, said)
+    assert dock.send_refused_order("interrupt", **body) == (status, said)
 
 
 def test_max_wait_ends_a_job_that_never_got_capacity(dock: Any) -> None:
-    dock.pull("capacity", instance_type="ml.r5.*", available=False)
+    dock.send_order("capacity", instance_type="ml.r5.*", available=False)
     limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 1}}
     resources = {"InstanceType": "ml.r5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
-    done = dock.run("never", COUNTER, ResourceConfig=resources, **dock.spot("never", **limits))
+    done = dock.run("never", COUNTER, ResourceConfig=resources, **dock.spot_members("never", **limits))
     assert (done["TrainingJobStatus"], done["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
     assert not {"TrainingStartTime", "TrainingTimeInSeconds", "FailureReason"} & done.keys()
     # On demand there is capacity.
@@ -132,11 +134,13 @@ def test_max_wait_ends_a_job_that_never_got_capacity(dock: Any) -> None:
 def interrupted_in_time(dock: Any, name: str, back_after_s: float, **limits: int) -> dict[str, Any] | None:
     """The end of a job that was interrupted while it ran; None where it had come to its limits before."""
     condition = {"StoppingCondition": limits}
-    dock.create(name, COUNTER, Environment={"GOAL": FOREVER}, **dock.spot(name, **condition))
+    dock.create(name, COUNTER, Environment={"GOAL": FOREVER}, **dock.spot_members(name, **condition))
     with contextlib.suppress(urllib.error.HTTPError):
-        dock.until("its run, or its end", lambda: dock.log(name) or dock.describe(name)["TrainingJobStatus"] in ENDED)
-        dock.pull("interrupt", job=name, capacity_back_after_s=back_after_s)
-    done = dict(dock.ended(name))
+        dock.until(
+            "its run, or its end", lambda: dock.read_log(name) or dock.describe(name)["TrainingJobStatus"] in ENDED
+        )
+        dock.send_order("interrupt", job=name, capacity_back_after_s=back_after_s)
+    done = dict(dock.wait_for_end(name))
     return done if "Interrupted" in phases(done) else None
 
 
@@ -195,11 +199,11 @@ after_s = [0.4, 0.4]
 """)
     with start(tmp_path, "--config", str(config)) as server:
         for name in ("twice-1", "other"):
-            server.create(name, UNTIL_GO, Environment={"GO": str(tmp_path / "go")}, **server.spot(name))
+            server.create(name, UNTIL_GO, Environment={"GO": str(tmp_path / "go")}, **server.spot_members(name))
         server.until("both interruptions", lambda: phases(server.describe("twice-1")).count("Interrupted") == 2)
         server.until("the run of the other", lambda: server.describe("other")["SecondaryStatus"] == "Training")
         (tmp_path / "go").touch()
-        twice, other = server.ended("twice-1"), server.ended("other")
+        twice, other = server.wait_for_end("twice-1"), server.wait_for_end("other")
     assert phases(twice).count("Interrupted") == 2 and phases(other).count("Interrupted") == 0
     assert twice["TrainingJobStatus"] == other["TrainingJobStatus"] == "Completed"
     assert twice["BillableTimeInSeconds"] == -(-twice["TrainingTimeInSeconds"] // 2)
@@ -215,7 +219,7 @@ after_s = [0.4, 0.4]
         ("[[spot.interrupt]]\njob = 'x'", "[spot] is wrong"),
     ],
 )
-def test_a_configuration_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+def test_refuses_an_invalid_configuration(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "drydock.toml").write_text(text)
     command = [
         sys.executable,
@@ -237,13 +241,13 @@ def repository_env() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "200"}
 
 
-def test_the_levers_are_commands_too(dock: Any) -> None:
+def test_orders_are_commands_too(dock: Any) -> None:
     def lever(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "drydock", *arguments, "--url", dock.url]
         return subprocess.run(command, env=repository_env(), capture_output=True, text=True, check=False)
 
-    dock.create("by-command", COUNTER, Environment={"GOAL": FOREVER}, **dock.spot("by-command"))
-    dock.said("by-command", "from")
+    dock.create("by-command", COUNTER, Environment={"GOAL": FOREVER}, **dock.spot_members("by-command"))
+    dock.wait_for_line("by-command", "from")
     answer = lever("interrupt", "by-command", "--back-after", "600")
     assert answer.returncode == 0 and json.loads(answer.stdout)["capacity_back_after_s"] == 600
     dock.until("the interruption", lambda: dock.describe("by-command")["SecondaryStatus"] == "Interrupted")
@@ -261,7 +265,7 @@ def test_the_levers_are_commands_too(dock: Any) -> None:
         ("s3", "", "SlowDown", 503),
     ],
 )
-def test_an_outage_is_over_when_it_is_over(dock: Any, service: str, operation: str, code: str, status: int) -> None:
+def test_an_outage_ends(dock: Any, service: str, operation: str, code: str, status: int) -> None:
     client = dock.client(service)
     call = client.list_training_jobs if operation else client.list_buckets
 
@@ -274,7 +278,7 @@ def test_an_outage_is_over_when_it_is_over(dock: Any, service: str, operation: s
 
     for for_s in (0.5, 2.0, 8.0):  # a short one may be over before the first call
         began = time.monotonic()
-        dock.pull("outage", service=service, operation=operation, code=code, status=status, for_s=for_s)
+        dock.send_order("outage", service=service, operation=operation, code=code, status=status, for_s=for_s)
         if refused := refusal():
             break
     assert refused == code
@@ -294,11 +298,11 @@ pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
     dock.put("outage/train/a.csv", b"1")
     request = dock.request("outage", script, InputDataConfig=[dock.channel("train", "s3://bucket/outage/train/")])
-    dock.pull("outage", service="s3", for_s=2)
+    dock.send_order("outage", service="s3", for_s=2)
     dock.client("sagemaker").create_training_job(**request)
-    dock.said("outage", "on")
-    dock.pull("outage", service="s3", for_s=4)
+    dock.wait_for_line("outage", "on")
+    dock.send_order("outage", service="s3", for_s=4)
     (dock.tree("outage") / "go").touch()
-    done = dock.ended("outage")
+    done = dock.wait_for_end("outage")
     assert done["TrainingJobStatus"] == "Completed"
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}

@@ -49,7 +49,7 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/full"
 
     # The log is there while the job runs: it waits for the file that is only written now.
-    assert dock.said("full", "auc") == "auc=0.5"
+    assert dock.wait_for_line("full", "auc") == "auc=0.5"
     running = dock.describe("full")
     assert (running["TrainingJobStatus"], running["SecondaryStatus"]) == ("InProgress", "Training")
     assert "TrainingEndTime" not in running and "ModelArtifacts" not in running
@@ -61,7 +61,7 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
     assert "train" in json.loads((tree / "input/config/inputdataconfig.json").read_text())
     (tree / "go").touch()
 
-    done = dock.ended("full")
+    done = dock.wait_for_end("full")
     assert done["TrainingJobStatus"] == done["SecondaryStatus"] == "Completed"
     phases = [line["Status"] for line in done["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -77,11 +77,11 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
 
     model = done["ModelArtifacts"]["S3ModelArtifacts"]
     assert model == "s3://bucket/output/full/output/model.tar.gz"
-    assert dock.members(model) == {"model.json": b"{}"}
-    assert dock.members("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
-    assert json.loads(dock.said("full", "data")[5:]) == ["a.csv", "b/c.csv"]
-    assert_environment(dock, json.loads(dock.said("full", "env")[4:]))
-    assert dock.said("full", "cwd") == f"cwd {dock.base('full')}/code"
+    assert dock.read_archive(model) == {"model.json": b"{}"}
+    assert dock.read_archive("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
+    assert json.loads(dock.wait_for_line("full", "data")[5:]) == ["a.csv", "b/c.csv"]
+    assert_environment(dock, json.loads(dock.wait_for_line("full", "env")[4:]))
+    assert dock.wait_for_line("full", "cwd") == f"cwd {dock.base('full')}/code"
 
 
 def assert_contiguous(description: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def test_arguments_are_the_hyperparameters_in_order_of_their_names(dock: Any) ->
         "import json, sys; print('args', json.dumps(sys.argv[1:]))",
         HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
     )
-    said = json.loads(dock.said("arguments", "args")[5:])
+    said = json.loads(dock.wait_for_line("arguments", "args")[5:])
     assert said == ["--depth", "3", "-e", "0.5", "--name", "quoted", "--since", "2013-03-01"]
 
 
@@ -124,7 +124,7 @@ def test_equal_model_folders_give_equal_archives(dock: Any) -> None:
     assert dock.get(first) == dock.get(second) != dock.get(other)
 
 
-def test_a_failing_script_says_its_exit_code_and_its_log(dock: Any) -> None:
+def test_the_failure_reason_has_the_exit_code_and_the_log(dock: Any) -> None:
     script = """
 import os, pathlib
 pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug.txt").write_text("look")
@@ -139,7 +139,7 @@ raise KeyError("x" * 3000 + "the end")
     assert dock.keys("output/crash/") == ["output/crash/output/output.tar.gz"]
 
 
-def test_the_failure_file_counts_more_than_the_log(dock: Any) -> None:
+def test_the_failure_file_has_precedence_over_the_log(dock: Any) -> None:
     script = """
 import os, pathlib, sys
 pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("no label column")
@@ -152,7 +152,7 @@ sys.exit("something else")
     assert fine["TrainingJobStatus"] == "Completed" and "FailureReason" not in fine
 
 
-def test_death_by_a_signal_is_the_exit_code_that_a_container_gives(dock: Any) -> None:
+def test_a_signal_gives_the_exit_code_of_a_container(dock: Any) -> None:
     reason = dock.run("killed", "import os; os.kill(os.getpid(), 9)")["FailureReason"]
     assert "ExitCode 137" in reason
 
@@ -165,7 +165,7 @@ def test_a_container_entrypoint_is_run_as_it_stands(dock: Any) -> None:
         "ContainerArguments": ['echo "said $SM_CURRENT_HOST"'],
     }
     assert dock.run("entrypoint", AlgorithmSpecification=algorithm)["TrainingJobStatus"] == "Completed"
-    assert dock.said("entrypoint", "said") == "said algo-1"
+    assert dock.wait_for_line("entrypoint", "said") == "said algo-1"
     algorithm["ContainerEntrypoint"] = ["/no/such/program"]
     failed = dock.run("entrypoint-missing", AlgorithmSpecification=algorithm)
     assert "cannot execute '/no/such/program'" in failed["FailureReason"]
@@ -206,26 +206,26 @@ def test_a_stop_ends_the_whole_group(
 ) -> None:
     dock = request.getfixturevalue(server)
     dock.create(name, GROUP.format(handler=handler))
-    pids = [int(pid) for pid in dock.said(name, "pids").split()[1:]]
-    assert all(dock.alive(pid) for pid in pids)
+    pids = [int(pid) for pid in dock.wait_for_line(name, "pids").split()[1:]]
+    assert all(dock.is_alive(pid) for pid in pids)
     dock.stop(name)
     assert dock.describe(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
-    stopped = dock.ended(name)
+    stopped = dock.wait_for_end(name)
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
     phases = [line["Status"] for line in stopped["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
-    assert not any(dock.alive(pid) for pid in pids)
+    assert not any(dock.is_alive(pid) for pid in pids)
     assert len(dock.keys(f"output/{name}/output/model.tar.gz")) == files
 
 
-def test_what_a_script_leaves_behind_ends_with_it(dock: Any) -> None:
+def test_background_processes_end_with_the_script(dock: Any) -> None:
     script = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("pids", child.pid)
 """
     assert dock.run("left-behind", script)["TrainingJobStatus"] == "Completed"
-    assert not dock.alive(int(dock.said("left-behind", "pids").split()[1]))
+    assert not dock.is_alive(int(dock.wait_for_line("left-behind", "pids").split()[1]))
 
 
 def test_max_runtime_stops_the_job(dock: Any) -> None:
@@ -252,7 +252,7 @@ def test_a_missing_output_bucket_fails_before_the_training(dock: Any) -> None:
     assert "Training" not in [line["Status"] for line in failed["SecondaryStatusTransitions"]]
 
 
-def test_a_bundle_that_leaves_its_folder_is_refused(dock: Any) -> None:
+def test_refuses_a_bundle_that_leaves_its_folder(dock: Any) -> None:
     uri = dock.put("evil.tar.gz", dock.tarball({"train.py": "", "../../../escaped.txt": "out"}))
     failed = dock.run("evil", HyperParameters={"sagemaker_submit_directory": uri})
     assert failed["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
@@ -261,13 +261,13 @@ def test_a_bundle_that_leaves_its_folder_is_refused(dock: Any) -> None:
 
 
 @pytest.mark.parametrize("program", ["missing.py", "../../../../../../../../bin/true"])
-def test_a_program_outside_the_bundle_is_refused(dock: Any, program: str) -> None:
+def test_refuses_a_program_outside_the_bundle(dock: Any, program: str) -> None:
     name = f"program-{len(program)}"
     failed = dock.run(name, HyperParameters={"sagemaker_program": program})
     assert "in sagemaker_submit_directory" in failed["FailureReason"]
 
 
-def test_checkpoints_go_to_s3_while_the_job_runs_and_come_back(dock: Any) -> None:
+def test_checkpoints_are_uploaded_while_the_job_runs_and_restored(dock: Any) -> None:
     config = {"S3Uri": "s3://bucket/checkpoints/one"}
     dock.put("checkpoints/one-other/x", b"not of this job")
     script = """
@@ -287,16 +287,16 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
         lambda: dock.keys("checkpoints/one/") == ["checkpoints/one/1", "checkpoints/one/2"],
     )
     (dock.tree("checkpoint-1") / "go").touch()
-    assert dock.ended("checkpoint-1")["TrainingJobStatus"] == "Completed"
-    assert dock.said("checkpoint-1", "found") == "found []"
+    assert dock.wait_for_end("checkpoint-1")["TrainingJobStatus"] == "Completed"
+    assert dock.wait_for_line("checkpoint-1", "found") == "found []"
     assert dock.keys("checkpoints/one/") == ["checkpoints/one/2", "checkpoints/one/3"]
 
     config["LocalPath"] = "/opt/ml/checkpoints"
     dock.run("checkpoint-2", script.replace("while not", "while False and not"), CheckpointConfig=config)
-    assert dock.said("checkpoint-2", "found") == "found ['2', '3']"
+    assert dock.wait_for_line("checkpoint-2", "found") == "found ['2', '3']"
 
 
-def test_a_name_is_taken_for_ever(dock: Any) -> None:
+def test_a_name_can_be_used_only_once(dock: Any) -> None:
     dock.run("taken")
     with pytest.raises(ClientError, match="Training job names must be unique") as caught:
         dock.create("taken")
@@ -338,7 +338,7 @@ def test_an_unknown_job(dock: Any, operation: str, code: str) -> None:
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_the_rest_of_moto_is_still_there(dock: Any) -> None:
+def test_motos_other_operations_work(dock: Any) -> None:
     assert dock.client("sts").get_caller_identity()["Account"] == "123456789012"
     sagemaker = dock.client("sagemaker")
     role = "arn:aws:iam::123456789012:role/drydock"
@@ -346,9 +346,9 @@ def test_the_rest_of_moto_is_still_there(dock: Any) -> None:
     assert sagemaker.describe_model(ModelName="m")["ModelName"] == "m"
 
 
-def test_a_large_object_makes_the_way_unchanged(dock: Any) -> None:
+def test_a_large_object_is_unchanged(dock: Any) -> None:
     data = bytes(range(256)) * 4096 * 12  # 12 MiB: beyond the threshold for multipart transfers
     dock.put("large/blob", data)
     script = "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
     done = dock.run("large", script, InputDataConfig=[dock.channel("big", "s3://bucket/large")])
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}

@@ -78,7 +78,7 @@ def described(dock: Any, name: str) -> dict[str, Any]:
     return dict(dock.client("sagemaker").describe_transform_job(TransformJobName=name))
 
 
-def ended(dock: Any, name: str) -> dict[str, Any]:
+def wait_for_end(dock: Any, name: str) -> dict[str, Any]:
     def probe() -> dict[str, Any] | None:
         found = described(dock, name)
         return found if found["TransformJobStatus"] in ("Completed", "Failed", "Stopped") else None
@@ -88,7 +88,7 @@ def ended(dock: Any, name: str) -> dict[str, Any]:
 
 def run(dock: Any, name: str, **more: Any) -> dict[str, Any]:
     create(dock, name, **more)
-    return ended(dock, name)
+    return wait_for_end(dock, name)
 
 
 def outputs(dock: Any, name: str) -> dict[str, bytes]:
@@ -96,22 +96,22 @@ def outputs(dock: Any, name: str) -> dict[str, bytes]:
 
 
 def asked_of(dock: Any, name: str) -> list[str]:
-    lines = dock.whole_log(name, GROUP)
+    lines = dock.read_full_log(name, GROUP)
     return [line.removeprefix("asked of ") for line in lines if line.startswith("asked of ")]
 
 
-def test_the_model_answers_for_each_object(dock: Any) -> None:
+def test_the_model_transforms_each_object(dock: Any) -> None:
     dock.put("in/whole/a.csv", b"1\n2\n3\n")
     dock.put("in/whole/sub/b.csv", b"40")
     model(dock, "whole")
     arn = create(dock, "whole", output={"AssembleWith": "Line"}, Tags=[{"Key": "k", "Value": "v"}])
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:transform-job/whole"
-    done = ended(dock, "whole")
+    done = wait_for_end(dock, "whole")
     assert done["TransformJobStatus"] == "Completed" and done["TransformJobArn"] == arn
     assert done["CreationTime"] <= done["TransformStartTime"] <= done["TransformEndTime"]
     assert done["TransformInput"]["SplitType"] == "Line" and "StoppingCondition" not in done
     assert outputs(dock, "whole") == {"a.csv.out": b"2\n4\n6\n", "sub/b.csv.out": b"80\n"}
-    loaded = [line for line in dock.whole_log("whole", GROUP) if line.startswith("loaded")]
+    loaded = [line for line in dock.read_full_log("whole", GROUP) if line.startswith("loaded")]
     assert len(loaded) == 1 and loaded[0].endswith("/model for whole")
     assert dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
     with pytest.raises(ClientError, match="already exists") as caught:
@@ -128,7 +128,7 @@ def test_the_model_answers_for_each_object(dock: Any) -> None:
         ("unsplit", {"source": {"SplitType": "None"}, "MaxPayloadInMB": 0}, ["3"], b"2\n4\n6"),
     ],
 )
-def test_how_records_are_split_and_assembled(case: str, fields: Any, counts: Any, told: bytes, dock: Any) -> None:
+def test_splits_and_joins_records(case: str, fields: Any, counts: Any, told: bytes, dock: Any) -> None:
     dock.put(f"in/{case}/a.csv", b"1\n2\n3" if case == "unsplit" else b"1\n2\n3\n")
     model(dock, case)
     assert run(dock, case, **fields)["TransformJobStatus"] == "Completed"
@@ -153,7 +153,7 @@ def test_a_record_larger_than_max_payload_is_the_clients_error(dock: Any) -> Non
     assert done["FailureReason"] == "ClientError: a record of 1048577 bytes is more than MaxPayloadInMB: 1048576 bytes"
 
 
-def test_a_failed_job_leaves_the_outputs_of_the_objects_that_were_answered_for(dock: Any) -> None:
+def test_a_failed_job_leaves_the_outputs_of_other_objects(dock: Any) -> None:
     for name, content in {"a": b"1", "b": b"two", "c": b"0" * (7 << 20), "d": b"4"}.items():
         dock.put(f"in/partly/{name}.csv", content)
     model(dock, "partly")
@@ -163,7 +163,7 @@ def test_a_failed_job_leaves_the_outputs_of_the_objects_that_were_answered_for(d
     assert done["FailureReason"].startswith("AlgorithmError: ")
 
 
-def test_packed_objects_and_a_manifest(dock: Any) -> None:
+def test_reads_gzip_objects_and_a_manifest(dock: Any) -> None:
     dock.put("in/packed/a.csv.gz", gzip.compress(b"5\n"))
     dock.put("in/packed/not-this", b"nonsense")
     manifest = json.dumps([{"prefix": "s3://bucket/in/packed/"}, "a.csv.gz"])
@@ -181,14 +181,14 @@ def test_instances_share_the_objects(dock: Any) -> None:
     done = run(dock, "shared", TransformResources={"InstanceType": "ml.m5.large", "InstanceCount": 2})
     assert done["TransformJobStatus"] == "Completed"
     assert outputs(dock, "shared") == {f"{number}.csv.out": str(2 * number).encode() for number in range(5)}
-    assert len([line for line in dock.whole_log("shared", GROUP) if line.startswith("loaded")]) == 2
+    assert len([line for line in dock.read_full_log("shared", GROUP) if line.startswith("loaded")]) == 2
 
 
-def test_the_jobs_environment_goes_over_the_models(dock: Any) -> None:
+def test_the_jobs_environment_has_precedence_over_the_models(dock: Any) -> None:
     dock.put("in/over/a.csv", b"1")
     model(dock, "over")
     run(dock, "over", Environment={"WHOSE": "the job"})
-    assert any(line.endswith("for the job") for line in dock.whole_log("over", GROUP))
+    assert any(line.endswith("for the job") for line in dock.read_full_log("over", GROUP))
 
 
 LEFT = "exit code 0 and no output for a.csv"
@@ -214,19 +214,19 @@ def test_a_broken_model_fails_with_its_reason(case: str, dock: Any) -> None:
     assert outputs(dock, case) == {}
 
 
-def test_no_code_in_the_model_data(dock: Any) -> None:
+def test_reports_model_data_without_code(dock: Any) -> None:
     dock.put("in/bare/a.csv", b"1")
     uri = dock.put("models/bare/without.tar.gz", dock.tarball({"factor": "2"}))
     model(dock, "bare", ModelDataUrl=uri)
     assert "no file code/inference.py in the model data" in run(dock, "bare")["FailureReason"]
 
 
-def test_a_content_type_that_the_model_does_not_read(dock: Any) -> None:
+def test_reports_an_unsupported_content_type(dock: Any) -> None:
     dock.put("in/strange/a.csv", b"1")
     model(dock, "strange")
     done = run(dock, "strange", source={"ContentType": "image/png"})
     assert done["TransformJobStatus"] == "Failed" and "ValueError: no image/png" in done["FailureReason"]
-    assert any(line.startswith("Traceback") for line in dock.whole_log("strange", GROUP))
+    assert any(line.startswith("Traceback") for line in dock.read_full_log("strange", GROUP))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_content_type_that_the_model_does_not_read(dock: Any) -> None:
         ("nowhere", "s3://no-such-bucket/model.tar.gz", "model data: s3://no-such-bucket/model.tar.gz"),
     ],
 )
-def test_model_data_that_cannot_be_had(case: str, url: str, said: str, dock: Any) -> None:
+def test_reports_missing_model_data(case: str, url: str, said: str, dock: Any) -> None:
     dock.put("models/damaged.tar.gz", b"no archive")
     dock.put(f"in/{case}/a.csv", b"1")
     model(dock, case, ModelDataUrl=url)
@@ -246,7 +246,7 @@ def test_model_data_that_cannot_be_had(case: str, url: str, said: str, dock: Any
     assert done["FailureReason"].startswith("ClientError: Data download failed") and said in done["FailureReason"]
 
 
-def test_an_input_that_is_not_there_and_an_output_that_cannot_be(dock: Any) -> None:
+def test_reports_a_missing_input_or_output_bucket(dock: Any) -> None:
     model(dock, "empty")
     assert "No S3 objects found" in run(dock, "empty")["FailureReason"]
     dock.put("in/homeless/a.csv", b"1")
@@ -264,7 +264,7 @@ def slow(dock: Any, name: str, folder: Path) -> None:
 
 
 def half_done(dock: Any, name: str) -> bool:
-    return {"transformed a.txt", "asked of wait"} <= set(dock.whole_log(name, GROUP))
+    return {"transformed a.txt", "asked of wait"} <= set(dock.read_full_log(name, GROUP))
 
 
 def test_a_stop_leaves_no_output(dock: Any, tmp_path: Path) -> None:
@@ -272,24 +272,24 @@ def test_a_stop_leaves_no_output(dock: Any, tmp_path: Path) -> None:
     dock.until("its log", lambda: half_done(dock, "stopped"))
     sagemaker = dock.client("sagemaker")
     sagemaker.stop_transform_job(TransformJobName="stopped")
-    done = ended(dock, "stopped")
+    done = wait_for_end(dock, "stopped")
     assert done["TransformJobStatus"] == "Stopped" and "TransformEndTime" in done
     assert outputs(dock, "stopped") == {}
     with pytest.raises(ClientError, match="transform job is in status Stopped"):
         sagemaker.stop_transform_job(TransformJobName="stopped")
 
 
-def test_a_model_that_is_deleted_meanwhile_is_no_matter(dock: Any, tmp_path: Path) -> None:
+def test_a_job_keeps_running_after_its_model_is_deleted(dock: Any, tmp_path: Path) -> None:
     slow(dock, "deleted", tmp_path)
     dock.client("sagemaker").delete_model(ModelName="deleted")
     with pytest.raises(ClientError, match="Could not find model"):
         dock.client("sagemaker").describe_model(ModelName="deleted")
     (tmp_path / "gate").touch()
-    assert ended(dock, "deleted")["TransformJobStatus"] == "Completed"
+    assert wait_for_end(dock, "deleted")["TransformJobStatus"] == "Completed"
     assert outputs(dock, "deleted") == {"a.txt.out": b"TEXT", "b.txt.out": b"WAIT"}
 
 
-def test_a_models_name_is_taken_until_it_is_deleted(dock: Any) -> None:
+def test_a_models_name_can_be_reused_after_its_deletion(dock: Any) -> None:
     arn = model(dock, "taken")
     with pytest.raises(ClientError) as caught:
         model(dock, "taken", Image="other")
@@ -339,7 +339,7 @@ def test_what_is_refused(case: str, dock: Any) -> None:
     asked = {**request(name, source=fields.get("source"), output=fields.get("output"))}
     asked |= {name: value for name, value in fields.items() if name not in ("source", "output")}
     with pytest.raises(ClientError) as caught:
-        dock.unchecked("sagemaker").create_transform_job(**asked)
+        dock.create_unchecked_client("sagemaker").create_transform_job(**asked)
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert said in caught.value.response["Error"]["Message"]
 
@@ -360,7 +360,7 @@ MODELS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_models_that_are_not_run(case: str, dock: Any) -> None:
+def test_refuses_models_it_cannot_run(case: str, dock: Any) -> None:
     container, said = MODELS[case]
     primary = {"Image": "image", "ModelDataUrl": "s3://bucket/model.tar.gz", **container}
     given = {name: value for name, value in primary.items() if value is not None}
@@ -398,12 +398,12 @@ def test_a_killed_server(tmp_path: Path, start: Any) -> None:
     (tmp_path / "gate").touch()
     with start(tmp_path, "--cores", "2", "--stop-grace", "1") as server:
         assert described(server, "done") | {"ResponseMetadata": 0} == before | {"ResponseMetadata": 0}
-        ran, waited = ended(server, "ran"), ended(server, "waited")
+        ran, waited = wait_for_end(server, "ran"), wait_for_end(server, "waited")
         assert ran["TransformJobStatus"] == "Failed"
         assert ran["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
         assert outputs(server, "ran") == {} and outputs(server, "waited") == {"a.csv.out": b"6"}
         assert waited["TransformJobStatus"] == "Completed"
-        assert "loaded" in " ".join(server.whole_log("done", GROUP))
+        assert "loaded" in " ".join(server.read_full_log("done", GROUP))
         model(server, "done")
         with pytest.raises(ClientError, match="already exists"):
             create(server, "done")

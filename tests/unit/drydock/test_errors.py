@@ -13,5 +13,5 @@ def test_errors_survive_pickling(error: Exception) -> None:
     assert type(copy) is type(error) and str(copy) == str(error)
 
 
-def test_a_reason_is_bounded() -> None:
+def test_a_failure_reason_is_cut() -> None:
     assert len(JobFailed("x" * 5000).reason) == FAILURE_REASON_MAX_CHARS

@@ -22,7 +22,7 @@ def names(store: Store) -> list[str]:
     return [name for (name,) in store.query("SELECT name FROM things ORDER BY name")]
 
 
-def test_what_is_written_is_there_for_the_next_server(tmp_path: Path, store: Store) -> None:
+def test_the_next_server_reads_what_was_written(tmp_path: Path, store: Store) -> None:
     with store.transaction() as db:
         db.execute("INSERT INTO things VALUES ('one')")
     # The first is not closed: a killed server closes nothing.
@@ -31,7 +31,7 @@ def test_what_is_written_is_there_for_the_next_server(tmp_path: Path, store: Sto
     assert names(other) == ["one"]
 
 
-def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
+def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:
     def half(name: str) -> None:
         with store.transaction() as db:
             db.execute("INSERT INTO things VALUES ('half')")
@@ -44,7 +44,7 @@ def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
     assert names(store) == ["half", "whole"]
 
 
-def test_a_full_disk_is_an_error_and_no_end(store: Store) -> None:
+def test_the_store_works_again_after_a_full_disk(store: Store) -> None:
     with store.transaction() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages}")

@@ -122,7 +122,7 @@ def ran(
     """What became of the tasks, their XComs, and the log of it all."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
     training = {
-        "spot": dock.request("z", scripts["counter"], **dock.spot("z"), Environment={"GOAL": "60", **held}),
+        "spot": dock.request("z", scripts["counter"], **dock.spot_members("z"), Environment={"GOAL": "60", **held}),
         "stopped": dock.request("w", scripts["counter"], Environment=forever),
         "fine": dock.request("x", scripts["counter"]),
         "broken": dock.request("y", scripts["fails"]),
@@ -139,11 +139,11 @@ def ran(
         run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)
     try:
         for kind in ("waiting", "deferred"):
-            dock.said(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
+            dock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
             # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
             dock.until("a checkpoint", lambda kind=kind: dock.keys(f"checkpoints/z/spot-{kind}/"))
-            dock.pull("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
-            dock.said(f"stopped-{kind}", "from 0")
+            dock.send_order("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
+            dock.wait_for_line(f"stopped-{kind}", "from 0")
             dock.stop(f"stopped-{kind}")
         code, said = run.wait(300), (folder / "log").read_text()
     finally:
@@ -158,24 +158,24 @@ def test_training(ran: SimpleNamespace, dock: Any, kind: str) -> None:
     assert ran.states[f"fine-{kind}"] == "success"
     told = ran.xcoms[f"fine-{kind}"]["Training"]
     assert told["TrainingJobStatus"] == "Completed" and told["TrainingJobName"] == f"fine-{kind}"
-    assert dock.members(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert dock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
 @BOTH
-def test_a_training_that_fails(ran: SimpleNamespace, kind: str) -> None:
+def test_a_failed_training(ran: SimpleNamespace, kind: str) -> None:
     assert ran.states[f"broken-{kind}"] == "failed" and f"broken-{kind}" not in ran.xcoms
     assert "ExitCode 7" in ran.log and "the hull is leaking" in ran.log
 
 
 @BOTH
-def test_a_training_that_is_interrupted_goes_on(ran: SimpleNamespace, dock: Any, kind: str) -> None:
+def test_an_interrupted_training_resumes(ran: SimpleNamespace, dock: Any, kind: str) -> None:
     assert ran.states[f"spot-{kind}"] == "success"
     told = ran.xcoms[f"spot-{kind}"]["Training"]
     assert "Interrupted" in [one["Status"] for one in told["SecondaryStatusTransitions"]]
-    assert dock.members(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
+    assert dock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
 
 
-def test_a_training_that_is_stopped(ran: SimpleNamespace) -> None:
+def test_a_stopped_training(ran: SimpleNamespace) -> None:
     # The stock operator takes Stopped for a success where it polls, and for a failure where it is deferred.
     assert ran.xcoms["stopped-waiting"]["Training"]["TrainingJobStatus"] == "Stopped"
     assert ran.states["stopped-deferred"] == "failed" and "stopped-deferred" not in ran.xcoms

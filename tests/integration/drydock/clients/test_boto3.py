@@ -54,7 +54,7 @@ def test_create_wait_describe_logs_outputs(
         .paginate(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix="whole/")
     )
     assert [event["message"] for page in pages for event in page["events"]] == ["from 0", "loss=0.25;"]
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
 def test_a_failed_job_fails_its_waiter(dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]) -> None:
@@ -70,7 +70,7 @@ def test_a_stop_ends_the_waiter_and_cannot_be_repeated(
     dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], forever: dict[str, str]
 ) -> None:
     sagemaker.create_training_job(**dock.request("stopped", scripts["counter"], Environment=forever))
-    dock.said("stopped", "from 0")
+    dock.wait_for_line("stopped", "from 0")
     sagemaker.stop_training_job(TrainingJobName="stopped")
     wait("stopped")
     assert sagemaker.describe_training_job(TrainingJobName="stopped")["TrainingJobStatus"] == "Stopped"
@@ -81,18 +81,20 @@ def test_a_stop_ends_the_waiter_and_cannot_be_repeated(
 def test_an_interruption_ends_no_waiter(
     dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], held: dict[str, str]
 ) -> None:
-    sagemaker.create_training_job(**dock.request("spot", scripts["counter"], Environment=held, **dock.spot("spot")))
-    dock.said("spot", "from 0")
+    sagemaker.create_training_job(
+        **dock.request("spot", scripts["counter"], Environment=held, **dock.spot_members("spot"))
+    )
+    dock.wait_for_line("spot", "from 0")
     dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-    dock.pull("interrupt", job="spot", capacity_back_after_s=0.2)
+    dock.send_order("interrupt", job="spot", capacity_back_after_s=0.2)
     wait("spot")
     done = sagemaker.describe_training_job(TrainingJobName="spot")
     assert done["TrainingJobStatus"] == "Completed" and done["EnableManagedSpotTraining"] is True
     assert [one["Status"] for one in done["SecondaryStatusTransitions"]].count("Interrupted") == 1
-    assert dock.members(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
     # Not interrupted is who runs on demand.
     sagemaker.create_training_job(**dock.request("demand", "import time; time.sleep(60)"))
-    assert dock.refused("interrupt", job="demand") == (409, "job demand is no spot job")
+    assert dock.send_refused_order("interrupt", job="demand") == (409, "job demand is no spot job")
     sagemaker.stop_training_job(TrainingJobName="demand")
 
 
@@ -126,7 +128,7 @@ def test_paginators(dock: Any, sagemaker: Any) -> None:
     assert [len(page["TrainingJobSummaries"]) for page in pages] == [5, 5, 3]
     assert [one["TrainingJobName"] for page in pages for one in page["TrainingJobSummaries"]] == names
     for name in names:
-        dock.ended(name)
+        dock.wait_for_end(name)
     # As documented: of 100 jobs of any status, those that have this one.
     found = sagemaker.list_training_jobs(**options, StatusEquals="Failed", MaxResults=5)
     assert found["TrainingJobSummaries"] == [] and "NextToken" in found
@@ -174,7 +176,7 @@ def test_processing(dock: Any, sagemaker: Any, wait: Any, processing: Any, progr
     assert "ExitCode 7" in failed["FailureReason"] and dock.keys("breaks/out") == []
 
     sagemaker.create_processing_job(**processing(dock, "waits", programs["waits"]))
-    dock.until("its log", lambda: "waiting" in dock.whole_log("waits", "/aws/sagemaker/ProcessingJobs"))
+    dock.until("its log", lambda: "waiting" in dock.read_full_log("waits", "/aws/sagemaker/ProcessingJobs"))
     sagemaker.stop_processing_job(ProcessingJobName="waits")
     wait("waits", "processing")
     assert sagemaker.describe_processing_job(ProcessingJobName="waits")["ProcessingJobStatus"] == "Stopped"
@@ -185,7 +187,7 @@ def test_processing(dock: Any, sagemaker: Any, wait: Any, processing: Any, progr
         sagemaker.describe_processing_job(ProcessingJobName="nobody")
 
 
-def test_what_no_one_has_built_is_refused_in_a_line(client: Any, sagemaker: Any) -> None:
+def test_refuses_unimplemented_operations(client: Any, sagemaker: Any) -> None:
     with pytest.raises(ClientError, match="simulate_principal_policy action has not been implemented") as caught:
         client("iam").simulate_principal_policy(
             PolicySourceArn="arn:aws:iam::123456789012:role/x", ActionNames=["s3:*"]

@@ -54,7 +54,7 @@ def sagemaker(cli: Callable[..., Any], verb: str, name: str, refused: str = "") 
 
 
 def wait(cli: Callable[..., Any], dock: Any, name: str, refused: str = "") -> None:
-    dock.ended(name)  # the CLI's own waiter asks once in two minutes, and cannot be told to ask more often
+    dock.wait_for_end(name)  # the CLI's own waiter asks once in two minutes, and cannot be told to ask more often
     words = ("training-job-completed-or-stopped", "--training-job-name", name)
     cli("sagemaker", "wait", *words, refused=refused)
 
@@ -106,7 +106,7 @@ def test_a_failure(cli: Any, create: Any, dock: Any, scripts: dict[str, str]) ->
 
 def test_a_stop(cli: Any, create: Any, dock: Any, scripts: dict[str, str], forever: dict[str, str]) -> None:
     create("stopped", scripts["counter"], Environment=forever)
-    dock.said("stopped", "from 0")
+    dock.wait_for_line("stopped", "from 0")
     sagemaker(cli, "stop", "stopped")
     wait(cli, dock, "stopped")
     assert sagemaker(cli, "describe", "stopped")["TrainingJobStatus"] == "Stopped"
@@ -114,10 +114,10 @@ def test_a_stop(cli: Any, create: Any, dock: Any, scripts: dict[str, str], forev
 
 
 def test_an_interruption(cli: Any, create: Any, dock: Any, scripts: dict[str, str], held: dict[str, str]) -> None:
-    create("spot", scripts["counter"], Environment=held, **dock.spot("spot"))
-    dock.said("spot", "from 0")
+    create("spot", scripts["counter"], Environment=held, **dock.spot_members("spot"))
+    dock.wait_for_line("spot", "from 0")
     dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-    dock.pull("interrupt", job="spot", capacity_back_after_s=0.2)
+    dock.send_order("interrupt", job="spot", capacity_back_after_s=0.2)
     wait(cli, dock, "spot")
     done = sagemaker(cli, "describe", "spot")
     assert "Interrupted" in [one["Status"] for one in done["SecondaryStatusTransitions"]]
@@ -134,7 +134,7 @@ def test_what_is_refused(cli: Any, create: Any, dock: Any) -> None:
         "no-role", "print(1)", refused="Member must satisfy regular expression pattern", RoleArn="arn:aws:iam::1:user/x"
     )
     limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 30}}
-    create("wrong-way", "print(1)", refused="It must be above or equal to", **dock.spot("w", **limits))
+    create("wrong-way", "print(1)", refused="It must be above or equal to", **dock.spot_members("w", **limits))
 
 
 def test_processing(cli: Any, dock: Any, processing: Any, programs: dict[str, str], tmp_path: Path) -> None:

@@ -165,11 +165,11 @@ def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleN
             lines.append(line)
             _, _, begun = line.rpartition("begun ")
             if begun.startswith(("spot-", "stopped-")):
-                dock.said(begun.strip(), "from 0")
+                dock.wait_for_line(begun.strip(), "from 0")
             if begun.startswith("spot-"):
                 # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
                 dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-                dock.pull("interrupt", job=begun.strip(), capacity_back_after_s=0.1)
+                dock.send_order("interrupt", job=begun.strip(), capacity_back_after_s=0.1)
             if begun.startswith("stopped-"):
                 dock.stop(begun.strip())
     assert lines and lines[-1].startswith("{"), "".join(lines)[-4000:]
@@ -178,7 +178,7 @@ def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleN
 
 def test_a_training_job_with_its_drivers_and_its_log(ran: SimpleNamespace, dock: Any) -> None:
     assert ran.fine["status"] == "Completed" and ran.fine["error"] == ""
-    assert dock.members(ran.fine["model"]) == {"model": b"1,2"}
+    assert dock.read_archive(ran.fine["model"]) == {"model": b"1,2"}
     said = " ".join(ran.log.split())
     assert 'trained on 1,2 with {"depth": 3, "words": "two words"}' in said
     assert "Running Basic Script driver" in said and "Training Container Execution Completed" in said
@@ -195,7 +195,7 @@ def test_a_stop(ran: SimpleNamespace) -> None:
 
 def test_an_interruption(ran: SimpleNamespace, dock: Any) -> None:
     assert ran.spot["status"] == "Completed" and ran.spot["states"].count("Interrupted") == 1
-    starts = [line for line in dock.whole_log(ran.spot["name"]) if line.startswith("from")]
+    starts = [line for line in dock.read_full_log(ran.spot["name"]) if line.startswith("from")]
     assert len(starts) == 2 and starts[0] == "from 0" and starts[1] != "from 0"
 
 

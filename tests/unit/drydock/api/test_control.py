@@ -58,7 +58,7 @@ def test_what_is_refused(client: Client, method: str, page: str, body: str, stat
     assert said in json.loads(answer.data)["error"]
 
 
-def test_what_is_taken(client: Client) -> None:
+def test_accepts_valid_orders(client: Client) -> None:
     taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*", "for_s": null}')
     assert taken.status_code == 400, "null is no number"
     taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*"}')

@@ -54,7 +54,7 @@ def test_every_job_is_shown_once(jobs: list[TrainingJob], request_: dict[str, An
     assert "".join(pages(jobs, **request_, MaxResults=size)) == expected
 
 
-def test_jobs_that_come_and_go_meanwhile_hide_none(jobs: list[TrainingJob], make_job: Make) -> None:
+def test_new_and_deleted_jobs_between_pages_hide_no_job(jobs: list[TrainingJob], make_job: Make) -> None:
     first = list_page(jobs, {"SortBy": "Name", "MaxResults": 2}, "TrainingJobSummaries")
     without = [job for job in jobs if job.name != "b"]
     more = [*without, make_job(TrainingJobName="aa")]
@@ -63,6 +63,6 @@ def test_jobs_that_come_and_go_meanwhile_hide_none(jobs: list[TrainingJob], make
 
 
 @pytest.mark.parametrize("token", ["", "x", "bnVsbA==", "WzFd", "e30=", "\xff"])
-def test_a_token_that_is_none(jobs: list[TrainingJob], token: str) -> None:
+def test_refuses_an_invalid_token(jobs: list[TrainingJob], token: str) -> None:
     with pytest.raises(AWSValidationException, match="pagination token"):
         list_page(jobs, {"NextToken": token}, "TrainingJobSummaries")

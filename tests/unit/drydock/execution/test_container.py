@@ -23,12 +23,12 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-such-socket")
 
 
-def test_without_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_docker_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_engine_problem() == "cannot execute docker: No such file or directory"
 
 
-def test_a_start_without_an_engine(no_engine: None, tmp_path: Path) -> None:
+def test_cannot_start_without_an_engine(no_engine: None, tmp_path: Path) -> None:
     assert find_engine_problem()
     log, process_file = tmp_path / "log", tmp_path / "process_file"
     plan = HostPlan("job", "algo-1", {}, tmp_path, ["true"], {}, tmp_path, log, process_file, "image", 1, 512)
@@ -37,7 +37,7 @@ def test_a_start_without_an_engine(no_engine: None, tmp_path: Path) -> None:
     assert not process_file.exists()
 
 
-def test_leftovers_without_an_engine_are_not_forgotten(no_engine: None, tmp_path: Path) -> None:
+def test_keeps_the_process_file_without_an_engine(no_engine: None, tmp_path: Path) -> None:
     process_file = tmp_path / "process_file"
     process_file.write_text('{"container": "c0ffee"}')
     executor = ContainerExecutor(Images())
@@ -49,7 +49,7 @@ def test_leftovers_without_an_engine_are_not_forgotten(no_engine: None, tmp_path
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}", "[]", '{"pid": 1}'])
-def test_a_note_that_says_nothing_needs_no_engine(no_engine: None, tmp_path: Path, content: str | None) -> None:
+def test_an_invalid_process_file_needs_no_engine(no_engine: None, tmp_path: Path, content: str | None) -> None:
     process_file = tmp_path / "process_file"
     if content is not None:
         process_file.write_text(content)
@@ -57,14 +57,14 @@ def test_a_note_that_says_nothing_needs_no_engine(no_engine: None, tmp_path: Pat
     assert not process_file.exists()
 
 
-def test_a_dockerfile_that_is_not_there(tmp_path: Path) -> None:
+def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
     if find_engine_problem():
         pytest.skip("only an engine can say that it has no image")
     with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
         Images(tmp_path / "nowhere" / "Dockerfile").find("no-such/image:1")
 
 
-def test_the_training_image_has_the_locks_versions_and_all_that_they_need() -> None:
+def test_the_training_image_has_the_versions_of_the_lock() -> None:
     lock = tomllib.loads((REPOSITORY / "uv.lock").read_text(encoding="utf-8"))["package"]
     lines = (TRAINING_IMAGE / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))

@@ -74,7 +74,7 @@ def run(executor: ProcessExecutor, *plans: HostPlan) -> list[str]:
     return [one.log.read_text() for one in plans]
 
 
-def test_the_tree_is_at_opt_ml_and_the_rest_of_opt_is_there(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_a_host_sees_its_tree_and_the_rest_of_opt(executor: ProcessExecutor, tmp_path: Path) -> None:
     root = tmp_path / "tree"
     one = plan(root, "sh", "-c", "pwd; echo kept > /opt/ml/model; ls -A /opt")
     said = run(executor, one)[0].split()
@@ -83,7 +83,7 @@ def test_the_tree_is_at_opt_ml_and_the_rest_of_opt_is_there(executor: ProcessExe
     assert set(said[1:]) - {"ml", ".drydock-tree"} == set(os.listdir("/opt")) - {"ml", ".drydock-tree"}
 
 
-def test_the_machine_sees_nothing_of_it(executor: ProcessExecutor, tmp_path: Path, run_folder: Path) -> None:
+def test_the_machine_does_not_see_a_hosts_opt(executor: ProcessExecutor, tmp_path: Path, run_folder: Path) -> None:
     def machine() -> tuple[object, ...]:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
         # Not what another worker's test mounts in its own folder meanwhile.
@@ -99,7 +99,7 @@ def test_the_machine_sees_nothing_of_it(executor: ProcessExecutor, tmp_path: Pat
     assert machine() == before
 
 
-def test_a_tree_below_opt_and_a_link_in_opt(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_a_tree_may_be_below_opt(executor: ProcessExecutor, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root writes to /opt")
     folder, link = Path("/opt") / f"drydock-test-{os.getpid()}", Path("/opt") / f"drydock-link-{os.getpid()}"
@@ -122,7 +122,7 @@ def test_hosts_reach_each_other_by_name_on_the_same_port(executor: ProcessExecut
     assert run(executor, first, second) == ["hello from algo-2 127.9.8.2\n", ""]
 
 
-def test_without_a_view_there_are_no_names(tmp_path: Path) -> None:
+def test_without_opt_ml_there_are_no_host_names(tmp_path: Path) -> None:
     executor = ProcessExecutor(opt_ml=False)
     root = tmp_path / "tree"
     assert not executor.has_opt_ml and executor.opt_ml_problem == "switched off" and executor.base(root) == str(root)
@@ -138,14 +138,14 @@ def report(*prefix: str, root: Path) -> list[str]:
     return done.stdout.strip().split("|") or [done.stderr]
 
 
-def test_one_who_is_not_root_of_the_machine_gets_a_user_namespace(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_a_user_other_than_root_gets_a_user_namespace(executor: ProcessExecutor, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("whoever runs this is such a one: the other tests show it")
     found = report("setpriv", "--bounding-set=-sys_admin", root=tmp_path / "tree")
     assert found == ["True", "", "0", "/opt/ml", "/opt/ml\n127.9.8.1       algo-1\n0"]
 
 
-def test_where_the_kernel_permits_nothing_the_start_is_plain(tmp_path: Path) -> None:
+def test_starts_without_opt_ml_if_the_kernel_forbids_it(tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can forbid it")
     forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin "$@"'

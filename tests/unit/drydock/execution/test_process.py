@@ -90,7 +90,7 @@ def daemon_of(root: Path) -> int:
         ("import os, sys; print('said', flush=True); os.kill(os.getpid(), 15)", 143),
     ],
 )
-def test_the_exit_code_is_a_shells(executor: ProcessExecutor, tmp_path: Path, script: str, code: int) -> None:
+def test_the_exit_code_is_that_of_a_shell(executor: ProcessExecutor, tmp_path: Path, script: str, code: int) -> None:
     job = plan(tmp_path / "tree", script)
     job.log.write_text("before\n")
     group = executor.start(job)
@@ -131,7 +131,9 @@ def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: 
         ({"log": "no/such/folder"}, "AlgorithmError: cannot execute .*No such file"),
     ],
 )
-def test_what_cannot_be_started(executor: ProcessExecutor, tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+def test_reports_what_cannot_be_started(
+    executor: ProcessExecutor, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
     root = tmp_path / "tree"
     change = {name: root / value if isinstance(value, str) else value for name, value in change.items()}
     before = psutil.Process().children()
@@ -141,7 +143,7 @@ def test_what_cannot_be_started(executor: ProcessExecutor, tmp_path: Path, chang
     assert not (tmp_path / "tree.json").exists()
 
 
-def test_nothing_of_the_servers_is_inherited(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_a_host_inherits_nothing_from_the_server(executor: ProcessExecutor, tmp_path: Path) -> None:
     command = ["sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status; env"]
     job = plan(tmp_path / "tree", "", command=command)
     started: list[ProcessGroup] = []
@@ -202,7 +204,7 @@ def test_a_command_does_not_start_before_it_is_released(executor: ProcessExecuto
 @pytest.mark.parametrize(
     "content", [None, "no json", "{}", "[]", '{"pid": 1, "create_time": 0}', '{"pid": "x", "tree": 3}']
 )
-def test_a_note_that_says_nothing_kills_nothing(tmp_path: Path, content: str | None) -> None:
+def test_an_invalid_process_file_kills_nothing(tmp_path: Path, content: str | None) -> None:
     process_file = tmp_path / "process_file"
     if content is not None:
         process_file.write_text(content)
@@ -210,7 +212,7 @@ def test_a_note_that_says_nothing_kills_nothing(tmp_path: Path, content: str | N
     assert not process_file.exists()
 
 
-def test_a_note_whose_number_is_another_process_by_now_kills_nothing(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_not_killed(tmp_path: Path) -> None:
     executor = ProcessExecutor(opt_ml=False)
     other = executor.start(plan(tmp_path / "other", SLEEP))
     process_file = tmp_path / "process_file"
@@ -220,7 +222,7 @@ def test_a_note_whose_number_is_another_process_by_now_kills_nothing(tmp_path: P
     assert other.finish() == 137
 
 
-def test_a_note_kills_the_host_it_names_and_its_daemon(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_kills_a_leftover_host_and_its_daemon(executor: ProcessExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", DAEMON.format(then=SLEEP))
     group = executor.start(job)
     pid = daemon_of(job.root)
@@ -231,7 +233,7 @@ def test_a_note_kills_the_host_it_names_and_its_daemon(executor: ProcessExecutor
     group.finish()
 
 
-def test_strays_are_killed_without_a_note_and_others_are_not(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_kills_only_the_strays_of_its_data_folder(executor: ProcessExecutor, tmp_path: Path) -> None:
     jobs = [plan(tmp_path / "data" / name / "algo-1", SLEEP) for name in ("one", "two")]
     groups = [executor.start(job) for job in jobs]
     other = executor.start(plan(tmp_path / "data-of-another", SLEEP))

@@ -23,7 +23,7 @@ def phases(job: Job) -> list[str]:
 
 @pytest.mark.parametrize("spot", [False, True])
 @pytest.mark.parametrize("phase", [Phase.DOWNLOADING, Phase.TRAINING])
-def test_what_ran(make_job: Make, phase: Phase, spot: bool) -> None:
+def test_recovers_running_jobs_by_their_kind(make_job: Make, phase: Phase, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
     job.enter_phase(phase)
     assert recover_job(job, now()) is None
@@ -36,7 +36,7 @@ def test_what_ran(make_job: Make, phase: Phase, spot: bool) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.INTERRUPTED])
-def test_what_waited_waits_on(make_job: Make, phase: Phase) -> None:
+def test_waiting_jobs_keep_waiting(make_job: Make, phase: Phase) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(phase)
     before = phases(job)
@@ -54,7 +54,7 @@ def test_a_command_that_had_ended_is_not_run_again(make_job: Make, spot: bool) -
     assert job.status is Status.IN_PROGRESS
 
 
-def test_what_was_being_stopped(make_job: Make) -> None:
+def test_recovers_stopping_jobs(make_job: Make) -> None:
     ran, waited = make_job(), make_job()
     ran.enter_phase(Phase.TRAINING)
     for job in (ran, waited):
@@ -63,7 +63,7 @@ def test_what_was_being_stopped(make_job: Make) -> None:
     assert recover_job(waited, now()) is None and waited.status is Status.STOPPED
 
 
-def test_the_time_without_a_server_is_not_paid_for(make_job: Make) -> None:
+def test_time_without_a_server_is_not_billed(make_job: Make) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(Phase.TRAINING, since=job.created_at)
     job.record.transitions[-1].start -= timedelta(seconds=100)
@@ -77,7 +77,7 @@ def test_the_time_without_a_server_is_not_paid_for(make_job: Make) -> None:
     assert other.record.transitions[-1].start == other.record.transitions[-2].start
 
 
-def test_the_heart_beats_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heartbeat_is_written_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("drydock.execution.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
     heart = Heartbeat(store)

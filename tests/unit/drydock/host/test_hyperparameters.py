@@ -37,5 +37,5 @@ def test_arguments_are_sorted_and_without_the_toolkits_own(make_request: Make) -
     assert decode_hyperparameters(request, with_toolkit=True)["sagemaker_region"] == "us-east-1"
 
 
-def test_a_request_without_any() -> None:
+def test_a_request_without_hyperparameters() -> None:
     assert decode_hyperparameters({}) == {} and script_arguments({}) == []

@@ -18,11 +18,11 @@ from drydock.host.machines import MachineSize, parse_instance_type
         ("", 2, 8),
     ],
 )
-def test_a_types_name_says_what_it_has(instance_type: str, cores: int, gib: int) -> None:
+def test_reads_the_size_from_the_types_name(instance_type: str, cores: int, gib: int) -> None:
     assert parse_instance_type(instance_type) == MachineSize(cores, gib * 1024)
 
 
-def test_what_fits_and_what_does_not() -> None:
+def test_sizes_fit_and_add_up() -> None:
     machine = MachineSize(4, 1000)
     assert MachineSize(4, 1000).fits_in(machine)
     assert not MachineSize(5, 1).fits_in(machine) and not MachineSize(1, 1001).fits_in(machine)

@@ -28,7 +28,7 @@ def check(folder: Path, text: str, python: str = sys.executable) -> list[str]:
         "pyyaml>=1\nPyYAML<1000",
     ],
 )
-def test_what_is_met(tmp_path: Path, text: str) -> None:
+def test_accepts_requirements_that_are_met(tmp_path: Path, text: str) -> None:
     assert check(tmp_path, text) == []
 
 
@@ -47,18 +47,18 @@ def test_what_is_met(tmp_path: Path, text: str) -> None:
         ("pytest >== 3", "not a requirement"),
     ],
 )
-def test_what_is_not(tmp_path: Path, text: str, reason: str) -> None:
+def test_reports_requirements_that_are_not_met(tmp_path: Path, text: str, reason: str) -> None:
     assert reason in check(tmp_path, f"pytest\n{text}\n")[0]
     assert len(check(tmp_path, f"pytest\n{text}\npyyaml")) == 1
 
 
-def test_long_and_strange_lines_are_bounded(tmp_path: Path) -> None:
+def test_long_lines_are_cut(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe" + b"x" * 10_000)
     (line,) = find_unmet_requirements(tmp_path / "requirements.txt")
     assert len(line) < 200
 
 
-def test_it_is_the_given_interpreter_that_counts(tmp_path: Path) -> None:
+def test_checks_the_given_interpreter(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
     bare.chmod(0o700)
@@ -68,7 +68,7 @@ def test_it_is_the_given_interpreter_that_counts(tmp_path: Path) -> None:
         check(tmp_path, "pytest", "/bin/false")
 
 
-def test_what_is_installed_counts_if_it_is_a_pre_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_pre_release_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "early-2.0rc1.dist-info").mkdir()
     (tmp_path / "early-2.0rc1.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: early\nVersion: 2.0rc1\n"

@@ -18,7 +18,7 @@ def context(*, is_container: bool = False, **server_env: str) -> HostContext:
     return HostContext("/tree", "algo-2", ["algo-1", "algo-2"], 2, server_env, is_container, "http://u")
 
 
-def test_the_servers_environment_stays_with_the_server() -> None:
+def test_a_job_does_not_see_the_servers_environment() -> None:
     machine = {"PATH": "/bin", "PYTHONPATH": "/p", "LC_ALL": "C", "TOKEN": "secret", "AWS_PROFILE": "prod"}
     machine["OMP_WAIT_POLICY"] = "passive"
     env = build_common_environment("eu-west-1", context(**machine))
@@ -32,14 +32,14 @@ def test_the_servers_environment_stays_with_the_server() -> None:
     )
 
 
-def test_python_of_a_job_here_is_the_servers() -> None:
+def test_python_on_the_path_is_the_servers() -> None:
     own = str(Path(sys.executable).parent)
     assert build_common_environment("eu-west-1", context(PATH="/a:/b"))["PATH"] == f"{own}:/a:/b"
     assert build_common_environment("eu-west-1", context(PATH=f"/a:{own}"))["PATH"] == f"{own}:/a"
     assert build_common_environment("eu-west-1", context())["PATH"] == f"{own}:{os.defpath}"
 
 
-def test_credentials_are_the_servers_or_dummies() -> None:
+def test_credentials_are_the_servers_or_dummy_ones() -> None:
     assert build_common_environment("eu-west-1", context())["AWS_ACCESS_KEY_ID"] == "drydock"
     given = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
     assert build_common_environment("eu-west-1", context(**given)).items() >= given.items()
@@ -49,7 +49,7 @@ def test_credentials_are_the_servers_or_dummies() -> None:
     assert env["AWS_ENDPOINT_URL"] == "http://u" and env["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
-def test_the_requests_environment_wins(make_job: Make) -> None:
+def test_the_requests_environment_has_precedence(make_job: Make) -> None:
     server = context(MLFLOW_TRACKING_URI="the server's")
     assert (
         build_environment(make_job(Environment={"MLFLOW_TRACKING_URI": "own"}), server)["MLFLOW_TRACKING_URI"] == "own"
@@ -57,7 +57,7 @@ def test_the_requests_environment_wins(make_job: Make) -> None:
     assert build_environment(make_job(), server)["MLFLOW_TRACKING_URI"] == "the server's"
 
 
-def test_folders_are_those_of_the_tree(make_job: Make) -> None:
+def test_folder_variables_point_into_the_tree(make_job: Make) -> None:
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://b/x"}}
     job = make_job(
         InputDataConfig=[{"ChannelName": "train-1", "DataSource": source}],
@@ -71,7 +71,7 @@ def test_folders_are_those_of_the_tree(make_job: Make) -> None:
     assert json.loads(env["SM_TRAINING_ENV"])["hyperparameters"] == {"depth": 3}
 
 
-def test_a_host_knows_itself_and_the_others(make_job: Make) -> None:
+def test_a_host_knows_all_hosts(make_job: Make) -> None:
     env: dict[str, Any] = build_environment(make_job(), context())
     assert env["SM_CURRENT_HOST"] == "algo-2" and json.loads(env["SM_HOSTS"]) == ["algo-1", "algo-2"]
     resources = build_config_files(make_job(), context())["resourceconfig.json"]

@@ -39,7 +39,9 @@ def test_a_transform_job_that_never_ran_has_no_times(ran: bool, store: Store) ->
     assert ("TransformStartTime" in job.describe(), "TransformEndTime" in job.describe()) == (ran, ran)
 
 
-def test_a_request_without_a_limit_gets_sagemakers(make_request: Callable[..., dict[str, Any]], store: Store) -> None:
+def test_a_request_without_a_limit_gets_sagemakers_default(
+    make_request: Callable[..., dict[str, Any]], store: Store
+) -> None:
     request = make_request()
     del request["StoppingCondition"]
     job = TrainingJob.create(store, request, "1", "us-east-1", "arn", 0.3)
@@ -54,7 +56,7 @@ def test_a_second_end_changes_nothing(job: TrainingJob) -> None:
     assert job.describe() == before and before["FailureReason"] == "first"
 
 
-def test_a_job_that_is_being_stopped_goes_no_further(job: TrainingJob) -> None:
+def test_a_stopping_job_enters_no_other_phase(job: TrainingJob) -> None:
     assert job.advance_to(Phase.DOWNLOADING)
     assert job.request_stop() is Status.IN_PROGRESS
     assert not job.advance_to(Phase.TRAINING)
@@ -72,7 +74,7 @@ def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "billed"), [(0.2, 1), (59.0, 59), (59.1, 60)])
-def test_seconds_are_whole_and_never_none(job: TrainingJob, seconds: float, billed: int) -> None:
+def test_seconds_are_rounded_up_to_at_least_one(job: TrainingJob, seconds: float, billed: int) -> None:
     job.enter_phase(Phase.DOWNLOADING)
     assert job.measure_seconds() is None
     job.complete()
@@ -81,7 +83,7 @@ def test_seconds_are_whole_and_never_none(job: TrainingJob, seconds: float, bill
     assert job.measure_seconds() == (billed, billed)
 
 
-def test_a_spot_job_is_billed_for_a_part(make_job: Make) -> None:
+def test_a_spot_job_is_billed_for_a_fraction(make_job: Make) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(Phase.DOWNLOADING)
     job.complete()
@@ -90,7 +92,7 @@ def test_a_spot_job_is_billed_for_a_part(make_job: Make) -> None:
     assert job.measure_seconds() == (100, 30)
 
 
-def test_waiting_for_capacity_costs_no_runtime(make_job: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_capacity_does_not_count_as_runtime(make_job: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 900}
     job = make_job(EnableManagedSpotTraining=True, StoppingCondition=limits)
     job.enter_phase(Phase.INTERRUPTED, since=job.created_at - timedelta(seconds=300))
@@ -101,7 +103,7 @@ def test_waiting_for_capacity_costs_no_runtime(make_job: Make, monkeypatch: pyte
     assert make_job().wait_left_s == float("inf")
 
 
-def test_every_change_is_stored_before_it_is_seen(job: TrainingJob, store: Store) -> None:
+def test_every_change_is_stored_before_it_is_visible(job: TrainingJob, store: Store) -> None:
     job.save()
     job.enter_phase(Phase.TRAINING)
     assert stored(store)[0].transitions == job.record.transitions
@@ -123,7 +125,7 @@ def test_an_end_is_stored_at_once(job: TrainingJob, store: Store) -> None:
     assert writes == [(Status.FAILED, Phase.FAILED)]
 
 
-def test_a_job_has_ended_even_where_that_cannot_be_stored(job: TrainingJob, store: Store) -> None:
+def test_a_job_ends_even_if_its_end_cannot_be_stored(job: TrainingJob, store: Store) -> None:
     """Else its command would be run again, and again, for as long as the disk is full."""
     job.save()
     (pages,) = store.query("PRAGMA page_count")[0]
@@ -136,7 +138,7 @@ def test_a_job_has_ended_even_where_that_cannot_be_stored(job: TrainingJob, stor
     assert stored(store)[0].status is Status.FAILED
 
 
-def test_a_forgotten_job_is_not_stored(job: TrainingJob, store: Store) -> None:
+def test_a_discarded_job_is_not_stored(job: TrainingJob, store: Store) -> None:
     job.discard()
     job.enter_phase(Phase.TRAINING)
     assert stored(store) == []

@@ -9,14 +9,14 @@ from drydock.jobs.training.job import TrainingJob
 DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex": "loss"}]
 
 
-def test_the_last_value_of_a_metric_counts() -> None:
+def test_the_last_value_of_a_metric_is_final() -> None:
     metrics = FinalMetrics(DEFINITIONS)
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
         metrics.read_line(line)
     assert {name: value for name, (value, _) in metrics.last.items()} == {"auc": 0.6}
 
 
-def test_a_job_shows_what_was_found_in_the_order_of_its_definitions(make_job: Callable[..., TrainingJob]) -> None:
+def test_metrics_have_the_order_of_their_definitions(make_job: Callable[..., TrainingJob]) -> None:
     definitions = [*DEFINITIONS, {"Name": "a", "Regex": "a"}]
     algorithm = {"TrainingImage": "i", "TrainingInputMode": "File", "MetricDefinitions": definitions}
     job, moment = make_job(AlgorithmSpecification=algorithm), datetime(2013, 1, 1, tzinfo=UTC)

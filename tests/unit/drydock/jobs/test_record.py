@@ -16,7 +16,7 @@ def line(phase: Phase, begin: float, end: float | None) -> Transition:
     return Transition(phase, START + timedelta(seconds=begin), "m", until)
 
 
-def test_a_record_survives_as_text(job: TrainingJob) -> None:
+def test_a_record_is_restored_from_its_text(job: TrainingJob) -> None:
     job.enter_phase(Phase.TRAINING)
     job.record.metrics = {"auc": (0.5, START)}
     job.record_exit("exit", 1)
@@ -24,7 +24,7 @@ def test_a_record_survives_as_text(job: TrainingJob) -> None:
     assert Record.load(job.record.dump()) == job.record
 
 
-def test_text_that_is_no_record_is_refused() -> None:
+def test_refuses_text_that_is_not_a_record() -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         Record.load("{}")
 
@@ -40,5 +40,5 @@ def test_text_that_is_no_record_is_refused() -> None:
         ([line(Phase.INTERRUPTED, 0, 3), line(Phase.STOPPING, 3, 4), line(Phase.STOPPED, 4, 4)], 0),
     ],
 )
-def test_only_instances_that_are_there_count(lines: list[Transition], seconds: float) -> None:
+def test_only_time_with_instances_counts(lines: list[Transition], seconds: float) -> None:
     assert measure_running_s(lines, START + timedelta(seconds=20)) == seconds

@@ -60,9 +60,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     logs_backends.backend = LogsBackend
 
 
-def test_moto_s_lock_is_never_asked_for_under_the_store_s(
-    disk: Disk, asked_under: Callable[[Store], list[bool]]
-) -> None:
+def test_motos_lock_is_never_taken_inside_a_transaction(disk: Disk, asked_under: Callable[[Store], list[bool]]) -> None:
     asked = asked_under(disk.store)
     disk.put("s", "a")
     arn = disk.backend.groups[GROUP].arn
@@ -74,7 +72,7 @@ def test_moto_s_lock_is_never_asked_for_under_the_store_s(
     assert asked and not any(asked)
 
 
-def test_a_reader_goes_on_page_by_page_and_sees_the_end(disk: Disk) -> None:
+def test_a_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:
     disk.put("s", *"abcde")
     seen: list[str] = []
     page, _, token = disk.get("s", limit=2)
@@ -87,7 +85,7 @@ def test_a_reader_goes_on_page_by_page_and_sees_the_end(disk: Disk) -> None:
     assert disk.get("s", token)[0] == ["f"]
 
 
-def test_the_last_page_comes_first_without_a_start(disk: Disk) -> None:
+def test_without_a_start_the_last_page_comes_first(disk: Disk) -> None:
     disk.put("s", *"abcde")
     page, back, _ = disk.get("s", head=False, limit=2)
     assert page == ["d", "e"]
@@ -99,7 +97,7 @@ def test_the_last_page_comes_first_without_a_start(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_an_empty_stream_is_followed_from_its_first_event(disk: Disk, head: bool) -> None:
+def test_a_reader_of_an_empty_stream_gets_its_first_event(disk: Disk, head: bool) -> None:
     disk.put("s")
     page, _, token = disk.get("s", head=head)
     assert page == []
@@ -107,7 +105,7 @@ def test_an_empty_stream_is_followed_from_its_first_event(disk: Disk, head: bool
     assert disk.get("s", token)[0] == ["first"]
 
 
-def test_events_are_in_the_order_of_their_time(disk: Disk) -> None:
+def test_events_are_in_the_order_of_their_timestamps(disk: Disk) -> None:
     disk.put("s", "late", at=5)
     disk.put("s", "early", "early too")
     assert disk.get("s")[0] == ["early", "early too", "late"]
@@ -117,13 +115,13 @@ def test_events_are_in_the_order_of_their_time(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "f/1", "x/" + "0" * 56, "f/" + "z" * 56])
-def test_a_token_of_somebody_elses_is_refused(disk: Disk, token: str) -> None:
+def test_refuses_an_invalid_token(disk: Disk, token: str) -> None:
     disk.put("s", "a")
     with pytest.raises(InvalidParameterException):
         disk.get("s", token)
 
 
-def test_an_answer_is_at_most_a_mebibyte(disk: Disk) -> None:
+def test_a_page_has_at_most_one_mebibyte(disk: Disk) -> None:
     disk.put("s", *["x" * 300_000] * 8)
     page, _, token = disk.get("s")
     assert len(page) == 3
@@ -144,7 +142,7 @@ def test_streams_are_searched_together(disk: Disk) -> None:
     assert disk.filtered(filter_pattern="absent") == ([], None)
 
 
-def test_all_is_there_after_a_restart(disk: Disk) -> None:
+def test_everything_survives_a_restart(disk: Disk) -> None:
     disk.backend.create_log_group(GROUP, {"team": "a"})
     disk.backend.put_retention_policy(GROUP, 7)
     disk.put("s", "one", "\ud800")
@@ -163,7 +161,7 @@ def test_all_is_there_after_a_restart(disk: Disk) -> None:
     assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
-def test_a_batch_is_kept_whole_or_not_at_all(disk: Disk) -> None:
+def test_a_batch_is_stored_completely_or_not_at_all(disk: Disk) -> None:
     disk.put("s", "before")
     with disk.store.transaction() as db:
         db.execute("PRAGMA max_page_count = 1")
@@ -173,7 +171,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(disk: Disk) -> None:
     assert disk.backend.groups[GROUP].streams["s"].stored_bytes == len("before")
 
 
-def test_a_stream_that_was_deleted_takes_no_more(disk: Disk) -> None:
+def test_a_deleted_stream_accepts_no_events(disk: Disk) -> None:
     disk.put("s", "a")
     stream = disk.backend.groups[GROUP].streams["s"]
     disk.backend.delete_log_stream(GROUP, "s")
@@ -182,7 +180,7 @@ def test_a_stream_that_was_deleted_takes_no_more(disk: Disk) -> None:
     assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
-def test_jobs_write_at_once_into_one_group(disk: Disk) -> None:
+def test_several_jobs_write_into_one_group_concurrently(disk: Disk) -> None:
     def job(name: str) -> None:
         stream = LogStream(ACCOUNT, REGION, name, group=GROUP)
         for number in range(20):
@@ -197,7 +195,7 @@ def test_jobs_write_at_once_into_one_group(disk: Disk) -> None:
     assert [disk.get(f"job-{number}")[0] for number in range(8)] == [expected] * 8
 
 
-def test_a_clock_that_is_set_back_hides_no_line(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_set_back_reorders_no_line(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = LogStream(ACCOUNT, REGION, "s", group=GROUP)
     stream.write(["one"])
     token = disk.get("s")[2]

@@ -42,7 +42,7 @@ def outages() -> Outages:
     return Outages(Service())
 
 
-def test_only_what_is_out_is_hit(outages: Outages) -> None:
+def test_an_outage_affects_only_its_service_and_operation(outages: Outages) -> None:
     outages.add(outage("sagemaker", "DescribeTrainingJob"))
     outages.add(outage("s3", "PUT"))
     status, body = ask(outages, "sagemaker", target="DescribeTrainingJob")
@@ -60,6 +60,6 @@ def test_an_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, rem
     assert answers == ["503 Service Unavailable"] * hits + ["200 OK"] * (5 - hits)
 
 
-def test_a_code_cannot_break_the_answer(outages: Outages) -> None:
+def test_an_error_code_is_escaped(outages: Outages) -> None:
     outages.add(outage("s3", code="<a&b>"))
     assert b"<Code>&lt;a&amp;b&gt;</Code>" in ask(outages, "s3")[1]

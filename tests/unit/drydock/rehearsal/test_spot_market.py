@@ -22,7 +22,7 @@ def spot(make_job: Make) -> TrainingJob:
     return job
 
 
-def test_an_order_is_carried_out_once_and_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
+def test_an_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
     market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
     market.order_interruption(spot, order)
     market.order_interruption(job, order)
@@ -33,7 +33,7 @@ def test_an_order_is_carried_out_once_and_when_it_is_due(spot: TrainingJob, job:
     assert not market.has_capacity(spot) and market.has_capacity(job)
 
 
-def test_the_latest_word_on_capacity_counts(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
+def test_the_latest_capacity_rule_has_precedence(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
     market = SpotMarket(Policy(without_capacity=["ml.m5.*"]))
     resources = {"InstanceType": "ml.c5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
     other = make_job(EnableManagedSpotTraining=True, ResourceConfig=resources)
@@ -47,7 +47,7 @@ def test_the_latest_word_on_capacity_counts(make_job: Make, spot: TrainingJob, j
     assert [rule["instance_type"] for rule in market.describe()["capacity"]] == ["ml.m5.*"]
 
 
-def test_a_schedule_names_the_runs(make_job: Make) -> None:
+def test_a_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
     market = SpotMarket(Policy(interruptions=[Schedule("flights-*", [5, -1]), Schedule("*", [0])]))
     job = make_job(TrainingJobName="flights-1", EnableManagedSpotTraining=True)
     seen = []
@@ -93,11 +93,11 @@ def test_the_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
         {"interrupt": 7},
     ],
 )
-def test_a_policy_that_cannot_be(table: dict[str, Any]) -> None:
+def test_refuses_an_invalid_policy(table: dict[str, Any]) -> None:
     with pytest.raises(CannotStart):
         parse_policy(table)
 
 
-def test_a_policy_from_a_table() -> None:
+def test_parses_a_policy_from_a_table() -> None:
     policy = parse_policy({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
     assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

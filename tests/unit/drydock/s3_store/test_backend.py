@@ -50,14 +50,14 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     s3_backends.backend = S3Backend
 
 
-def test_bytes_come_back_as_they_were(tmp_path: Path) -> None:
+def test_reads_the_bytes_that_were_written(tmp_path: Path) -> None:
     blobs = BlobFolder(tmp_path)
     for data in (b"", b"one", bytes(range(256)) * 999):
         assert blobs.read(blobs.write(data)) == data
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda p: p.write_bytes(b"onE"), lambda p: p.write_bytes(b"on")])
-def test_a_harmed_file_is_never_read(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
+def test_a_damaged_file_is_an_error(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
     blobs = BlobFolder(tmp_path)
     blob = blobs.write(b"one")
     harm(next(tmp_path.glob("*/*")))
@@ -65,7 +65,7 @@ def test_a_harmed_file_is_never_read(tmp_path: Path, harm: Callable[[Path], Any]
         blobs.read(blob)
 
 
-def test_a_sweep_takes_only_what_nobody_knows(tmp_path: Path) -> None:
+def test_deletes_only_unused_files(tmp_path: Path) -> None:
     blobs = BlobFolder(tmp_path)
     kept, stray = blobs.write(b"kept"), blobs.write(b"stray")
     assert blobs.delete_except({kept.name}) == 1
@@ -84,11 +84,11 @@ def test_a_sweep_takes_only_what_nobody_knows(tmp_path: Path) -> None:
         datetime(2026, 1, 2, tzinfo=UTC),
     ],
 )
-def test_values_survive_as_text(value: Any) -> None:
+def test_values_are_restored_from_text(value: Any) -> None:
     assert encoding.loads(encoding.dumps(value)) == value
 
 
-def test_models_of_moto_survive_as_text() -> None:
+def test_models_of_moto_are_restored_from_text() -> None:
     access = FakeAcl([FakeGrant([FakeGrantee("who")], ["READ"])])
     found = encoding.loads(encoding.dumps([access, LowercaseDict({"A": 1}), LifecycleRule(rule_id="r", prefix="p")]))
     assert found[0].grants[0].grantees == [FakeGrantee("who")]
@@ -96,7 +96,7 @@ def test_models_of_moto_survive_as_text() -> None:
     assert (type(found[2]), found[2].id) == (LifecycleRule, "r")
 
 
-def test_what_cannot_come_back_is_refused() -> None:
+def test_refuses_values_that_cannot_be_restored() -> None:
     with pytest.raises(TypeError, match="cannot store a PosixPath"):
         encoding.dumps([Path()])
     with pytest.raises(KeyError):
@@ -114,24 +114,24 @@ def test_what_cannot_come_back_is_refused() -> None:
         ("POST", "/", 0),  # another service's
     ],
 )
-def test_a_request_takes_only_the_windows_it_needs(method: str, path: str, count: int) -> None:
+def test_a_request_takes_only_the_locks_it_needs(method: str, path: str, count: int) -> None:
     assert len(find_lock_numbers({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": "127.0.0.1:80"})) == count
 
 
-def test_both_styles_of_address_share_a_window() -> None:
+def test_both_address_styles_use_the_same_lock() -> None:
     by_path = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/key", "HTTP_HOST": "127.0.0.1:80"}
     by_host = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/key", "HTTP_HOST": "bucket.s3.amazonaws.com"}
     assert find_lock_numbers(by_path) == find_lock_numbers(by_host)
 
 
-def test_a_copy_holds_its_source_too() -> None:
+def test_a_copy_locks_its_source_too() -> None:
     there = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
     here = {**there, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
     source = {"REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/from x", "HTTP_HOST": "127.0.0.1"}
     assert find_lock_numbers(here) == find_lock_numbers(there) | find_lock_numbers(source)
 
 
-def test_no_bytes_stay_in_memory_and_no_file_too_many(disk: Disk) -> None:
+def test_bytes_are_only_in_the_files_of_current_versions(disk: Disk) -> None:
     for body in (b"old", b"new"):
         assert disk("PUT", "/bucket/key", body).status_code == 200
     assert [path.read_bytes() for path in disk.files()] == [b"new"]
@@ -141,16 +141,14 @@ def test_no_bytes_stay_in_memory_and_no_file_too_many(disk: Disk) -> None:
     assert disk.files() == []
 
 
-def test_a_file_without_a_row_is_gone_at_the_next_start(disk: Disk) -> None:
+def test_the_next_start_deletes_a_file_without_a_row(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"kept")
     BlobFolder(disk.objects).write(b"its server was killed before the row was there")
     disk.boot()
     assert [path.read_bytes() for path in disk.files()] == [b"kept"]
 
 
-def test_moto_s_lock_is_never_asked_for_under_the_store_s(
-    disk: Disk, asked_under: Callable[[Store], list[bool]]
-) -> None:
+def test_motos_lock_is_never_taken_inside_a_transaction(disk: Disk, asked_under: Callable[[Store], list[bool]]) -> None:
     asked = asked_under(disk.store)
     assert disk("PUT", "/bucket/key", b"one").status_code == disk("PUT", "/bucket/key", b"two").status_code == 200
     assert disk("DELETE", "/bucket/key").status_code == 204
@@ -168,7 +166,7 @@ def test_a_refused_request_changes_nothing(disk: Disk) -> None:
     assert len(disk.files()) == 1
 
 
-def test_no_room_for_the_bytes_is_an_answer_and_the_old_object_stays(disk: Disk) -> None:
+def test_without_room_for_the_bytes_the_old_object_stays(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old")
     disk.objects.rename(disk.objects.with_name("away"))
     answer = disk("PUT", "/bucket/key", b"new")
@@ -180,7 +178,7 @@ def test_no_room_for_the_bytes_is_an_answer_and_the_old_object_stays(disk: Disk)
     assert disk("PUT", "/bucket/key", b"new").status_code == 200
 
 
-def test_no_room_for_the_row_is_an_answer_and_the_old_object_stays(disk: Disk) -> None:
+def test_without_room_for_the_row_the_old_object_stays(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old")
     with disk.store.transaction() as db:
         db.execute("PRAGMA max_page_count = 1")  # no more than there are now
@@ -192,7 +190,7 @@ def test_no_room_for_the_row_is_an_answer_and_the_old_object_stays(disk: Disk) -
     assert [path.read_bytes() for path in disk.files()] == [b"old"]
 
 
-def test_a_damaged_object_is_an_error_and_the_others_are_read(disk: Disk) -> None:
+def test_a_damaged_object_does_not_affect_others(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"whole")
     disk.files()[0].write_bytes(b"wholE")
     disk("PUT", "/bucket/other", b"other")
@@ -201,13 +199,13 @@ def test_a_damaged_object_is_an_error_and_the_others_are_read(disk: Disk) -> Non
     assert disk("DELETE", "/bucket/key").status_code == 204
 
 
-def test_a_body_that_ends_early_is_no_object(disk: Disk) -> None:
+def test_an_incomplete_body_creates_no_object(disk: Disk) -> None:
     answer = disk.client.put("/bucket/key", data=b"half", environ_overrides={"CONTENT_LENGTH": "10"})
     assert (answer.status_code, b"IncompleteBody" in answer.data) == (400, True)
     assert disk("GET", "/bucket/key").status_code == 404
 
 
-def test_a_reset_leaves_nothing(disk: Disk) -> None:
+def test_a_reset_deletes_everything(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"data")
     s3_backends["123456789012"]["aws"].reset()
     assert disk.files() == []
@@ -215,7 +213,7 @@ def test_a_reset_leaves_nothing(disk: Disk) -> None:
     assert disk("GET", "/bucket/key").status_code == 404
 
 
-def test_a_deleted_bucket_stays_deleted_and_a_full_one_stays(disk: Disk) -> None:
+def test_only_an_empty_bucket_can_be_deleted(disk: Disk) -> None:
     disk("PUT", "/full")
     disk("PUT", "/full/key", b"data")
     assert [disk("DELETE", path).status_code for path in ("/bucket", "/full")] == [204, 409]

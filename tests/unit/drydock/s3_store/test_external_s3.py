@@ -22,18 +22,18 @@ def answer(s3_url: str, service: str) -> tuple[str, bytes]:
     return said[0], body
 
 
-def test_what_is_for_s3_is_told_where_it_is() -> None:
+def test_refuses_s3_requests_and_names_the_s3_server() -> None:
     status, body = answer("http://s3:8333", "s3")
     assert status == "400 Bad Request"
     assert b"<Code>InvalidRequest</Code>" in body and b"AWS_ENDPOINT_URL_S3 to http://s3:8333" in body
 
 
 @pytest.mark.parametrize(("s3_url", "service"), [("", "s3"), ("http://s3:8333", "sagemaker"), ("http://s3:8333", "")])
-def test_all_else_is_answered(s3_url: str, service: str) -> None:
+def test_answers_all_other_requests(s3_url: str, service: str) -> None:
     assert answer(s3_url, service) == ("200 OK", b"ok")
 
 
-def test_jobs_find_it() -> None:
+def test_jobs_get_the_url_of_the_s3_server() -> None:
     here = HostContext("/tree", "algo-1", ["algo-1"], 1, {}, False, "http://u")
     there = HostContext("/tree", "algo-1", ["algo-1"], 1, {}, False, "http://u", "http://s3:8333")
     assert "AWS_ENDPOINT_URL_S3" not in build_common_environment("eu-west-1", here)
@@ -41,7 +41,7 @@ def test_jobs_find_it() -> None:
     assert build_common_environment("eu-west-1", there)["AWS_ENDPOINT_URL"] == "http://u"
 
 
-def test_it_is_asked_with_the_servers_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_own_credentials_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     assert set(_read_credentials().values()) == {"drydock"}

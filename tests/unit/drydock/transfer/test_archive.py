@@ -42,7 +42,7 @@ def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("python")
-def test_what_is_packed_can_be_unpacked(tmp_path: Path) -> None:
+def test_unpacks_what_was_packed(tmp_path: Path) -> None:
     source = folder(tmp_path / "in", ["a/b.txt", "run.sh"], 1)
     (source / "run.sh").chmod(0o700)
     (source / "empty").mkdir()
@@ -55,7 +55,7 @@ def test_what_is_packed_can_be_unpacked(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("python")
 @pytest.mark.parametrize("name", ["../escaped", "a/../../escaped"])
-def test_a_member_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_refuses_a_member_outside_the_folder(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo(name), io.BytesIO())
     with pytest.raises(ValueError, match=r"OutsideDestinationError|leads out of the folder"):
@@ -64,7 +64,7 @@ def test_a_member_outside_the_folder_is_refused(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.usefixtures("python")
-def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_refuses_a_link_out_of_the_folder(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         member = tarfile.TarInfo("link")
         member.type, member.linkname = tarfile.SYMTYPE, "../../etc/passwd"
@@ -73,7 +73,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
         archive.unpack(tmp_path / "evil.tar.gz", tmp_path / "out")
 
 
-def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+def test_refuses_a_damaged_archive(tmp_path: Path) -> None:
     archive.pack(folder(tmp_path / "in", ["a.txt"], 1), tmp_path / "it.tar.gz")
     whole = (tmp_path / "it.tar.gz").read_bytes()
     for damaged in (whole[: len(whole) // 2], b"no archive", b""):
@@ -82,7 +82,7 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
             archive.unpack(tmp_path / "it.tar.gz", tmp_path / "out")
 
 
-def test_what_is_no_file_is_left_out_and_named(tmp_path: Path) -> None:
+def test_returns_the_names_of_special_files(tmp_path: Path) -> None:
     source = folder(tmp_path / "in", ["sub/a.txt"], 1)
     os.mkfifo(source / "fifo")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -116,7 +116,7 @@ def test_links_within_the_folder_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "it.tar.gz").read_bytes() == (tmp_path / "again.tar.gz").read_bytes()
 
 
-def test_a_full_disk_leaves_no_part(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_archive(tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     (source / "big").write_bytes(os.urandom(1_000_000))
@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_no_part(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["in"]
 
 
-def test_an_archive_that_is_too_much_is_refused(tmp_path: Path) -> None:
+def test_refuses_an_archive_that_is_too_large(tmp_path: Path) -> None:
     source = folder(tmp_path / "in", ["a.txt", "b.txt", "c.txt"], 1)
     (source / "zeros").write_bytes(bytes(1_000_000))
     archive.pack(source, tmp_path / "it.tar.gz")
@@ -146,7 +146,7 @@ def test_an_archive_that_is_too_much_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("python")
-def test_a_device_is_refused(tmp_path: Path) -> None:
+def test_refuses_a_device(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as tar:
         member = tarfile.TarInfo("null")
         member.type, member.devmajor, member.devminor = tarfile.CHRTYPE, 1, 3
@@ -155,7 +155,7 @@ def test_a_device_is_refused(tmp_path: Path) -> None:
         archive.unpack(tmp_path / "evil.tar.gz", tmp_path / "out")
 
 
-def test_of_equal_names_the_first_host_s_counts(tmp_path: Path) -> None:
+def test_a_merge_prefers_the_first_hosts_file(tmp_path: Path) -> None:
     hosts = [tmp_path / f"algo-{number}" for number in (1, 2, 3)]
     for host in hosts:
         folder(host, ["same.txt", f"{host.name}/own.txt"], 1)
@@ -178,7 +178,7 @@ def test_of_equal_names_the_first_host_s_counts(tmp_path: Path) -> None:
     assert (hosts[1] / "same.txt").read_text() == "algo-2"
 
 
-def test_a_merge_does_without_hard_links(tmp_path: Path) -> None:
+def test_a_merge_works_without_hard_links(tmp_path: Path) -> None:
     memory = Path("/dev/shm")
     if not memory.is_dir() or os.stat(memory).st_dev == os.stat(tmp_path).st_dev:
         pytest.skip("no second file system")

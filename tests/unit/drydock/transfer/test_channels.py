@@ -26,21 +26,21 @@ def fetch(
     return channels.download_channel(objects, what, folder, host_number=number, host_count=count, default_mode=mode)
 
 
-def test_a_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_downloads_a_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("train/a", "train/sub/b", "train/sub/", "train-2/c", "other"):
         s3.put(name, name)
     assert fetch(objects, channel(s3.uri("train/")), tmp_path / "in") == 2
     assert files(tmp_path / "in") == {"a": "train/a", "sub/b": "train/sub/b"}
 
 
-def test_nothing_is_there(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_counts_no_objects_of_an_empty_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     assert fetch(objects, channel(s3.uri("none/")), tmp_path / "in") == 0
     assert fetch(objects, channel(s3.manifest("m", {"prefix": s3.uri("")}), "ManifestFile"), tmp_path / "in") == 0
     with pytest.raises(ClientError, match="NoSuchBucket"):
         fetch(objects, channel("s3://no-such-bucket-here/x"), tmp_path / "in")
 
 
-def test_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_downloads_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("data/a", "data/sub/b", "data/c", "d"):
         s3.put(name, name)
     uri = s3.manifest("train.manifest", {"prefix": s3.uri("data/")}, "sub/b", "a", "a")
@@ -69,13 +69,15 @@ def test_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
         ('[{"prefix": "s3://bucket/"}, "a", "a/b"]', "also the folder"),
     ],
 )
-def test_a_manifest_that_is_none(s3: Any, objects: ObjectStore, tmp_path: Path, body: str | bytes, reason: str) -> None:
+def test_refuses_an_invalid_manifest(
+    s3: Any, objects: ObjectStore, tmp_path: Path, body: str | bytes, reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason) as raised:
         fetch(objects, channel(s3.put("m", body), "ManifestFile"), tmp_path / "in")
     assert len(str(raised.value)) < 500 and not (tmp_path / "in").exists()
 
 
-def test_a_manifest_that_names_what_is_not_there(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_refuses_a_manifest_with_a_missing_object(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     uri = s3.manifest("m", {"prefix": s3.uri("data/")}, "gone.csv")
     with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/data/gone\.csv"):
         fetch(objects, channel(uri, "ManifestFile"), tmp_path / "in")
@@ -83,7 +85,7 @@ def test_a_manifest_that_names_what_is_not_there(s3: Any, objects: ObjectStore, 
 
 @pytest.mark.parametrize("kind", ["S3Prefix", "ManifestFile"])
 @pytest.mark.parametrize("more", [{}, {"ShuffleConfig": {"Seed": 7}}])
-def test_sharding(s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
+def test_shards_the_objects(s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
     names = [f"{number:02}" for number in range(10)]
     for name in names:
         s3.put(f"data/{name}", name)
@@ -99,7 +101,7 @@ def test_sharding(s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, more
     assert sorted(files(tmp_path / "whole")) == names
 
 
-def test_the_seed_says_who_gets_what(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_the_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for number in range(10):
         s3.put(f"data/{number}")
 
@@ -112,7 +114,7 @@ def test_the_seed_says_who_gets_what(s3: Any, objects: ObjectStore, tmp_path: Pa
     assert first == again != share("plain") == ["0", "2", "4", "6", "8"]
 
 
-def test_a_host_without_a_share_is_no_failure(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_a_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a")
     sharded = channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
     assert fetch(objects, sharded, tmp_path / "1", 1, 2) == 1
@@ -131,7 +133,7 @@ def test_fast_files_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path)
 
 
 @pytest.mark.parametrize("keys", [["in/a", "in/a/b"], ["in/../../escaped"], ["in//etc/escaped"]])
-def test_keys_that_cannot_be_files(s3: Any, objects: ObjectStore, tmp_path: Path, keys: list[str]) -> None:
+def test_refuses_keys_that_cannot_be_file_names(s3: Any, objects: ObjectStore, tmp_path: Path, keys: list[str]) -> None:
     for key in keys:
         s3.put(key)
     if "in/../../escaped" in keys and s3.keys() != keys:
@@ -151,7 +153,7 @@ def test_keys_that_cannot_be_files(s3: Any, objects: ObjectStore, tmp_path: Path
         channel("s3://bucket/x", ShuffleConfig={"Seed": 1}),
     ],
 )
-def test_a_channel_that_is_fine(given: dict[str, Any]) -> None:
+def test_accepts_a_valid_channel(given: dict[str, Any]) -> None:
     assert channels.find_channel_problem(given) == ""
 
 
@@ -171,6 +173,6 @@ def test_a_channel_that_is_fine(given: dict[str, Any]) -> None:
         (channel("s3://bucket/m", source={"InstanceGroupNames": ["a"]}), "InstanceGroupNames"),
     ],
 )
-def test_a_channel_that_is_not(given: dict[str, Any], reason: str) -> None:
+def test_refuses_an_invalid_channel(given: dict[str, Any], reason: str) -> None:
     found = channels.find_channel_problem(given)
     assert found.startswith("Channel train: ") and reason in found

@@ -36,7 +36,7 @@ def taken(s3: Any) -> list[str]:
     return calls
 
 
-def test_only_changes_are_copied(s3: Any, host: Host) -> None:
+def test_uploads_only_changes(s3: Any, host: Host) -> None:
     s3.put("run-1/old", "from S3")
     s3.put("run-10/other", "of another run")
     folder, sync = host()
@@ -55,7 +55,7 @@ def test_only_changes_are_copied(s3: Any, host: Host) -> None:
     assert taken(s3) == [] and s3.keys() == ["run-1/sub/new", "run-10/other"]
 
 
-def test_a_file_replaced_by_one_of_its_size_and_time_is_copied(s3: Any, host: Host) -> None:
+def test_uploads_a_replaced_file_of_equal_size_and_time(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "it").write_text("1")
     moment = os.stat(folder / "it").st_mtime_ns
@@ -67,7 +67,7 @@ def test_a_file_replaced_by_one_of_its_size_and_time_is_copied(s3: Any, host: Ho
     assert s3.get("run-1/it") == b"2"
 
 
-def test_it_waits_for_its_time(s3: Any, host: Host) -> None:
+def test_uploads_at_most_once_per_interval(s3: Any, host: Host) -> None:
     folder, sync = host(interval_s=3600.0)
     (folder / "it").write_text("1")
     sync.upload_if_due()
@@ -76,7 +76,7 @@ def test_it_waits_for_its_time(s3: Any, host: Host) -> None:
     assert taken(s3) == ["PUT run-1/it"]
 
 
-def test_foreign_files_come_and_stay(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+def test_foreign_objects_are_downloaded_and_not_deleted(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
     fine = ["README", "a/b/c", "empty", "ü" * 127, ".hidden", "a b+c%20", "x.sagemaker-uploaded"]
     never = ["/etc/passwd", "y" * 256, "README/below", "b//c", "b/c"]
     for name in [*fine, *never, "folder/"]:
@@ -93,7 +93,7 @@ def test_foreign_files_come_and_stay(s3: Any, host: Host, caplog: pytest.LogCapt
     assert s3.keys() == sorted([*before, "run-1/own"])
 
 
-def test_a_host_deletes_only_what_is_still_its_own(s3: Any, host: Host) -> None:
+def test_a_host_deletes_only_its_own_objects(s3: Any, host: Host) -> None:
     s3.put("run-1/both", "from before")
     (one, sync_one), (two, sync_two) = host("one"), host("two")
     (one / "one").write_text("1")
@@ -113,7 +113,7 @@ def test_a_host_deletes_only_what_is_still_its_own(s3: Any, host: Host) -> None:
     assert s3.keys() == ["run-1/two"]
 
 
-def test_the_oldest_is_copied_first(s3: Any, host: Host) -> None:
+def test_uploads_the_oldest_file_first(s3: Any, host: Host) -> None:
     folder, sync = host()
     for name, moment in (("a-state", 300), ("m", 200), ("z-data", 100)):
         (folder / name).write_text(name)
@@ -122,7 +122,7 @@ def test_the_oldest_is_copied_first(s3: Any, host: Host) -> None:
     assert taken(s3) == ["PUT run-1/z-data", "PUT run-1/m", "PUT run-1/a-state"]
 
 
-def test_a_file_that_vanishes_is_passed_over(s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skips_a_file_that_vanishes(s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, sync = host()
     (folder / "a-here").write_text("1")
     (folder / "b-gone").write_text("1")
@@ -137,7 +137,7 @@ def test_a_file_that_vanishes_is_passed_over(s3: Any, host: Host, monkeypatch: p
     assert taken(s3) == ["PUT run-1/a-here"]
 
 
-def test_a_failed_copy_is_taken_up_again(s3: Any, host: Host) -> None:
+def test_the_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failing = 100
@@ -150,7 +150,7 @@ def test_a_failed_copy_is_taken_up_again(s3: Any, host: Host) -> None:
 
 
 @pytest.mark.parametrize("final", [False, True])
-def test_a_copy_waits_for_an_s3_that_is_slow(s3: Any, host: Host, final: bool) -> None:
+def test_an_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failing = 5
@@ -158,7 +158,7 @@ def test_a_copy_waits_for_an_s3_that_is_slow(s3: Any, host: Host, final: bool) -
     assert s3.app.refused == 5 and s3.get("run-1/a") == b"1"
 
 
-def test_links_lead_nowhere_else(s3: Any, host: Host) -> None:
+def test_does_not_follow_links_out_of_the_folder(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "sub").mkdir()
     (folder / "sub" / "epoch-2").write_text("2")
@@ -176,9 +176,7 @@ def test_links_lead_nowhere_else(s3: Any, host: Host) -> None:
     assert s3.get("run-1/last") == b"3"
 
 
-def test_what_cannot_be_copied_is_said_once_and_others_go_on(
-    s3: Any, host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_warns_once_about_a_file_and_uploads_the_others(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
     folder, sync = host()
     (folder / "a\udcff").write_text("no UTF-8")
     (folder / "here").write_text("1")
@@ -191,7 +189,7 @@ def test_what_cannot_be_copied_is_said_once_and_others_go_on(
     assert [record.getMessage().split("it ")[1][:15] for record in caplog.records] == ["cannot be a key"] * 2
 
 
-def test_what_cannot_be_read_is_said_and_not_deleted(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+def test_does_not_delete_what_it_cannot_read(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
     folder, sync = host()
     (folder / "sub").mkdir()
     for name in ("a", "b", "sub/c"):
@@ -210,7 +208,7 @@ def test_what_cannot_be_read_is_said_and_not_deleted(s3: Any, host: Host, caplog
     assert len(caplog.records) == 2
 
 
-def test_a_folder_that_is_gone_deletes_nothing(s3: Any, host: Host) -> None:
+def test_a_missing_folder_deletes_nothing(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     sync.upload()
@@ -219,7 +217,7 @@ def test_a_folder_that_is_gone_deletes_nothing(s3: Any, host: Host) -> None:
     assert s3.keys() == ["run-1/a"]
 
 
-def test_sagemaker_s_own_marks_are_not_copied(s3: Any, host: Host) -> None:
+def test_does_not_upload_sagemakers_marker_files(s3: Any, host: Host) -> None:
     folder, sync = host()
     for name in ("a", "a.sagemaker-uploading", "a.sagemaker-uploaded", "sagemaker-uploaded.txt"):
         (folder / name).write_text("1")
@@ -227,7 +225,7 @@ def test_sagemaker_s_own_marks_are_not_copied(s3: Any, host: Host) -> None:
     assert s3.keys() == ["run-1/a", "run-1/sagemaker-uploaded.txt"]
 
 
-def test_a_disk_without_room_does_not_keep_the_last_copy_back(
+def test_a_final_upload_needs_no_disk_space(
     s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, sync = host()

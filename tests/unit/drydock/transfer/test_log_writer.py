@@ -27,7 +27,7 @@ def tail_of(path: Path, recorder: Recorder, seen: list[str] | None = None) -> Lo
     return LogTail(path, cast(LogStream, recorder), (seen if seen is not None else []).append)
 
 
-def test_only_whole_lines_until_the_end(tmp_path: Path, recorder: Recorder) -> None:
+def test_sends_complete_lines_only_until_the_end(tmp_path: Path, recorder: Recorder) -> None:
     path, seen = tmp_path / "log", list[str]()
     tail = tail_of(path, recorder, seen)
     tail.send_new_lines()
@@ -41,21 +41,19 @@ def test_only_whole_lines_until_the_end(tmp_path: Path, recorder: Recorder) -> N
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n"])
-def test_a_line_without_end_is_cut(tmp_path: Path, recorder: Recorder, ending: bytes) -> None:
+def test_splits_a_very_long_line(tmp_path: Path, recorder: Recorder, ending: bytes) -> None:
     (tmp_path / "log").write_bytes(b"x" * (2 * EVENT_MAX_CHARS + 5) + ending)
     tail_of(tmp_path / "log", recorder).send_new_lines(is_final=True)
     assert [len(line) for line in recorder.lines] == [EVENT_MAX_CHARS, EVENT_MAX_CHARS, 5]
 
 
-def test_bytes_that_are_no_text_are_shown_all_the_same(tmp_path: Path, recorder: Recorder) -> None:
+def test_shows_bytes_that_are_not_utf_8(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "log").write_bytes(b"caf\xe9 \xc3\xa9\n")
     tail_of(tmp_path / "log", recorder).send_new_lines()
     assert recorder.lines == ["caf\ufffd \u00e9"]
 
 
-def test_one_drain_of_a_running_job_is_bounded(
-    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_call_reads_a_limited_amount(tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drydock.transfer.log_writer.READ_BYTES", 2)
     (tmp_path / "log").write_bytes(b"x\n" * 100)
     tail: Any = tail_of(tmp_path / "log", recorder)

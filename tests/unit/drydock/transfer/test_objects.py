@@ -11,20 +11,20 @@ from drydock.transfer.clients import shared_client
 from drydock.transfer.objects import ObjectStore, join_uri, split_uri
 
 
-def test_uris() -> None:
+def test_splits_and_joins_uris() -> None:
     assert split_uri("s3://bucket/a/b") == ("bucket", "a/b")
     assert split_uri("s3://bucket") == ("bucket", "")
     assert join_uri("s3://bucket/a/", "b", "c") == join_uri("s3://bucket/a", "b", "c") == "s3://bucket/a/b/c"
 
 
-def test_a_client_is_made_once_for_a_place() -> None:
+def test_a_client_is_created_once_per_location() -> None:
     places = [("http://127.0.0.1:1", account, "us-east-1") for account in ("1" * 12, "1" * 12, "2" * 12)]
     one, same, other = [shared_client(*place) for place in places]
     assert one is same and one is not other
 
 
 @pytest.mark.parametrize("size", [0, 5, 20_000_000])
-def test_a_file_goes_there_and_comes_back(s3: Any, objects: ObjectStore, tmp_path: Path, size: int) -> None:
+def test_uploads_and_downloads_a_file(s3: Any, objects: ObjectStore, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "it").write_bytes(content)
     objects.upload(tmp_path / "it", s3.uri("x/it"))
@@ -33,35 +33,35 @@ def test_a_file_goes_there_and_comes_back(s3: Any, objects: ObjectStore, tmp_pat
     assert sorted(os.listdir(tmp_path)) == ["back", "it"]
 
 
-def test_a_long_name_is_a_file(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_downloads_a_file_with_a_long_name(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     name = "ü" * 127
     s3.put(name, b"1")
     objects.download(s3.uri(name), tmp_path / name)
     assert (tmp_path / name).read_bytes() == b"1"
 
 
-def test_an_object_that_is_not_there_is_named(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_the_error_names_a_missing_object(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/none"):
         objects.download(s3.uri("none"), tmp_path / "none")
     assert os.listdir(tmp_path) == []
     assert objects.read_etag(s3.uri("none")) is None
 
 
-def test_a_download_that_fails_leaves_no_part(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_a_failed_download_leaves_no_partial_file(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="directory"):
         objects.download(s3.put("it", b"1"), tmp_path / "taken")
     assert os.listdir(tmp_path) == ["taken"]
 
 
-def test_reading_is_bounded(s3: Any, objects: ObjectStore) -> None:
+def test_read_has_a_size_limit(s3: Any, objects: ObjectStore) -> None:
     uri = s3.put("it", b"12345")
     assert objects.read(uri, 5) == b"12345"
     with pytest.raises(ValueError, match="more than 4 bytes"):
         objects.read(uri, 4)
 
 
-def test_an_s3_that_fails_for_a_while_is_waited_for(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_retries_temporary_errors(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "it").write_bytes(b"content")
     s3.app.failing = 8  # more than botocore's own retries
     objects.upload(tmp_path / "it", s3.uri("it"))
@@ -71,21 +71,21 @@ def test_an_s3_that_fails_for_a_while_is_waited_for(s3: Any, objects: ObjectStor
     assert s3.app.refused == 16 and (tmp_path / "back").read_bytes() == b"content"
 
 
-def test_who_cannot_wait_is_told(s3: Any, objects: ObjectStore) -> None:
+def test_without_retries_fails_at_once(s3: Any, objects: ObjectStore) -> None:
     s3.app.failing = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
         objects.without_retries().list_etags(s3.uri(""))
     assert s3.app.refused < 10
 
 
-def test_what_does_not_pass_is_not_waited_for(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_does_not_retry_permanent_errors(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "it").touch()
     with pytest.raises(ClientError, match="NoSuchBucket"):
         objects.upload(tmp_path / "it", "s3://no-such-bucket-here/it")
     assert s3.app.written.count("PUT it") == 1
 
 
-def test_a_folder_goes_there_without_what_is_no_file(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_uploads_a_folder_without_special_files(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "a").write_text("a")
@@ -96,7 +96,7 @@ def test_a_folder_goes_there_without_what_is_no_file(s3: Any, objects: ObjectSto
     assert s3.keys() == ["to/link", "to/sub/a"] and s3.get("to/link") == b"a"
 
 
-def test_one_failure_of_many_ends_them(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_the_first_error_cancels_the_other_transfers(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     uris = [s3.put(f"{number}") for number in range(20)]
     files = {uri: tmp_path / uri.rpartition("/")[2] for uri in [s3.uri("none"), *uris]}
     with pytest.raises(ValueError, match="no object"):

@@ -17,7 +17,7 @@ from drydock.transfer.placement import find_invalid_names, local_name
         ("a.csv", "a", "a.csv"),
     ],
 )
-def test_where_an_object_lands(key: str, prefix: str, name: str) -> None:
+def test_local_names_follow_the_prefix(key: str, prefix: str, name: str) -> None:
     assert local_name(key, prefix) == name
 
 
@@ -33,12 +33,12 @@ def test_where_an_object_lands(key: str, prefix: str, name: str) -> None:
         ("a\0b", "NUL"),
     ],
 )
-def test_what_cannot_be_a_file(name: str, reason: str) -> None:
+def test_refuses_invalid_file_names(name: str, reason: str) -> None:
     found = find_invalid_names([name, "fine"])
     assert list(found) == [name] and reason in found[name]
 
 
-def test_what_can() -> None:
+def test_accepts_valid_file_names() -> None:
     assert find_invalid_names(["a", "b/c", "b/d/e", ".hidden", "..b", "x" * 255, "ü" * 127, "a b", "%2e%2e"]) == {}
 
 

@@ -25,7 +25,7 @@ with open(sys.argv[1], "r+b", buffering=0) as it:
 """
 
 
-def test_a_quiet_file_is_copied(tmp_path: Path) -> None:
+def test_copies_a_file_that_does_not_change(tmp_path: Path) -> None:
     content = os.urandom(3_000_000)
     (tmp_path / "it").write_bytes(content)
     copied = copy_stable(tmp_path / "it", tmp_path)
@@ -38,7 +38,7 @@ def test_a_quiet_file_is_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("changes", "content"), [(0, b"0"), (1, b"1"), (4, b"4"), (5, None)])
-def test_what_changed_after_the_first_reading_is_read_again(
+def test_reads_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, content: bytes | None
 ) -> None:
     path, copy = tmp_path / "it", shutil.copyfileobj
@@ -63,7 +63,7 @@ def test_what_changed_after_the_first_reading_is_read_again(
     assert os.listdir(tmp_path) == ["it"]
 
 
-def test_a_file_that_is_being_written_is_not_copied_torn(tmp_path: Path) -> None:
+def test_never_copies_an_inconsistent_file(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(bytes(1 << 20))
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
@@ -82,7 +82,7 @@ def _seams(content: bytes) -> int:
     return sum(one != other for one, other in pairwise(pages))
 
 
-def test_only_files_are_opened(tmp_path: Path) -> None:
+def test_opens_only_regular_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic links"):
