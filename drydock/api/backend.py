@@ -133,6 +133,7 @@ class DrydockBackend(ModelsBackend):
             raise AWSValidationException(text)
 
     def _add(self, job: J) -> J:
+        """Store a new job and add it to the queue, if its name is not in use."""
         jobs_of_kind = self.jobs[type(job)]
         with self._create_lock:
             if job.name in jobs_of_kind:

@@ -29,7 +29,7 @@ OPERATIONS = tuple(
 class DrydockResponse(SageMakerResponse):
     """Answers requests to SageMaker: drydock's operations, and all others as moto does."""
 
-    # So a body that is not UTF-8 is refused as an invalid request. moto would decode it first, and fail.
+    # With the raw body, drydock refuses a body that is not UTF-8. moto would fail while it decodes such a body.
     use_raw_body = True
 
     def parse_parameters(self, request: Any) -> None:
@@ -39,9 +39,8 @@ class DrydockResponse(SageMakerResponse):
 
     def create_training_job(self) -> ActionResult:
         """Answer CreateTrainingJob."""
-        return ActionResult(
-            {"TrainingJobArn": self._backend.create_training(self._read_request("CreateTrainingJob")).arn}
-        )
+        job = self._backend.create_training(self._read_request("CreateTrainingJob"))
+        return ActionResult({"TrainingJobArn": job.arn})
 
     def create_processing_job(self) -> ActionResult:
         """Answer CreateProcessingJob."""

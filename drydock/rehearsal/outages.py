@@ -62,7 +62,7 @@ class Outages:
         return [body.encode()]
 
     def _match(self, environ: dict[str, Any]) -> Outage | None:
-        """Return the first outage that concerns the request, and count the response that it is about to give."""
+        """Return the first outage that concerns the request, and count one response of it; None if there is none."""
         service = signed_service(environ)
         target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")
         with self._lock:
