@@ -1,4 +1,4 @@
-"""Running a script-mode training script on this machine, in the folder tree that SageMaker gives a training job."""
+"""Run a script-mode training script on this machine, in the folder tree that SageMaker gives a training job."""
 
 from __future__ import annotations
 
@@ -10,78 +10,113 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines import dataset as datasets
 from pipelines.container.signals import SignalRelay
 from pipelines.errors import DataError, LeewayError, ServiceError, StorageError, TrainingError
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import replace_folder, sha256
 from pipelines.system.locks import hold_lock
-from pipelines.versioning.git import describe_commit
 
 STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
-"""Exit codes of a script that was stopped, and that kept a checkpoint."""
+"""Exit codes of a script that was stopped and saved a checkpoint."""
 TAIL_LINES = 5
-"""Lines of a crashed script that its error quotes."""
+"""Last lines of a crashed script that its error quotes."""
+FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
+"""Variable of SageMaker's script mode to the folder below the job's tree that it names."""
+Hyperparameters = Mapping[str, int | float | str]
 
 
-def train(
-    dataset: str, features: Path, hyperparameters: Mapping[str, int | float | str], model: Path, output: Path
-) -> str:
-    """The script's model and record are at `model` and `output`; returns the name of the training.
+@dataclass(frozen=True)
+class Script:
+    """A dataset's training script: `training.py` in the dataset's folder, beside its bundle.txt."""
 
-    The name is a function of features, code and hyperparameters, and so is the folder that it works in: the same
-    training killed and run again goes on from its checkpoints.
+    dataset: str
+    path: Path
+    git_commit: str
+
+    @property
+    def root(self) -> Path:
+        """The folder that the script imports `pipelines` from."""
+        return self.path.parents[3]
+
+    def list_code(self) -> list[Path]:
+        """Return the script and the files of its bundle; not its whole folder, where Python writes bytecode."""
+        bundle = (self.path.parent / "bundle.txt").read_text("utf-8").split()
+        return [self.path, *(self.root / name for name in bundle)]
+
+
+def train(script: Script, features: Path, hyperparameters: Hyperparameters, model: Path, output: Path) -> str:
+    """Run the training script; write its model to `model` and its record to `output`.
+
+    The name of the training is a function of features, code and hyperparameters, and so is its working folder: a
+    training that was killed resumes from its checkpoints when it is started again.
+
+    Args:
+        script: to run.
+        features: folder with train/ and validation/.
+        hyperparameters: passed to the script as --NAME VALUE.
+        model: folder to write the model to; what was there is replaced.
+        output: folder to write the record to; what was there is replaced.
+
+    Returns:
+        The name of the training.
+
+    Raises:
+        DataError: the features do not exist. A retry cannot help.
+        ConflictError: another process runs the same training. A retry can help.
+        StorageError, ServiceError: the disk is full, or the script was stopped. A retry can help, and resumes.
+        TrainingError: the script crashed. A retry cannot help.
     """
     channels = {name: (features / name).absolute() for name in ("train", "validation")}
     for name, folder in channels.items():
         if not (folder / "data.parquet").exists():
-            raise DataError(f"{features / name}/data.parquet is not there.", "The step `preprocess` writes it.")
-    script = datasets.load_dataset(dataset).package / "training.py"
-    job = _name_job(dataset, [*channels.values(), *_list_code(script)], hyperparameters)
+            raise DataError(f"{features / name}/data.parquet does not exist.", "The step `preprocess` writes it.")
+    job = _name_job(script, list(channels.values()), hyperparameters)
     tree = settings().home / "training" / job
-    # The script holds it too: it may outlive this process.
-    with hold_lock(tree.with_suffix(".lock"), f"{job} is being trained by another process.") as lock:
-        _run_script(script, job, tree, channels, hyperparameters, lock)
-        for made, target in (("model", model), ("output/data", output)):
-            # Copied: LEEWAY_HOME may be on another file system, where a move that fails leaves half of it.
-            with replace_folder(target) as making:
-                shutil.copytree(tree / made, making, dirs_exist_ok=True)
+    # The script inherits the lock, because it may outlive this process.
+    with hold_lock(tree.with_suffix(".lock"), f"another process runs the training {job}.") as lock:
+        command, environment = _build_command(script, hyperparameters), _build_environment(script, job, tree, channels)
+        _run_script(command, environment, tree, lock)
+        for name, target in (("model", model), ("output/data", output)):
+            # Copied, not moved: LEEWAY_HOME may be on another file system, where a failed move leaves half a folder.
+            with replace_folder(target) as folder:
+                shutil.copytree(tree / name, folder, dirs_exist_ok=True)
         shutil.rmtree(tree, ignore_errors=True)
     return job
 
 
-def _list_code(script: Path) -> list[Path]:
-    """The script and what it imports. Not its whole folder: Python writes bytecode there."""
-    return [script, *(script.parents[3] / name for name in (script.parent / "bundle.txt").read_text("utf-8").split())]
+def _name_job(script: Script, channels: Sequence[Path], hyperparameters: Hyperparameters) -> str:
+    digests = [sha256(path) for path in (*channels, *script.list_code())]
+    inputs = " ".join([*digests, json.dumps(hyperparameters, sort_keys=True, default=str)])
+    return f"local-{script.dataset}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
 
 
-def _name_job(dataset: str, made_of: list[Path], hyperparameters: Mapping[str, object]) -> str:
-    told = [*(sha256(one) for one in made_of), json.dumps(hyperparameters, sort_keys=True, default=str)]
-    return f"local-{dataset}-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:12]}"
+def _build_command(script: Script, hyperparameters: Hyperparameters) -> list[str]:
+    arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
+    return [sys.executable, "-u", str(script.path), *arguments]
 
 
-def _run_script(
-    script: Path, job: str, tree: Path, channels: Mapping[str, Path], hyperparameters: Mapping[str, object], lock: int
-) -> None:
-    folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
-    (tree / "output" / "failure").unlink(missing_ok=True)
-    for folder in folders.values():
-        (tree / folder).mkdir(parents=True, exist_ok=True)
-    environment = {
+def _build_environment(script: Script, job: str, tree: Path, channels: Mapping[str, Path]) -> dict[str, str]:
+    """Return the variables of SageMaker's script mode, beside those of this process."""
+    return {
         **os.environ,
-        **{name: str(tree / folder) for name, folder in folders.items()},
+        **{variable: str(tree / folder) for variable, folder in FOLDERS.items()},
         **{f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in channels.items()},
         "SAGEMAKER_BASE_DIR": str(tree),
         "TRAINING_JOB_NAME": job,
-        "PYTHONPATH": str(script.parents[3]),
-        "LEEWAY_GIT_COMMIT": describe_commit(settings().project),
+        "PYTHONPATH": str(script.root),
+        "LEEWAY_GIT_COMMIT": script.git_commit,
     }
-    arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
-    command = [sys.executable, "-u", str(script), *arguments]
+
+
+def _run_script(command: Sequence[str], environment: Mapping[str, str], tree: Path, lock: int) -> None:
+    (tree / "output" / "failure").unlink(missing_ok=True)
+    for folder in FOLDERS.values():
+        (tree / folder).mkdir(parents=True, exist_ok=True)
     with (
         SignalRelay() as relay,
         subprocess.Popen(
@@ -94,21 +129,21 @@ def _run_script(
             pass_fds=[lock],
         ) as child,
     ):
-        relay.to(child)
+        relay.attach(child)
         tail = deque((_write_line(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
-        raise _explain_failure(script.name, child.returncode, tree / "output" / "failure", tail)
+        raise _explain_failure(Path(command[2]).name, child.returncode, tree / "output" / "failure", tail)
 
 
 def _explain_failure(script: str, code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
-    """What the script left in its failure file, else its last lines."""
-    told = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
-    said = told or " | ".join(line.strip() for line in tail)  # empty where the disk had no space for it
-    if any(text in said for text in NO_SPACE_TEXTS):
-        return StorageError(f"{script} found no space on the disk.", "Free some; it goes on from its checkpoint.")
+    """Return the error for an exit code, with the text of the script's failure file, or else its last lines."""
+    text = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
+    text = text or " | ".join(line.strip() for line in tail)  # the file is empty where the disk was full
+    if any(no_space in text for no_space in NO_SPACE_TEXTS):
+        return StorageError(f"{script} found no space on the disk.", "Free some; it resumes from its checkpoint.")
     if code < 0 or code in STOPPED:
-        return ServiceError(f"{script} was stopped from outside (exit code {code}).", "Run it again: it goes on.")
-    return TrainingError(f"{script} ended with exit code {code}: {said}")
+        return ServiceError(f"{script} was stopped from outside (exit code {code}).", "Run it again: it resumes.")
+    return TrainingError(f"{script} ended with exit code {code}: {text}")
 
 
 def _write_line(line: str) -> str:

@@ -1,7 +1,7 @@
-"""The entry of a processing job: the step `preprocess` over a packed window, in the folders that SageMaker gives a job.
+"""Entry point of a processing job: run the step `preprocess` over a packed window, in SageMaker's folders.
 
-Runs as the __main__ of an archive that has the whole of `pipelines`, so the container needs the libraries alone. What
-a failed step says is left where SageMaker takes the job's ExitMessage from, its exit code before it.
+Runs as the __main__ of an archive of the whole of `pipelines`, so the container needs the libraries only. The error
+of a failed step becomes the job's ExitMessage, with the step's exit code before it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 
 MOST_CHARS = 1_000
-"""Of the message: SageMaker shows 1 KB."""
+"""Longest message: SageMaker shows 1 KB."""
 
 
 def main() -> None:
-    """The features and the step's result are in the job's output; else its message says why not."""
+    """Write the features and the step's result to the job's output, or the step's error to its message."""
     base = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
     output, work = base / "processing" / "output", base / "processing" / "work"
     work.mkdir(parents=True, exist_ok=True)
     os.environ.update(LEEWAY_HOME=str(work), LEEWAY_PROJECT=str(work))
     result, window = output / "result.json", base / "processing" / "input" / "window"
     places = {"--window": window, "--features": output / "features", "--out": result}
-    given = [part for name, place in places.items() for part in (name, str(place))]
-    sys.argv = ["pipelines", "preprocess", *given, *sys.argv[1:]]
+    options = [part for name, place in places.items() for part in (name, str(place))]
+    sys.argv = ["pipelines", "preprocess", *options, *sys.argv[1:]]
     from pipelines.cli import app
 
     try:
@@ -36,12 +36,12 @@ def main() -> None:
 
 
 def _write_message(message: Path, result: Path, code: object) -> None:
-    """What the step reported in the place of its result is the job's message."""
+    """Write the error that the step reported as the job's message, and remove the report from the output."""
     try:
-        told = json.loads(result.read_text(encoding="utf-8"))
-        text = f"{told['message']} {told['hint']}".strip()
+        report = json.loads(result.read_text(encoding="utf-8"))
+        text = f"{report['message']} {report['hint']}".strip()
     except (OSError, ValueError, KeyError):
-        text = "it said no more; the log tells what it did."
+        text = "the step reported no error; see the job's log."
     result.unlink(missing_ok=True)
     message.parent.mkdir(parents=True, exist_ok=True)
     message.write_text(f"[exit {code}] {text}"[:MOST_CHARS], encoding="utf-8")

@@ -15,11 +15,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from pipelines.system.packages import find_versions
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
 JOB = "training_job"
@@ -188,15 +187,6 @@ def describe_environment() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         **find_versions(PACKAGES),
     }
-
-
-def find_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Name to version of those of the packages that are installed."""
-    found = {}
-    for name in packages:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def measure_resources(since_s: float) -> dict[str, float]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError
-from pipelines.steps.snapshot import SnapshotResult
+from pipelines.features.pin import PinnedWindow
 
 SNAPSHOT, COLUMNS, ROWS = "snapshot.json", "columns.parquet", "rows"
 
@@ -26,7 +26,7 @@ SNAPSHOT, COLUMNS, ROWS = "snapshot.json", "columns.parquet", "rows"
 class PinnedRows:
     """A window, and where its rows are on this machine."""
 
-    snapshot: SnapshotResult
+    snapshot: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
     """Of the rows; a file may lack a column (it is null), or have it narrower."""
@@ -41,7 +41,7 @@ def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     """
     from pipelines.lake import Lake
 
-    told = SnapshotResult.read(snapshot)
+    told = PinnedWindow.read(snapshot)
     days = told.window().all
     with Lake.open().open_files(told.table, days.first, days.last, told.snapshot_id) as (paths, schema):
         yield PinnedRows(told, paths, schema)
@@ -61,7 +61,7 @@ def open_packed(folder: Path) -> PinnedRows:
     wanted = int((schema.metadata or {}).get(b"files", b"-1"))
     if len(paths) != wanted:
         raise DataError(f"{folder} has {len(paths)} files of rows, and should have {wanted}.", "Pack it again.")
-    return PinnedRows(SnapshotResult.read(folder / SNAPSHOT), paths, schema.remove_metadata())
+    return PinnedRows(PinnedWindow.read(folder / SNAPSHOT), paths, schema.remove_metadata())
 
 
 def pack(pinned: PinnedRows, folder: Path) -> None:

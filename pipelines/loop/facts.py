@@ -12,9 +12,9 @@ from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
 from pipelines.features.building import find_source_columns
+from pipelines.features.pin import WindowSpec
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
-from pipelines.steps.snapshot import SnapshotSpec
 from pipelines.validation.results_table import Evidence
 from pipelines.window import DAY, Days, Window
 
@@ -22,14 +22,14 @@ PRICED = {"region", "instance_types", "max_run_s"}
 """Keys of params.yaml, section budget, without which there is no worst case to hold against it."""
 
 
-def training_window(as_of: dt.date) -> SnapshotSpec:
+def training_window(as_of: dt.date) -> WindowSpec:
     """Read the window of a training as of a moment: the section `snapshot` of params.yaml, with that moment.
 
     Raises:
         SpecError: the section is not valid. A retry cannot help.
     """
     section = params.load_section(settings().project, "snapshot")
-    return SnapshotSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
+    return WindowSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
 
 
 def data_digest(lake: Lake, chosen: Dataset, window: Window) -> str:

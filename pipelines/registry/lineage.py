@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.features.pin import PinnedWindow
 from pipelines.settings import settings
-from pipelines.steps.snapshot import SnapshotResult
 from pipelines.system.files import digest_files, sha256
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
@@ -52,7 +52,7 @@ def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[st
     Raises:
         DataError: the snapshot file is not there.
     """
-    pinned = SnapshotResult.read(spec.snapshot)
+    pinned = PinnedWindow.read(spec.snapshot)
     code = _code(spec)
     told = {
         "git_commit": code.git_commit,

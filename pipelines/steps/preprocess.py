@@ -16,7 +16,7 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
-from pipelines.steps.snapshot import SnapshotResult
+from pipelines.features.pin import PinnedWindow
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
@@ -85,7 +85,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     )
 
 
-def _split_window(pinned: SnapshotResult, validation_days: int) -> dict[str, Days]:
+def _split_window(pinned: PinnedWindow, validation_days: int) -> dict[str, Days]:
     window = pinned.window()
     if validation_days >= len(window.train):
         raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")

@@ -1,8 +1,8 @@
-"""Trains on this machine, by the same script and contract as a SageMaker training job.
+"""Train on this machine, by the same script and contract as a SageMaker training job.
 
-The dataset's training script runs in a process of its own with the folders and variables of SageMaker's script mode.
-Checkpoints stay until the training is done, so a killed run goes on where it was. On a spot instance instead:
-SpotTrainingOperator.
+The dataset's training script runs in a process of its own, with the folders and variables of SageMaker's script mode.
+Its checkpoints stay until the training is done, so a training that was killed resumes. SpotTrainingOperator trains on
+a spot instance instead.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Hyperparameters = dict[str, int | float | str]
 
 
 class TrainSpec(Spec):
-    """What to train on, how, and where to."""
+    """What to train on, how, and where to write the model."""
 
     dataset: str = "flights"
     """Dataset whose training script runs."""
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
-    """Passed to the script as --NAME VALUE; the script's own defaults apply where one is not given."""
+    """Passed to the script as --NAME VALUE; the script's own default applies to each that is not given."""
     model: Path = Path("data/model")
-    """Folder of the trained model, to write."""
+    """Folder to write the trained model to."""
     record: Path = Path("data/training")
-    """Folder of the training's record, to write: parameters, environment, metrics a round, resources."""
+    """Folder to write the training's record to: parameters, environment, metrics of each round, resources."""
 
 
 class TrainResult(Result):
@@ -43,20 +43,26 @@ class TrainResult(Result):
     digest: str
     """SHA-256 of the model folder."""
     metrics: dict[str, float]
-    """Metrics of the round that was kept, and seconds and memory used."""
+    """Metrics of the best round, and seconds and memory used."""
 
 
 def run(spec: TrainSpec) -> TrainResult:
-    """`spec.model` and `spec.record` are whole.
+    """Write the trained model to `spec.model` and the training's record to `spec.record`.
 
     Raises:
-        DataError: the features are not there.
-        TrainingError: the script crashed; its last lines are in the message. A retry cannot help.
+        DataError: the features do not exist. A retry cannot help.
+        TrainingError: the script crashed; the message has its last lines. A retry cannot help.
+        ServiceError: the script was stopped from outside. A retry can help, and resumes.
     """
     from pipelines.container import local_job
+    from pipelines.dataset import load_dataset
+    from pipelines.settings import settings
     from pipelines.system.files import read_json, sha256
+    from pipelines.versioning.git import describe_commit
 
-    job = local_job.train(spec.dataset, spec.features, spec.hyperparameters, spec.model, spec.record)
+    path = load_dataset(spec.dataset).package / "training.py"
+    script = local_job.Script(spec.dataset, path, describe_commit(settings().project))
+    job = local_job.train(script, spec.features, spec.hyperparameters, spec.model, spec.record)
     return TrainResult(
         model=spec.model,
         record=spec.record,

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Self
 
 from pipelines import params
-from pipelines.container.tracking import find_versions
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import read_json, sha256, write_json
 from pipelines.system.locks import hold_lock
+from pipelines.system.packages import find_versions
 from pipelines.versioning.git import (
     DIRTY,
     GitError,

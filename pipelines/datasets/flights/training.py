@@ -90,7 +90,7 @@ class Training:
             Stopped: a stop was asked for; what was trained is in a checkpoint.
         """
         booster, state = self._start()
-        self.stop.deferred()
+        self.stop.defer()
         while state["round"] < self.args.num_round and not self._stale(state):
             self._one(booster, state)
             if self._due(state):

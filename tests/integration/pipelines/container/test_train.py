@@ -115,7 +115,7 @@ def test_two_of_the_same_training_do_not_meet(
     child = started(commands, until, home, 10)
     second = commands.step("train", "--hyperparameters", json.dumps(SLOW))
     assert second.code == 75
-    assert "being trained by another process" in second.err
+    assert "another process runs the training" in second.err
     # The script outlives a step that was killed alone: it still holds the folder.
     child.kill()
     child.wait()

@@ -14,7 +14,7 @@ import subprocess, sys
 from pipelines.container.signals import SignalRelay
 command = [sys.executable, "-uc", sys.argv[1]]
 with SignalRelay(float(sys.argv[2])) as relay, subprocess.Popen(command, text=True) as child:
-    relay.to(child)
+    relay.attach(child)
     child.wait()
 print("past it", child.returncode)
 """
@@ -82,7 +82,7 @@ from pipelines.container.signals import Stopped, StopSignal
 stop = StopSignal()
 try:
     if "defer" in sys.argv:
-        stop.deferred()
+        stop.defer()
     print("ready", flush=True)
     while not stop.code:
         time.sleep(0.01)
