@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import pytest
 from tests.tools import forking
 from tests.tools.groups import end_group
 from tests.tools.scheduling import Balance
+from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
@@ -97,20 +97,10 @@ def java() -> None:
         pytest.skip(str(error))
 
 
-def _until(what: Callable[[], Any], within_s: float = 60.0, most_s: float = 0.3) -> Any:
-    """What `what()` gives, as soon as that is true; `most_s` is the longest pause between two looks."""
-    ends, pause_s = time.monotonic() + within_s, 0.01
-    while not (found := what()):
-        assert time.monotonic() < ends, "it did not come about"
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, most_s)  # who asks all the while takes a core from what it waits for
-    return found
-
-
-@pytest.fixture(name="until", scope="session")
-def _until_fixture() -> Callable[..., Any]:
+@pytest.fixture(scope="session")
+def until() -> Callable[..., Any]:
     """Waits on a condition, for a bounded time."""
-    return _until
+    return wait_until
 
 
 def _use(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
@@ -314,7 +304,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
             child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
         started.append(child)
         uri = f"http://127.0.0.1:{port}"
-        _until(lambda: child.poll() is not None or is_reachable(uri, 1.0), 120)
+        wait_until(lambda: child.poll() is not None or is_reachable(uri, 1.0), 120)
         assert child.poll() is None, (folder / "log").read_text()
         return child, uri
 

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,11 +20,13 @@ import yaml
 
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
+from tests.tools import forking
 from tests.tools.policies import EASY
+from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("dags", "plugins", "pipelines", "expectations", "stack", "drydock", "params.yaml", "dvc.yaml", ".dvc")
-DEMO = ("-m", "stack", "demo", "--from", "2013-01-24", "--to", "2013-01-30", "--as-of", "2013-02-01")
+DEMO = ("-m", "stack", "demo", "--from", "2013-01-26", "--to", "2013-01-30", "--as-of", "2013-02-01")
 FOREIGN = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 EVENTS = """
 from pipelines.registry.lifecycle import Journal
@@ -45,14 +46,14 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / ".leeway"
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
-        env = {**kept, "PYTHONPATH": str(self.folder), "PATH": programs}
+        env = {**kept, "PYTHONPATH": str(self.folder), "PATH": programs, **more}
         return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=580)
 
-    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, *arguments)
+    def python(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, *arguments, **more)
 
     def git(self, *arguments: str) -> str:
         answer = self.run("git", "-c", "user.name=e2e", "-c", "user.email=e2e@localhost", *arguments)
@@ -117,7 +118,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     shutil.copy2(ROOT / ".gitignore", folder)
     made = Checkout(folder)
     made.params(
-        snapshot={"as_of": "2013-02-01", "train_days": 4, "holdout_days": 2, "min_train_days": 2},
+        snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 2, "min_train_days": 2},
         preprocess={"validation_days": 1},
         gate={"policy": {**EASY, "serving": {}}},
     )
@@ -148,7 +149,7 @@ def test_demo_ends_with_a_table_and_leaves_nothing_running(checkout, first):
 
 
 def test_flights_were_checked_against_weather(checkout, first):
-    for day in ("2013-01-24", "2013-01-30"):
+    for day in ("2013-01-26", "2013-01-30"):
         told = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
         (check,) = [
             one for one in told["results"] if one["expectation_config"]["type"] == "expect_rows_to_have_match_in"
@@ -168,18 +169,7 @@ def test_champion_carries_its_whole_lineage(checkout, first):
     assert tags["training_job_arn"].endswith(f":training-job/{tags['training_job']}")
     assert tags["dag_run"].startswith("flights_train/")
     assert re.fullmatch(r"\d+", tags["snapshot_id"])
-    assert int(tags["rows_train"]) > 2_000
-
-
-def test_demo_again_adds_nothing(checkout, first):
-    before = checkout.left()
-    assert len(before["jobs"]) == 1
-    assert before["snapshots"]
-    answer = checkout.python(*DEMO)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert re.search(r"1\s+champion", answer.stdout)
-    assert checkout.left() == before
-    assert checkout.alive() == []
+    assert int(tags["rows_train"]) > 500
 
 
 def test_dvc_repro_trains_the_same_model_without_airflow(checkout, first):
@@ -204,15 +194,33 @@ def test_dvc_repro_with_another_rate_trains_another_model(checkout, first):
 
 @pytest.fixture(scope="module")
 def airflow(checkout: Checkout, first: Any) -> Iterator[AirflowClient]:
-    """The stack is up, with another model to train, and a policy that asks a person."""
-    have = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
-    checkout.params(train={"hyperparameters": {**have, "eta": 0.2}}, gate={"approval": "required"})
-    checkout.git("commit", "--quiet", "--all", "--message", "asks")
-    answer = checkout.python("-m", "stack", "up")
+    """The stack is up, over the project as it was committed."""
+    checkout.git("checkout", "--quiet", "--", "params.yaml")
+    # What the steps do is proved above, in processes of their own: these are forked, which takes a fifth of the time.
+    answer = checkout.python("-m", "stack", "up", LEEWAY_PYTHON=forking.stand_in())
     assert answer.returncode == 0, answer.stdout + answer.stderr
     url, password = (re.findall(what, answer.stdout)[0] for what in (r"Airflow\W+(http\S+)", r"password (\S+)"))
     yield AirflowClient(url, "admin", password)
     assert checkout.python("-m", "stack", "down").returncode == 0
+
+
+def test_demo_again_adds_nothing(checkout, airflow):
+    before = checkout.left()
+    assert len(before["jobs"]) == 1
+    assert before["snapshots"]
+    answer = checkout.python(*DEMO)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert re.search(r"1\s+champion", answer.stdout)
+    assert "The stack is still up" in answer.stdout
+    assert checkout.left() == before
+
+
+@pytest.fixture
+def asking(checkout: Checkout) -> None:
+    """Another model is to be trained, and a person asked for the promotion."""
+    have = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    checkout.params(train={"hyperparameters": {**have, "eta": 0.2}}, gate={"approval": "required"})
+    checkout.git("commit", "--quiet", "--all", "--message", "asks")
 
 
 def started(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
@@ -221,11 +229,8 @@ def started(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
     return f"/dags/{dag_id}/dagRuns/{airflow.request('POST', f'/dags/{dag_id}/dagRuns', json=body)['dag_run_id']}"
 
 
-def wait(until: Callable[[], bool], within_s: float = 400.0) -> None:
-    ends = time.monotonic() + within_s
-    while not until():
-        assert time.monotonic() < ends, "it did not come about"
-        time.sleep(1.0)
+def wait(condition: Callable[[], bool]) -> None:
+    wait_until(condition, 400.0, most_s=1.0)
 
 
 def answered(airflow: AirflowClient, run: str) -> bool:
@@ -245,7 +250,7 @@ def states(airflow: AirflowClient, run: str) -> dict[str, str]:
     return {one["task_id"]: one["state"] for one in airflow.request("GET", f"{run}/taskInstances")["task_instances"]}
 
 
-def test_a_person_sees_the_evidence_agrees_and_takes_it_back(checkout, airflow):
+def test_a_person_sees_the_evidence_agrees_and_takes_it_back(checkout, airflow, asking):
     run = started(airflow, "flights_train", as_of="2013-02-01")
     wait(lambda: states(airflow, run)["approve"] in ("awaiting_input", *ENDED))
     assert states(airflow, run)["approve"] == "awaiting_input"

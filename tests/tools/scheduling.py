@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 ROOT = Path(__file__).parents[2]
 DURATIONS = ROOT / "tests" / "durations.json"
 """Seconds of each test file, with the set-up and the end of its fixtures; `make test STORE=1` writes it anew."""
-TOGETHER: tuple[str, ...] = ()
+TOGETHER = ("tests/integration/leeway/processes/",)
 """Folders whose tests run on one worker, since they share a server that is started once."""
 UNKNOWN_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
 SHORT_S = 1.0

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.tools import forking
+from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -32,13 +32,7 @@ ENDED = ("Completed", "Failed", "Stopped")
 
 def until(what: str, probe: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
     """Return the probe's first true value; fail the test if there is none within within_s seconds."""
-    deadline, pause_s = time.monotonic() + within_s, 0.02
-    while time.monotonic() < deadline:
-        if value := probe():
-            return value
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, 0.1)  # each probe takes CPU time from the server
-    return pytest.fail(f"not within {within_s} s: {what}")
+    return wait_until(probe, within_s, most_s=0.1, reason=what)
 
 
 @dataclass

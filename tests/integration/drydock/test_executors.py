@@ -25,6 +25,7 @@ from drydock.execution.engine import find_engine_problem, run_docker
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
 from drydock.host.executor import Executor, HostPlan, RunningHost
+from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 120.0
@@ -55,10 +56,7 @@ time.sleep(600)
 
 
 def until(probe: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not probe() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert probe()
+    wait_until(probe, PATIENCE_S, most_s=0.01)
 
 
 @pytest.fixture(scope="session")

@@ -5,31 +5,24 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.tools.waiting import wait_until
+
 ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).parent / "stand_in"
 
 
-def wait_for(condition: Callable[[], object], within_s: float = 300.0) -> None:
-    """Wait until `condition()` is true."""
-    deadline, pause_s = time.monotonic() + within_s, 0.05
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, 0.3)  # reading /proc takes a core away from the stack
-
-
-@pytest.fixture(name="wait_for")
-def _wait_for() -> Callable[..., None]:
-    return wait_for
+@pytest.fixture
+def wait_for() -> Callable[..., None]:
+    return partial(wait_until, within_s=300.0, most_s=0.3)
 
 
 @dataclass

@@ -3,25 +3,19 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
+
+from tests.tools.waiting import wait_until
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
 
-def wait_for(condition: Callable[[], object], within_s: float = 30.0) -> None:
-    """Wait until `condition()` is true."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.02)
-
-
-@pytest.fixture(name="wait_for")
-def _wait_for() -> Callable[..., None]:
-    return wait_for
+@pytest.fixture
+def wait_for() -> Callable[..., None]:
+    return partial(wait_until, within_s=30.0, most_s=0.02)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ import pytest
 import requests
 
 from tests.tools.airflow_api import patient
+from tests.tools.airflow_project import DAG_IDS, bundles, write_project
 
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
@@ -52,8 +53,8 @@ SETTINGS = {
 class Airflow:
     """An Airflow of four processes, each with a process group of its own."""
 
-    def __init__(self, home: Path, env: dict[str, str], port: int, dock: Any) -> None:
-        self.home, self.url, self.dock = home, f"http://127.0.0.1:{port}", dock
+    def __init__(self, project: Path, env: dict[str, str], port: int, dock: Any) -> None:
+        self.project, self.home, self.url, self.dock = project, project.parent, f"http://127.0.0.1:{port}", dock
         own = {"API__PORT": str(port), "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/"}
         self.env = env | {f"AIRFLOW__{name}": value for name, value in own.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -200,43 +201,27 @@ def _never_two_fixture() -> Callable[[Run], Any]:
 
 
 @pytest.fixture(scope="session")
-def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Path]:
-    """Makes a project of files, path to text."""
-
-    def make(files: dict[str, str]) -> Path:
-        project = tmp_path_factory.mktemp("airflow") / "project"
-        for name, text in files.items():
-            (project / name).parent.mkdir(parents=True, exist_ok=True)
-            (project / name).write_text(text)
-        return project
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def start_airflow(
+def airflow(
+    tmp_path_factory: pytest.TempPathFactory,
     start_dock: Callable[[], Any],
     free_port: Callable[[], int],
     until: Callable[..., Any],
     migrated: Callable[[Path], None],
-) -> Callable[..., Any]:
-    """Starts an Airflow over a project, its dags/ known, and over a drydock of its own: a context manager."""
-
-    @contextlib.contextmanager
-    def start(project: Path, dag_ids: Sequence[str], **env: str) -> Iterator[Airflow]:
-        with start_dock() as dock:
-            made = Airflow(project.parent, {**environment(project, dock), **env}, free_port(), dock)
-            migrated(made.home)
-            try:
-                for part in PARTS:
-                    made.start(part)
-                until(lambda: made.knows(dag_ids), 180)
-                yield made
-            finally:
-                for part in list(made.processes):
-                    made.kill(part)
-
-    return start
+) -> Iterator[Airflow]:
+    """The Airflow of all these tests, over a project with the DAGs of them all, and over a drydock of its own."""
+    project = tmp_path_factory.mktemp("airflow") / "project"
+    write_project(project, sys.modules[start_dock.__module__].SCRIPT)
+    with start_dock() as dock:
+        made = Airflow(project, environment(project, dock), free_port(), dock)
+        migrated(made.home)
+        try:
+            for part in PARTS:
+                made.start(part)
+            until(lambda: made.knows(DAG_IDS), 180)
+            yield made
+        finally:
+            for part in list(made.processes):
+                made.kill(part)
 
 
 def environment(project: Path, dock: Any) -> dict[str, str]:
@@ -246,7 +231,9 @@ def environment(project: Path, dock: Any) -> dict[str, str]:
         **os.environ,
         **{f"AIRFLOW__{name}": str(value) for name, value in SETTINGS.items()},
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(home / "bundles"),
+        "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW_CONN_AWS_DEFAULT": from_dock.connection(dock.url),
@@ -261,7 +248,7 @@ def environment(project: Path, dock: Any) -> dict[str, str]:
 
 @pytest.fixture
 def begun(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., Run]]:
-    """Starts a run of the module's Airflow; its gate is opened in the end, so that nothing is left running."""
+    """Starts a run of the Airflow; its gate is opened in the end, so that nothing is left running."""
     gate = tmp_path / "gate"
 
     def begin(dag_id: str, task_id: str, works: bool = True, **conf: str) -> Run:

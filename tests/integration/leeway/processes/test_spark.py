@@ -2,76 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-ROOT = Path(__file__).parents[4]
-STANDINS = Path(__file__).parents[1] / "standins"
-DAG = """
-import datetime as dt, os
-from airflow.sdk import DAG
-from leeway.operators.spark_preprocess import SparkPreprocessOperator
-from leeway.operators.spot_training import SpotTrainingOperator
-
-RETRIED = {"retries": 20, "retry_delay": dt.timedelta(seconds=0.5)}
-
-def preprocess(deferrable):
-    return SparkPreprocessOperator(
-        task_id="preprocess", image_uri="image", instance_type="ml.m5.large", max_run_s=600, check_interval_s=1,
-        environment={"MODE": "{{ params.mode }}", "GATE": "{{ params.gate }}"}, deferrable=deferrable,
-        python=os.environ["LEEWAY_PROJECT"] + "/python", **RETRIED,
-    )
-
-def train():
-    return SpotTrainingOperator(
-        task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
-        check_interval_s=1, max_run_s=600, max_wait_s=900, **RETRIED,
-        %s
-    )
-
-for name, deferrable in (("deferred", True), ("waiting", False)):
-    with DAG(f"spark_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
-        first = preprocess(deferrable)
-        if deferrable:
-            first >> train()
-    globals()[dag.dag_id] = dag
-"""
-SCRIPT = """
-import os, pathlib
-rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "data.parquet").read_text()
-print("trained on", rows, flush=True)
-(pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(rows)
-"""
 STATE = {"spark_deferred": "deferred", "spark_waiting": "running"}
-
-
-@pytest.fixture(scope="module")
-def airflow(start_airflow: Callable[..., Any], make_project: Callable[..., Any]) -> Iterator[Any]:
-    files = {
-        "dags/dags.py": DAG % shown(),
-        "pipelines/container/processing.py": (STANDINS / "processing.py").read_text(),
-        "data/snapshot.json": "window",
-        "python": f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text(),
-        "train.py": SCRIPT,
-        "bundle.txt": "",
-    }
-    project = make_project(files)
-    (project / "python").chmod(0o755)
-    with start_airflow(project, STATE) as made:
-        yield made
-
-
-def shown() -> str:
-    """The channels of the training in docs/how-to/processing-job.md."""
-    page = (ROOT / "docs/how-to/processing-job.md").read_text()
-    found = re.search(r"SpotTrainingOperator\(.*?(channels=.*?)\n\)", page, re.S)
-    assert found
-    return found[1]
 
 
 def test_it_runs_through_and_a_training_takes_its_channels(begun, until):

@@ -4,44 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-DAG = """
-import datetime as dt, os
-from airflow.sdk import DAG
-from leeway.operators.spot_training import SpotTrainingOperator
-
-for name, deferrable in (("deferred", True), ("waiting", False)):
-    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
-        SpotTrainingOperator(
-            task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
-            channels={"train": os.environ["LEEWAY_PROJECT"] + "/features"},
-            deferrable=deferrable, check_interval_s=1, max_run_s=600, max_wait_s=900,
-            hyperparameters={"mode": "{{ params.mode }}", "gate": "{{ params.gate }}"},
-            retries=20, retry_delay=dt.timedelta(seconds=0.5),
-        )
-    globals()[dag.dag_id] = dag
-"""
 STATE = {"spot_deferred": "deferred", "spot_waiting": "running"}
-
-
-@pytest.fixture(scope="module")
-def airflow(start_airflow: Callable[..., Any], start_dock: Any, make_project: Callable[..., Any]) -> Iterator[Any]:
-    files = {
-        "dags/dags.py": DAG,
-        "train.py": sys.modules[start_dock.__module__].SCRIPT,
-        "lib/__init__.py": "",
-        "lib/extra.py": "WORD = 'trained on'\n",
-        "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
-        "features/rows": "rows",
-    }
-    with start_airflow(make_project(files), STATE) as made:
-        yield made
 
 
 @pytest.mark.parametrize("dag_id", STATE)

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from drydock.errors import JobFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
 from drydock.execution.spawn import start_paused
 from drydock.host.executor import HostPlan
+from tests.tools.waiting import wait_until
 
 Start = Callable[..., ProcessGroup]
 # Signals 32 and 33, which nobody but glibc can set: what this process was started with stays.
@@ -64,10 +64,7 @@ def plan(root: Path, script: str, **more: Any) -> HostPlan:
 
 
 def until(probe: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not probe() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert probe()
+    wait_until(probe, most_s=0.005)
 
 
 def alive(pid: int) -> bool:

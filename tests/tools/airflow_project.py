@@ -1,0 +1,156 @@
+"""The project of the tests that need a whole Airflow: one repository with the DAGs of all of them.
+
+`local/` is a DAG bundle without versions, `dags/` one whose versions are the repository's commits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STANDINS = ROOT / "tests/integration/leeway/standins"
+DAG_IDS = ("spot_deferred", "spot_waiting", "spark_deferred", "spark_waiting", "versions")
+
+SPOT = """
+import datetime as dt, os
+from airflow.sdk import DAG
+from leeway.operators.spot_training import SpotTrainingOperator
+
+for name, deferrable in (("deferred", True), ("waiting", False)):
+    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
+        SpotTrainingOperator(
+            task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
+            channels={"train": os.environ["LEEWAY_PROJECT"] + "/features"},
+            deferrable=deferrable, check_interval_s=1, max_run_s=600, max_wait_s=900,
+            hyperparameters={"mode": "{{ params.mode }}", "gate": "{{ params.gate }}"},
+            retries=20, retry_delay=dt.timedelta(seconds=0.5),
+        )
+    globals()[dag.dag_id] = dag
+"""
+SPARK = """
+import datetime as dt, os
+from airflow.sdk import DAG
+from leeway.operators.spark_preprocess import SparkPreprocessOperator
+from leeway.operators.spot_training import SpotTrainingOperator
+
+RETRIED = {"retries": 20, "retry_delay": dt.timedelta(seconds=0.5)}
+
+def preprocess(deferrable):
+    return SparkPreprocessOperator(
+        task_id="preprocess", image_uri="image", instance_type="ml.m5.large", max_run_s=600, check_interval_s=1,
+        environment={"MODE": "{{ params.mode }}", "GATE": "{{ params.gate }}"}, deferrable=deferrable,
+        python=os.environ["LEEWAY_PROJECT"] + "/python", **RETRIED,
+    )
+
+def train():
+    return SpotTrainingOperator(
+        task_id="train", entry_point="train_on_channels.py", bundle="bundle.txt", image_uri="image",
+        check_interval_s=1, max_run_s=600, max_wait_s=900, **RETRIED,
+        %s
+    )
+
+for name, deferrable in (("deferred", True), ("waiting", False)):
+    with DAG(f"spark_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
+        first = preprocess(deferrable)
+        if deferrable:
+            first >> train()
+    globals()[dag.dag_id] = dag
+"""
+VERSIONS = """
+import datetime as dt
+from airflow.sdk import DAG
+from leeway.operators.dvc_repro import DvcReproOperator
+
+with DAG("versions", schedule=None) as dag:
+    for task_id, more in (("versioned", dict(%s)), ("plain", {})):
+        DvcReproOperator(
+            task_id=task_id, targets=["word"], workspace="{{ run_id }}." + task_id,
+            retries=20, retry_delay=dt.timedelta(seconds=0.5), **more,
+        )
+"""
+TRAIN_ON_CHANNELS = """
+import os, pathlib
+rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "data.parquet").read_text()
+print("trained on", rows, flush=True)
+(pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(rows)
+"""
+STAGES = """
+stages:
+  word:
+    cmd: mkdir -p data && cp pipelines/word.txt data/word.txt
+    deps: [pipelines/word.txt]
+    outs: [data/word.txt]
+"""
+
+
+def documented(page: str, pattern: str) -> str:
+    """Return what a page of the documentation shows to its readers."""
+    match = re.search(pattern, (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert match, f"{page} shows nothing like {pattern}"
+    return match[1]
+
+
+def write_project(project: Path, training_script: str) -> None:
+    """Write the project, with a first commit.
+
+    Args:
+        project: folder of the repository; it is made.
+        training_script: train.py, which does as its hyperparameter `mode` says.
+    """
+    channels = documented("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
+    commit_of_run = documented("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
+    files = {
+        "local/spot.py": SPOT,
+        "local/spark.py": SPARK % channels,
+        "dags/versions.py": VERSIONS % commit_of_run,
+        "train.py": training_script,
+        "train_on_channels.py": TRAIN_ON_CHANNELS,
+        "lib/__init__.py": "",
+        "lib/extra.py": "WORD = 'trained on'\n",
+        "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
+        "features/rows": "rows",
+        "pipelines/container/processing.py": (STANDINS / "processing.py").read_text(),
+        "pipelines/word.txt": "one",
+        "data/snapshot.json": "window",
+        "python": f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text(),
+        "dvc.yaml": STAGES,
+        "params.yaml": "snapshot: {}\n",
+        "expectations/none.json": "{}",
+        ".gitignore": "/data/\n",
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    (project / "python").chmod(0o755)
+    git(project, "init", "-q")
+    commit(project, "one")
+
+
+def bundles(project: Path) -> str:
+    """Return the value of Airflow's dag_bundle_config_list."""
+    local = {"path": str(project / "local"), "refresh_interval": 5}
+    repository = {"repository": str(project), "refresh_interval": 1}
+    found = (
+        ("local", "airflow.dag_processing.bundles.local.LocalDagBundle", local),
+        ("project", "repository_bundle.RepositoryBundle", repository),
+    )
+    return json.dumps([{"name": name, "classpath": path, "kwargs": given} for name, path, given in found])
+
+
+def git(project: Path, *arguments: str) -> str:
+    """Return what a git command wrote."""
+    own = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *own, *arguments], cwd=project, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(project: Path, word: str) -> str:
+    """Let the project's stage make the word from here on; return the commit."""
+    (project / "pipelines/word.txt").write_text(word)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", word)
+    return git(project, "rev-parse", "HEAD")
