@@ -44,7 +44,7 @@ def _time_decision(record: Any, length: int, count: int) -> float:
     began = time.perf_counter()
     days = Profiles.open().window(last - dt.timedelta(length + count - 2), last, "flights", "1")
     weights = {name: 1 / len(NUMBERS) for name in NUMBERS}
-    seen = list(monitoring.windows(record, days, length, weights, drift.Policy(), 1))
+    seen = list(monitoring.compare_windows(record, days, length, weights, drift.Policy(), 1))
     drift.decide([window.result for window in seen], drift.Policy())
     taken = time.perf_counter() - began
     if len(seen) != count:

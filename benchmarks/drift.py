@@ -18,7 +18,7 @@ from scipy import special
 from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decide_each, measures
 from pipelines.monitoring.drift.alarms import find_breaches
 from pipelines.monitoring.drift.counts import Column, Counts
-from pipelines.monitoring.drift.dispersion import Sample, null
+from pipelines.monitoring.drift.dispersion import Sample, estimate_null
 
 Array = np.ndarray[Any, Any]
 COLUMNS, BINS, DAYS, REFERENCE_DAYS, WINDOW_DAYS = 25, 10, 365, 56, 7
@@ -163,7 +163,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by
         rate = measure == "missing"
         effects = _compare_rates(*totals) if rate else measures.psi(*totals)
         statistic = measures.pearson(*totals) if rate else effects * measures.scale(*totals)
-        pairs = zip(effects.tolist(), null(then, now).quadratic(statistic).tolist(), strict=True)
+        pairs = zip(effects.tolist(), estimate_null(then, now).quadratic_p_value(statistic).tolist(), strict=True)
         findings += [Finding(f"x{place}", measure, *pair, 1 / COLUMNS) for place, pair in enumerate(pairs)]  # type: ignore[arg-type]
     return WindowResult(str(_get_date(last)), int(simulated.present[0, days].sum()), tuple(findings))
 

@@ -1,4 +1,4 @@
-"""The lake's table `drift_results`: every finding of every window that was decided on, with the decision."""
+"""The table `drift_results` of the lake: every finding of every decided window, with the decision."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TABLE = "drift_results"
 _TEXT, _NUMBER = pa.string(), pa.float64()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # the window's last day
+        (PARTITION, pa.date32()),  # last day of the window
         *((name, _TEXT) for name in ("model_name", "model_version", "name", "measure")),
         *((name, _NUMBER) for name in ("effect", "p_value", "bound", "weight")),
-        ("drifted", pa.bool_()),  # whether the column is among those that alarm
+        ("drifted", pa.bool_()),  # whether the column is part of the alarm
         *((name, _TEXT) for name in ("note", "outcome", "reasons")),
         ("rows", pa.int64()),
     ]
@@ -26,28 +26,33 @@ SCHEMA = pa.schema(
 KEY = ("model_name", "model_version", "name", "measure")
 
 
-def keep(day: dt.date, model_name: str, version: str, decision: Decision, window: WindowResult, policy: Policy) -> bool:
-    """The table has the window's findings, in the place of what was. Returns whether it changed.
+def write_findings(
+    day: dt.date, model_name: str, version: str, decision: Decision, window: WindowResult, policy: Policy
+) -> bool:
+    """Write the findings of the window, replacing what was there.
+
+    Returns:
+        Whether the table changed.
 
     Raises:
         ConflictError: other writers kept winning. A retry can help.
     """
-    of = {"model_name": model_name, "model_version": version}
-    about = {**of, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}
-    rows = [{**about, **row, "rows": window.rows} for row in _rows(decision, window, policy)]
+    model = {"model_name": model_name, "model_version": version}
+    common = {**model, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}
+    rows = [{**common, **row, "rows": window.rows} for row in _finding_rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=of).changed
+    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=model).changed
 
 
-def _rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:
-    for one in window.findings:
+def _finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:
+    for finding in window.findings:
         yield {
-            "name": one.column,
-            "measure": one.measure,
-            "effect": one.effect,
-            "p_value": one.p_value,
-            "bound": alarms.bound(one, policy),
-            "weight": one.weight,
-            "drifted": one.column in decision.worst,
-            "note": one.note,
+            "name": finding.column,
+            "measure": finding.measure,
+            "effect": finding.effect,
+            "p_value": finding.p_value,
+            "bound": alarms.bound(finding, policy),
+            "weight": finding.weight,
+            "drifted": finding.column in decision.worst,
+            "note": finding.note,
         }

@@ -1,4 +1,7 @@
-"""Compare the days of a model version with its reference, window by window."""
+"""Compare the days of a model version with its reference, window by window.
+
+From profiles to the findings that `pipelines.monitoring.drift` decides on.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,25 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
 Days = Mapping[dt.date, Profile]
 KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
-WHOLE = 1.0
-"""Weight of scores, labels and performance: the alarm of one is enough."""
+FULL_WEIGHT = 1.0
+"""Weight of scores, labels and performance: one of them is enough for an alarm."""
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A window, and what was seen in it."""
+class ComparedWindow:
+    """A window and its findings."""
 
     day: dt.date
-    """Its last one."""
+    """Last day of the window."""
     columns: tuple[Column, ...]
-    """Counts then and now."""
+    """Counts of the reference and of the window."""
     performance: Mapping[Measure, Estimate]
-    """Over the window's days with labels, and what its scores promise; empty where neither can be told."""
+    """Measured over the window's days with labels, and estimated from its scores; empty where neither is possible."""
     result: WindowResult
     """The findings."""
 
 
-def windows(
+def compare_windows(
     record: Record,
     days: Days,
     length: int,
@@ -45,103 +48,112 @@ def windows(
     policy: Policy,
     label_delay_days: int,
     refused: Collection[dt.date] = (),
-) -> Iterator[Watched]:
-    """The windows that are whole, in the order of their last days: of fewer days nothing tells how days differ.
+) -> Iterator[ComparedWindow]:
+    """Compare every complete window with the reference, in the order of the last days.
 
     Args:
-        record: the reference, with its own days.
-        days: profiles over it, of the days up to the last that is decided on.
-        length: of a window, days.
-        weights: feature to its importance, a share of all; of one that is not told it is 0. Where all are, as of a
-            model that tells none, each feature has the same: they would weigh nothing, and never alarm.
-        policy: for the level of intervals.
-        label_delay_days: so many days before the end of a day's window labels are not known yet.
-        refused: days that nobody scores: their validation kept them from being published. A window is whole without.
+        record: the reference with its own days.
+        days: day to its profile over the reference, up to the last day to decide on.
+        length: length of a window, days.
+        weights: feature to its importance, 0 to 1; a feature without one has 0. Where all are 0, as for a model without
+            importances, all features weigh the same: they could never cause an alarm otherwise.
+        policy: level of the intervals, and the least rows.
+        label_delay_days: labels of the last days of a window are not known for this many days.
+        refused: days that nobody scores because validation refused them. A window is complete without them.
 
     Raises:
-        DataError: a profile is of another reference.
+        DataError: a profile belongs to another reference. A retry cannot help.
     """
-    for day, one in days.items():
-        if one.reference != record.reference.digest:
-            raise DataError(f"the profile of {day} is of another reference.", "Run `profile` of that day again.")
-    holdout = performance_of(record.holdout, policy)
-    names = [*(one.name for one in record.reference.numbers), *(one.name for one in record.reference.categories)]
+    for day, profile in days.items():
+        if profile.reference != record.reference.digest:
+            raise DataError(f"the profile of {day} belongs to another reference.", "Run `profile` for that day again.")
+    holdout = measure_days(record.holdout, policy)
+    names = [number.name for number in record.reference.numbers]
+    names += [category.name for category in record.reference.categories]
     shares = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
-    for day in sorted({*days, *refused}):
-        wanted = [day - dt.timedelta(n) for n in reversed(range(length))]
-        within = {one: days[one] for one in wanted if one in days}
-        if not within or not all(one in days or one in refused for one in wanted):
+    for last in sorted({*days, *refused}):
+        dates = [last - dt.timedelta(n) for n in reversed(range(length))]
+        window = {day: days[day] for day in dates if day in days}
+        if not window or not all(day in days or day in refused for day in dates):
             continue
-        known = {one: told for one, told in within.items() if day - one >= dt.timedelta(label_delay_days)}
-        yield _watched(record, day, within, known, holdout, shares, policy)
+        labelled = {day: profile for day, profile in window.items() if last - day >= dt.timedelta(label_delay_days)}
+        yield _compare_window(record, last, window, labelled, holdout, shares, policy)
 
 
-def performance_of(days: Days, policy: Policy) -> dict[Measure, Estimate]:
-    """What the labels of the days say of the scores; empty where there are none."""
-    labelled = [one for one in days.values() if sum(one.joint.counts)]
-    return performance.measured(_joint(labelled), _scores(labelled), policy.alpha) if labelled else {}
+def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
+    """Measure the performance over the days with labels; empty where no day has any."""
+    profiles = _with_labels(days)
+    return performance.measure_performance(_joint(profiles), _bin_scores(profiles), policy.alpha) if profiles else {}
 
 
-def _watched(
+def _compare_window(
     record: Record,
-    day: dt.date,
-    within: Days,
-    known: Days,
-    then: Mapping[Measure, Estimate],
+    last: dt.date,
+    window: Days,
+    labelled: Days,
+    holdout: Mapping[Measure, Estimate],
     weights: Mapping[str, float],
     policy: Policy,
-) -> Watched:
-    compared = (*_features(record, within, weights), *_answers(record, within, known))
-    measured, promised = _told(record, within, known, policy) if then else ({}, {})
-    labelled = sum(bool(sum(one.joint.counts)) for one in known.values())
-    lost = (
-        *_enough(performance.losses(measured, then, days=labelled), known, policy),
-        *performance.losses(promised, then, days=len(within)),
+) -> ComparedWindow:
+    compared = (*_feature_columns(record, window, weights), *_score_and_label_columns(record, window, labelled))
+    measured, estimated = _measure_window(record, window, labelled, policy) if holdout else ({}, {})
+    losses = (
+        *_void_few_labels(
+            performance.find_losses(measured, holdout, days=len(_with_labels(labelled))), labelled, policy
+        ),
+        *performance.find_losses(estimated, holdout, days=len(window)),
     )
-    rows = sum(one.rows for one in within.values())
-    found = columns.window(day.isoformat(), rows, compared, lost)
-    return Watched(day, compared, {**measured, **promised}, found)
+    rows = sum(profile.rows for profile in window.values())
+    result = columns.summarize_window(last.isoformat(), rows, compared, losses)
+    return ComparedWindow(last, compared, {**measured, **estimated}, result)
 
 
-def _told(
-    record: Record, now: Days, known: Days, policy: Policy
+def _measure_window(
+    record: Record, window: Days, labelled: Days, policy: Policy
 ) -> tuple[dict[Measure, Estimate], dict[Measure, Estimate]]:
-    """Performance where labels are known, by the holdout's score of each bin; and what scores alone promise."""
+    """Measure the performance from labels, and estimate it from scores; bins have the holdout's mean scores."""
     holdout = list(record.holdout.values())
-    score = _scores(holdout)
-    labelled = [one for one in known.values() if sum(one.joint.counts)]
-    measured = performance.measured(_joint(labelled), score, policy.alpha) if labelled else {}
-    chance = performance.calibrated(_joint(holdout).sum(axis=0), score)
-    histogram = np.asarray([one["score"].counts for one in now.values()])
-    return measured, performance.estimated(histogram, chance, policy.alpha)
+    score = _bin_scores(holdout)
+    profiles = _with_labels(labelled)
+    measured = performance.measure_performance(_joint(profiles), score, policy.alpha) if profiles else {}
+    chance = performance.calibrate_scores(_joint(holdout).sum(axis=0), score)
+    histogram = np.asarray([profile["score"].counts for profile in window.values()])
+    return measured, performance.estimate_performance(histogram, chance, policy.alpha)
 
 
-def _enough(lost: Sequence[Finding], known: Days, policy: Policy) -> Sequence[Finding]:
-    """Of a few labels, the first that came, chance makes any loss; and where they agree it looks like a sure one."""
-    rows = sum(sum(one.joint.counts) for one in known.values())
+def _void_few_labels(losses: Sequence[Finding], labelled: Days, policy: Policy) -> Sequence[Finding]:
+    """Void the findings of too few labels: by chance they show any loss, and where they agree a significant one."""
+    rows = sum(sum(profile.joint.counts) for profile in labelled.values())
     if rows >= policy.min_rows:
-        return lost
-    why = f"{rows} labelled rows, fewer than the {policy.min_rows} that decide"
-    return [replace(one, effect=None, p_value=None, note=why) for one in lost]
+        return losses
+    note = f"{rows} labelled rows, fewer than the {policy.min_rows} that decide"
+    return [replace(loss, effect=None, p_value=None, note=note) for loss in losses]
 
 
-def _features(record: Record, now: Days, weights: Mapping[str, float]) -> Iterator[Column]:
-    edges, training = {one.name: one.edges for one in record.reference.numbers}, _season(record.training, now)
-    for name in (*edges, *(one.name for one in record.reference.categories)):
-        yield _column(name, training, now, edges.get(name), weights.get(name, 0.0))
+def _with_labels(days: Days) -> list[Profile]:
+    return [profile for profile in days.values() if sum(profile.joint.counts)]
 
 
-def _answers(record: Record, now: Days, known: Days) -> Iterator[Column]:
-    """Scores against the holdout's, which training's would flatter; labels against all that are known."""
-    yield _column("score", record.holdout, now, SCORE_EDGES, WHOLE)
-    if any(sum(one[record.reference.label].counts) for one in known.values()):
-        yield _column(record.reference.label, _season({**record.training, **record.holdout}, known), known, None, WHOLE)
+def _feature_columns(record: Record, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
+    edges = {number.name: number.edges for number in record.reference.numbers}
+    training = _select_season(record.training, window)
+    for name in (*edges, *(category.name for category in record.reference.categories)):
+        yield _column(name, training, window, edges.get(name), weights.get(name, 0.0))
 
 
-def _season(then: Days, now: Days) -> Days:
-    """The reference's days of the same weeks a year before, where it has enough of them; else all."""
-    chosen = seasonal.same_weeks(list(then), list(now))
-    return {day: one for (day, one), taken in zip(then.items(), chosen, strict=True) if taken}
+def _score_and_label_columns(record: Record, window: Days, labelled: Days) -> Iterator[Column]:
+    """Compare scores with the holdout's, since a model scores its training rows too well; labels with all labels."""
+    yield _column("score", record.holdout, window, SCORE_EDGES, FULL_WEIGHT)
+    label = record.reference.label
+    if any(sum(profile[label].counts) for profile in labelled.values()):
+        reference = _select_season({**record.training, **record.holdout}, labelled)
+        yield _column(label, reference, labelled, None, FULL_WEIGHT)
+
+
+def _select_season(reference: Days, window: Days) -> Days:
+    """Select the reference's days in the same weeks a year before; all days where there are too few."""
+    is_selected = seasonal.select_same_weeks(list(reference), list(window))
+    return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
 
 def _column(name: str, then: Days, now: Days, edges: Sequence[float] | None, weight: float) -> Column:
@@ -150,23 +162,24 @@ def _column(name: str, then: Days, now: Days, edges: Sequence[float] | None, wei
 
 
 def _counts(name: str, days: Days) -> Counts | None:
-    """None where the column was in none of the days; of a day that lacks it, its rows are missing."""
-    told = [one[name] for one in days.values()]
-    if all(one.absent for one in told):
+    """Collect the counts of a column; None where no day has it. On a day without it, its rows count as missing."""
+    profiled = [profile[name] for profile in days.values()]
+    if all(column.absent for column in profiled):
         return None
-    bins, missing = [one.counts for one in told], [one.missing + one.absent for one in told]
+    bins = [column.counts for column in profiled]
+    missing = [column.missing + column.absent for column in profiled]
     return Counts(np.asarray(bins), np.asarray(missing), np.asarray([day.weekday() for day in days]))
 
 
-def _joint(days: Sequence[Profile]) -> Array:
-    """Score x label, shape (days, bins, 2)."""
-    counts = np.asarray([one.joint.counts for one in days], dtype=np.float64)
-    return counts.reshape(len(days), 2, -1).swapaxes(1, 2)
+def _joint(profiles: Sequence[Profile]) -> Array:
+    """Stack the counts of score bin x label, shape (days, bins, 2)."""
+    counts = np.asarray([profile.joint.counts for profile in profiles], dtype=np.float64)
+    return counts.reshape(len(profiles), 2, -1).swapaxes(1, 2)
 
 
-def _scores(days: Sequence[Profile]) -> Array:
-    """The mean score of each bin; of one without rows its middle."""
-    inside = [(low + high) / 2 for low, high in pairwise(SCORE_EDGES)]
-    sums = np.asarray([one.joint.sums for one in days]).sum(axis=0).reshape(2, -1).sum(axis=0)
-    rows = _joint(days).sum(axis=(0, 2))
-    return np.asarray(np.divide(sums, rows, out=np.asarray([0.0, *inside, 1.0]), where=rows > 0))
+def _bin_scores(profiles: Sequence[Profile]) -> Array:
+    """Compute the mean score of each bin; the middle of a bin without rows."""
+    middles = [(low + high) / 2 for low, high in pairwise(SCORE_EDGES)]
+    sums = np.asarray([profile.joint.sums for profile in profiles]).sum(axis=0).reshape(2, -1).sum(axis=0)
+    rows = _joint(profiles).sum(axis=(0, 2))
+    return np.asarray(np.divide(sums, rows, out=np.asarray([0.0, *middles, 1.0]), where=rows > 0))

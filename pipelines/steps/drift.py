@@ -1,6 +1,6 @@
-"""Says whether what a version scored has drifted from what it was trained on, of the profiles up to a day.
+"""Decide whether the rows that a version scored have drifted from those that it was trained on.
 
-A pure function of these profiles: a backfill decides as the daily run did. Idempotent.
+The decision depends only on the profiles up to a day, so a backfill decides as the daily run did. Idempotent.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
     from pipelines.monitoring.drift import Decision, WindowResult
     from pipelines.monitoring.profiles.record import Record
     from pipelines.monitoring.profiles.table import Profiles
-    from pipelines.monitoring.windows import Watched
+    from pipelines.monitoring.windows import ComparedWindow
     from pipelines.registry.versions import Registry
 
 
 class DriftSpec(Spec):
-    """The day to decide on, and of which model."""
+    """The model, and the day to decide on."""
 
     dataset: str = "flights"
     """Dataset of the model."""
     model_name: str
     """Registered model."""
     version: str = ""
-    """Version's number; where it is not given, the one that scores the window's last day."""
+    """Number of the version; empty: the one that scores the last day of the window."""
     partition: dt.date
     """Last day of the window (YYYY-MM-DD)."""
     window_days: Annotated[int, Field(ge=1, le=366)] = 7
-    """Days of a window."""
+    """Length of a window, days."""
     history_days: Annotated[int, Field(ge=1, le=366)] = 60
-    """Windows that are looked at, with the last one: for persistence, for alarms that have not ended, and the page."""
+    """Number of windows to compare, with the last one: alarms depend on earlier windows, and the page shows them."""
     label_delay_days: Annotated[int, Field(ge=0, le=366)] = 1
-    """Days until a day's labels are known: later ones are not looked at, though they may be there."""
+    """Days until the labels of a day are known. Labels of later days are not used, even where they exist."""
     policy: Policy = Policy()
     """When drift is an alarm."""
     backfill: bool = False
-    """Whether a backfill asks."""
+    """Whether this run is a backfill."""
     in_backfill: bool = False
-    """Whether drift that a backfill sees may start a training."""
+    """Whether drift found by a backfill may start a training."""
 
     @model_validator(mode="after")
-    def _may_alarm(self) -> Self:
+    def _check_history(self) -> Self:
         if self.policy.at_least > self.history_days:
-            looked = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
-            raise ValueError(f"{looked}: nothing would ever alarm")
+            values = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
+            raise ValueError(f"{values}: there would never be an alarm")
         return self
 
 
 class DriftResult(Result):
-    """What was decided."""
+    """The decision."""
 
     table: str
     """Table of the findings."""
@@ -69,34 +69,35 @@ class DriftResult(Result):
     model_name: str
     """Registered model."""
     version: str = ""
-    """Its version; empty where there is none."""
+    """Number of the version; empty where there is none."""
     outcome: Literal["drift", "none", "undecided"]
-    """undecided: too few rows, a day without a profile, a version that scored fewer days than a window, no champion."""
+    """undecided: too few rows, a day without a profile, a version that has not scored a full window, or no champion."""
     reasons: list[str]
-    """The same in words, a line a column."""
+    """Why, one sentence for each column."""
     worst: list[str]
-    """Columns that drifted, the one furthest over its bound first."""
+    """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
-    """Moment as of which to retrain: the day after the window."""
+    """As_of for retraining: the day after the window."""
     retrain: bool = False
-    """Whether a training is to start: on drift; a backfill's only where it may."""
+    """Whether to start a training: on drift; in a backfill only where `in_backfill` allows it."""
     page: str = ""
-    """Address of the page with the pictures; empty where nothing was decided."""
+    """Address of the page with the charts; empty where the outcome is undecided."""
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]
-    """Days of the window without a profile that may still come: no version scored them, no validation refused them."""
+    """Days of the window whose profile may still come: no version scored them, and validation did not refuse them."""
     changed: bool = False
-    """Whether the table was changed."""
+    """Whether the table changed."""
 
 
 def run(spec: DriftSpec) -> DriftResult:
-    """The decision, whose findings are in the table `drift_results`.
+    """Decide on the day, and write the findings to the table `drift_results`.
 
     Raises:
-        DataError: there is no such version, it has no reference, or profiles of it are not over that.
+        DataError: there is no such version, it has no reference, or its profiles belong to another reference. A retry
+            cannot help.
         ServiceError: MLflow does not answer. A retry can help.
-        ConflictError: others kept writing to the table. A retry can help.
+        ConflictError: other processes kept writing to the table. A retry can help.
     """
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
@@ -104,86 +105,89 @@ def run(spec: DriftSpec) -> DriftResult:
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
-        why = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
-        result = _undecided(spec, "", why, [])
+        reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
+        result = _undecided_result(spec, "", reason, [])
     else:
-        result = _judged(spec, registry, version)
+        result = _decide(spec, registry, version)
     log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, "; ".join(result.reasons))
     return result
 
 
-def _judged(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
+def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
     from pipelines.monitoring import drift, windows
     from pipelines.monitoring.profiles.record import of_version
     from pipelines.monitoring.profiles.table import Profiles
     from pipelines.registry.versions import as_of
 
     number = str(version.version)
-    if as_of(version) > spec.partition:  # asked for by its number: none of the days it is watched on is there yet
-        why = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
-        return _undecided(spec, number, why, [])
+    if as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
+        reason = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
+        return _undecided_result(spec, number, reason, [])
     record = of_version(registry, version)
-    kept = Profiles.open()
+    table = Profiles.open()
     first = max(as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
-    refused = _refused(spec, first)
-    found = kept.window(first, spec.partition, spec.model_name, number)
-    days = {day: one for day, one in found.items() if day not in refused}  # one may have been scored and withdrawn
-    if told := _too_early(spec, number, days, refused, kept):
-        return told
+    refused = _list_refused_days(spec, first)
+    profiles = table.window(first, spec.partition, spec.model_name, number)
+    # A day may have been scored and then withdrawn.
+    days = {day: profile for day, profile in profiles.items() if day not in refused}
+    if result := _check_complete(spec, number, days, refused, table):
+        return result
     weights = registry.importance(version)
-    seen = list(windows.windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused))
-    if not seen:
-        return _undecided(spec, number, "no day of the window was published", [])
-    decisions = list(drift.decide_each([one.result for one in seen], spec.policy))
-    result = _told(spec, number, decisions[-1], seen[-1].result)
-    _draw(spec, number, record, seen, decisions)
+    compared = list(
+        windows.compare_windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused)
+    )
+    if not compared:
+        return _undecided_result(spec, number, "no day of the window was published", [])
+    decisions = list(drift.decide_each([window.result for window in compared], spec.policy))
+    result = _write_decision(spec, number, decisions[-1], compared[-1].result)
+    _write_page(spec, number, record, compared, decisions)
     return result
 
 
-def _refused(spec: DriftSpec, first: dt.date) -> set[dt.date]:
-    """Days that failed their validation and are not published, or not any more: nobody will score them as they are.
+def _list_refused_days(spec: DriftSpec, first: dt.date) -> set[dt.date]:
+    """List the days that failed validation and are not published now, so that nobody will score them as they are.
 
-    The evidence is kept before a day is published: one that passed is on its way.
+    Evidence is written before a day is published, so a day that passed is not in the list, published or not.
     """
     from pipelines.dataset import load_dataset
     from pipelines.lake import Lake
     from pipelines.validation.results_table import Evidence
 
-    lake, chosen = Lake.open(), load_dataset(spec.dataset)
-    rows = Evidence(lake).newest(chosen.name, first, spec.partition)
-    judged = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
-    return judged - lake.count_rows_of_days(chosen.published, sorted(judged)).keys() if judged else set()
+    lake, dataset = Lake.open(), load_dataset(spec.dataset)
+    rows = Evidence(lake).newest(dataset.name, first, spec.partition)
+    failed = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
+    return failed - lake.count_rows_of_days(dataset.published, sorted(failed)).keys() if failed else set()
 
 
-def _too_early(
-    spec: DriftSpec, version: str, days: Collection[dt.date], refused: Collection[dt.date], kept: Profiles
+def _check_complete(
+    spec: DriftSpec, version: str, days: Collection[dt.date], refused: Collection[dt.date], table: Profiles
 ) -> DriftResult | None:
-    """Why nothing can be said yet: profiles are on their way, or the version has not scored a whole window."""
+    """Return an undecided result where profiles are still to come or the version has not scored a whole window."""
     window = [spec.partition - dt.timedelta(n) for n in reversed(range(spec.window_days))]
     absent = [day for day in window if day not in days and day not in refused]
     if not absent:
         return None
     since = min(days, default=spec.partition)
-    others = kept.scored(window[0], spec.partition, spec.model_name)
-    missing = [day for day in absent if day >= since and day not in others]
+    scored_by_others = table.scored(window[0], spec.partition, spec.model_name)
+    missing = [day for day in absent if day >= since and day not in scored_by_others]
     if missing:
         more = f" and {len(missing) - 1} more" * (len(missing) > 1)
-        return _undecided(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
-    scored = f"version {version} has not scored {len(absent)} of the window's {spec.window_days} days, as {absent[-1]}"
-    return _undecided(spec, version, scored, [])
+        return _undecided_result(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
+    reason = f"version {version} has not scored {len(absent)} of the window's {spec.window_days} days, as {absent[-1]}"
+    return _undecided_result(spec, version, reason, [])
 
 
-def _undecided(spec: DriftSpec, version: str, why: str, missing: list[dt.date]) -> DriftResult:
+def _undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    told: dict[str, Any] = {"outcome": "undecided", "reasons": [why], "worst": [], "missing": missing}
-    return DriftResult(table=results_table.TABLE, version=version, **_about(spec), **told)
+    fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "worst": [], "missing": missing}
+    return DriftResult(table=results_table.TABLE, version=version, **_common_fields(spec), **fields)
 
 
-def _told(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
+def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    changed = results_table.keep(spec.partition, spec.model_name, version, decision, window, spec.policy)
+    changed = results_table.write_findings(spec.partition, spec.model_name, version, decision, window, spec.policy)
     return DriftResult(
         table=results_table.TABLE,
         version=version,
@@ -195,29 +199,33 @@ def _told(spec: DriftSpec, version: str, decision: Decision, window: WindowResul
         rows=window.rows,
         missing=[],
         changed=changed,
-        **_about(spec),
+        **_common_fields(spec),
     )
 
 
-def _draw(
-    spec: DriftSpec, version: str, record: Record, seen: Sequence[Watched], decisions: Sequence[Decision]
+def _write_page(
+    spec: DriftSpec,
+    version: str,
+    record: Record,
+    compared: Sequence[ComparedWindow],
+    decisions: Sequence[Decision],
 ) -> None:
-    """The page is where the data docs are served."""
-    from pipelines.monitoring.drift import report
+    """Write the page to the folder of the data docs."""
+    from pipelines.monitoring import report
 
     first = spec.partition - dt.timedelta(spec.window_days - 1)
     facts = {
         "model": spec.model_name,
         "version": version,
-        "window": f"{first} to {spec.partition}, {seen[-1].result.rows:,} rows",
+        "window": f"{first} to {spec.partition}, {compared[-1].result.rows:,} rows",
         "labels": f"known up to {spec.partition - dt.timedelta(spec.label_delay_days)}",
         "reference": record.reference.digest,
     }
     folder = settings().home / "docs" / "drift" / spec.model_name / str(spec.partition)
-    report.make(folder, report.Seen(record, seen, decisions, spec.policy, facts))
+    report.write_report(folder, report.DriftHistory(record, compared, decisions, spec.policy, facts))
 
 
-def _about(spec: DriftSpec) -> dict[str, Any]:
+def _common_fields(spec: DriftSpec) -> dict[str, Any]:
     return {
         "partition": spec.partition,
         "model_name": spec.model_name,

@@ -1,7 +1,7 @@
-"""Drift: how far a window's data has gone from the reference's, how sure that is, and whether it is an alarm.
+"""Drift of a window against the reference: its size, its p-value, and whether it is an alarm.
 
-Pure: arrays of counts in, numbers and decisions out. Only decisions are loaded by importing the package; what measures
-(`columns`, `performance`) needs numpy and scipy.
+Pure functions of arrays of counts. Importing the package loads only the decisions; the measures (`columns`,
+`performance`) need numpy and scipy.
 """
 
 from __future__ import annotations

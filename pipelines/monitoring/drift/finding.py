@@ -1,4 +1,4 @@
-"""What was found in one window: the findings of its columns, and the window that they are of. Loads nothing heavy."""
+"""Findings of one window, column by column. Importing this loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Decisive = Literal[
     "ece",
     "estimated_auc",
 ]
-"""Measures that have a p-value; Wasserstein has none, and is told only."""
+"""Measures with a p-value. Wasserstein has none: it is reported and decides nothing."""
 Measure = Literal[Decisive, "wasserstein", "vanished"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One measure of one column. Never NaN: what cannot be measured is None, and `note` says why."""
+    """One measure of one column. Where it cannot be measured the effect is None, never NaN, and `note` says why."""
 
     column: str
     measure: Measure
     effect: float | None
-    """How large the change is, in the measure's own unit: 0 is none; see docs/explanation/drift.md."""
+    """Size of the change in the unit of the measure, 0: no change; see docs/explanation/drift.md."""
     p_value: float | None
-    """How likely so large an effect is where nothing drifts; None: the measure has no test."""
+    """Probability of an effect this large or larger where nothing drifts; None: the measure has no test."""
     weight: float = 1.0
-    """Importance of the column, a share of all; 1 for scores, labels and performance."""
+    """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""
 
 
@@ -43,6 +43,6 @@ class WindowResult:
     """All findings of a window."""
 
     day: str
-    """The window's last day, ISO."""
+    """Last day of the window, YYYY-MM-DD."""
     rows: int
     findings: tuple[Finding, ...]

@@ -1,6 +1,6 @@
-"""How far apart two rows of counts are. Everything broadcasts over leading axes; the last one is of the bins.
+"""Distances between two vectors of counts. All broadcast over leading axes; the last axis has the bins.
 
-An empty side has no shares: the result is then 0, no distance by arithmetic.
+Where one side is empty it has no shares, and the distance is 0.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import numpy as np
 from pipelines.monitoring.drift.counts import Array
 
 EMPTY = 0.5
-"""Rows that stand in an empty bin for PSI, whose logarithm has no zero: the most that rounds to none. It shrinks with
-the sample, so an empty bin says little in three rows and much in a million; a fixed share does not."""
+"""Rows that PSI takes for an empty bin, since the logarithm of 0 is undefined. As a share it shrinks with the sample:
+an empty bin means little in 3 rows and much in a million."""
 LEAST_EXPECTED = 5.0
-"""Rows that each bin of the smaller side should expect for a chi-square (Cochran 1954)."""
+"""Least expected rows in each bin of the smaller side for a chi-square test (Cochran 1954)."""
 FAR = 1_000
-"""Rows in a cell that expects `LEAST_EXPECTED`, beyond which no chance is left."""
+"""Rows in a cell that expects `LEAST_EXPECTED`, above which the p-value is 0."""
 
 
 def shares(counts: Array) -> Array:
-    """The counts as shares of their sum; zeros where that is 0."""
+    """Divide the counts by their sum; zeros where the sum is 0."""
     return _ratio(counts, counts.sum(axis=-1, keepdims=True))
 
 
 def psi(reference: Array, window: Array) -> Array:
-    """Population stability index: sum of (p - q) ln(p / q), nats. Bins empty in both are left out."""
-    n, m = (one.sum(axis=-1, keepdims=True) for one in (reference, window))
+    """Compute the population stability index, the sum of (p - q) ln(p / q), in nats. Bins empty in both count 0."""
+    n, m = (counts.sum(axis=-1, keepdims=True) for counts in (reference, window))
     used = (reference + window > 0) & (n > 0) & (m > 0)
     p = np.where(used, _ratio(np.where(reference > 0, reference, EMPTY), n), 1.0)
     q = np.where(used, _ratio(np.where(window > 0, window, EMPTY), m), 1.0)
@@ -33,7 +33,7 @@ def psi(reference: Array, window: Array) -> Array:
 
 
 def jensen_shannon(reference: Array, window: Array) -> Array:
-    """Jensen-Shannon *divergence*, bits: 0 to 1. The distance is its root."""
+    """Compute the Jensen-Shannon divergence, in bits: 0 to 1. The Jensen-Shannon distance is its square root."""
     p, q = shares(reference), shares(window)
     middle = (p + q) / 2
     both = (reference.sum(axis=-1) > 0) & (window.sum(axis=-1) > 0)
@@ -42,51 +42,52 @@ def jensen_shannon(reference: Array, window: Array) -> Array:
 
 
 def pearson(reference: Array, window: Array) -> Array:
-    """Pearson's chi-square of the two rows of counts, never with Yates' correction."""
+    """Compute Pearson's chi-square of the two vectors of counts, without Yates' correction."""
     gap = shares(reference) - shares(window)
     pooled = shares(reference + window)
     return np.asarray(_ratio(gap**2, pooled).sum(axis=-1) * scale(reference, window))
 
 
 def scale(reference: Array, window: Array) -> Array:
-    """The sums' n m / (n + m): what makes a squared distance of shares a chi-square; 0 where a side is empty."""
+    """Compute n m / (n + m) of the sums: the factor from squared distances of shares to a chi-square."""
     n, m = reference.sum(axis=-1), window.sum(axis=-1)
     return _ratio(n * m, n + m)
 
 
 def fisher(reference: Array, window: Array) -> float:
-    """P-value of Fisher's exact test of two rows of two counts, two-sided, for tables where a cell expects few rows.
+    """Compute the two-sided p-value of Fisher's exact test of a 2 x 2 table, for tables where a cell expects few rows.
 
-    By the ratios of neighbouring chances: scipy 1.17's takes minutes of 1e12 rows, and its mode overflows. Tables as
-    likely as the one that is there count as well, to a relative 1e-7 as in R's fisher.test.
+    Computed from ratios of neighbouring probabilities: scipy 1.17 takes minutes for 1e12 rows, and its mode overflows.
+    Tables as likely as the observed one are counted, within a relative 1e-7, as in R's fisher.test.
     """
     table = np.rint(np.stack([reference, window]))
     row, column = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
-    some, rare, rows = table[row].sum(), table[:, column].sum(), table.sum()
-    if not min(some, rare):
+    row_sum, column_sum, rows = table[row].sum(), table[:, column].sum(), table.sum()
+    if not min(row_sum, column_sum):
         return 1.0
-    if (there := int(table[row, column])) > FAR:
+    if (observed := int(table[row, column])) > FAR:
         return 0.0
-    at = np.arange(min(some, rare, FAR))
-    steps = np.log(rare - at) + np.log(some - at) - np.log(at + 1) - np.log(rows - rare - some + at + 1)
-    chances = np.concatenate([[0.0], np.cumsum(steps)])
-    chances -= chances.max()
-    as_far = chances <= chances[there] + 1e-7
-    return float(np.exp(chances[as_far]).sum() / np.exp(chances).sum())
+    cell = np.arange(min(row_sum, column_sum, FAR))
+    ratios = np.log(column_sum - cell) + np.log(row_sum - cell)
+    ratios -= np.log(cell + 1) + np.log(rows - column_sum - row_sum + cell + 1)
+    log_probability = np.concatenate([[0.0], np.cumsum(ratios)])
+    log_probability -= log_probability.max()
+    is_as_extreme = log_probability <= log_probability[observed] + 1e-7
+    return float(np.exp(log_probability[is_as_extreme]).sum() / np.exp(log_probability).sum())
 
 
 def kolmogorov_smirnov(reference: Array, window: Array) -> Array:
-    """Largest distance of the cumulative shares at the edges: a lower bound of that of the values themselves."""
+    """Compute the largest distance of the cumulative shares at the edges, a lower bound of that of the values."""
     return np.asarray(np.abs(_cumulative_gap(reference, window)).max(axis=-1))
 
 
 def wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
-    """Wasserstein-1 distance in the reference's standard deviations; None where the reference has none.
+    """Compute the Wasserstein-1 distance in standard deviations of the reference; None where that deviation is 0.
 
-    Each bin's rows are put at its middle, those under the first edge and over the last at that edge: distance and
-    standard deviation (of the population) are both of these points. What is far outside is seen no farther than there.
+    The rows of a bin count at its middle; rows below the first edge or above the last count at that edge. The distance
+    and the (population) standard deviation both use these points, so values far outside count as if at the edge.
     """
-    # By a power of two, so to the bit the same: in their own size squares of large numbers have no end.
+    # Scaled by a power of two, which changes no digit: squares of very large edges would overflow.
     edges = np.ldexp(edges, -np.frexp(np.abs(edges).max(initial=0))[1])
     points = np.concatenate([edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
     p = shares(reference)
@@ -97,11 +98,14 @@ def wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
     return float(np.abs(_cumulative_gap(reference, window))[:-1] @ np.diff(points)) / spread
 
 
-def pooled(reference: Array, window: Array, ordered: bool) -> Array:
-    """For each bin (one axis only) the number of the group it is merged into, so that each group expects rows enough.
+def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
+    """Assign each bin to a group, so that each group expects at least `LEAST_EXPECTED` rows on the smaller side.
 
-    Bins are merged from the left until the smaller side expects `LEAST_EXPECTED` rows; what is left joins the last
-    group. Ordered bins with their neighbours, categories by their rows, the rarest first.
+    Ordered bins are pooled with their neighbours from the left; categories are pooled by their rows, rarest first. The
+    last bins join the last group.
+
+    Returns:
+        The number of the group of each bin, shape (bins,).
     """
     total = reference + window
     smaller = min(reference.sum(), window.sum()) / max(total.sum(), 1.0)
@@ -115,8 +119,8 @@ def pooled(reference: Array, window: Array, ordered: bool) -> Array:
     return np.minimum(groups, max(group - 1, 0))
 
 
-def merged(days: Array, groups: Array) -> Array:
-    """The counts, shape (days, bins), of merged bins."""
+def merge_bins(days: Array, groups: Array) -> Array:
+    """Sum counts, shape (days, bins), over the bins of each group; returns shape (days, groups)."""
     return np.asarray(days @ np.eye(int(groups.max()) + 1)[groups])
 
 
@@ -126,12 +130,12 @@ def _cumulative_gap(reference: Array, window: Array) -> Array:
 
 
 def _entropy_to(p: Array, middle: Array) -> Array:
-    """Kullback-Leibler divergence to the middle, bits; a share of 0 adds nothing."""
+    """Compute the Kullback-Leibler divergence from the middle, in bits; a share of 0 adds nothing."""
     used = p > 0
     return np.asarray((p * np.log2(np.where(used, _ratio(p, np.where(used, middle, 1.0)), 1.0))).sum(axis=-1))
 
 
 def _ratio(over: Array, under: Array) -> Array:
-    """The quotient; 0 where under is 0."""
+    """Divide; 0 where `under` is 0."""
     shape = np.broadcast_shapes(np.shape(over), np.shape(under))
     return np.asarray(np.divide(over, under, out=np.zeros(shape), where=np.broadcast_to(under, shape) != 0))

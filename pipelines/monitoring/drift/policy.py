@@ -1,4 +1,4 @@
-"""When drift is an alarm: a section of params.yaml."""
+"""The policy of alarms: key `policy` in the section `drift` of params.yaml."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ BOUNDS: dict[Decisive, float] = {
     "auc": 0.03,
     "estimated_auc": 0.03,
 }
-ENDLESS = ("psi", "log_loss")
-"""Measures that may be more than 1; all others are shares, or differences of them."""
+UNBOUNDED = ("psi", "log_loss")
+"""Measures that may exceed 1; all others are shares or differences of shares."""
 
 
 class Policy(BaseModel):
-    """When drift is an alarm. What it does not know is refused: a misspelt bound would guard nothing."""
+    """When drift is an alarm. An unknown key is refused, since a misspelt bound would have no effect."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     false_alarms_per_year: Positive = 0.5
-    """Most false alarms that are expected in a year on data that does not drift."""
+    """Expected number of false alarms in a year on data that does not drift, at most."""
     windows_per_year: Count = 365
-    """How often is decided."""
+    """Number of decisions in a year."""
     bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
-    """Least effect that matters, by measure. A measure without a bound is told, and decides nothing."""
+    """Measure to the least effect that matters. A measure without a bound is reported and decides nothing."""
     at_least: Count = 3
-    """A column alarms when it is over its bound in so many ..."""
+    """A column is an alarm when it is over its bound in this many of the last `of_last` windows."""
     of_last: Count = 5
-    """... of the last so many windows that had rows enough."""
+    """Number of last windows that count; windows with fewer than `min_rows` rows do not."""
     release: Annotated[float, Field(gt=0, le=1)] = 0.5
     """An alarm ends when the effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """Windows of fewer rows decide nothing, nor does performance of fewer labelled rows."""
+    """A window with fewer rows decides nothing; neither does performance with fewer labelled rows."""
     min_weight: Share = 0.02
-    """Importance that the alarming columns must have together: an unimportant one does not alarm by itself."""
+    """Sum of importances that the columns must have for an alarm: one unimportant column is no alarm."""
 
     @property
     def alpha(self) -> float:
-        """Chance of a false finding that each window may have: over a year they add up to what is allowed."""
+        """Probability of a false finding allowed for each window; over a year these add up to the allowed number."""
         return self.false_alarms_per_year / self.windows_per_year
 
     @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if beyond := [name for name, bound in self.bounds.items() if bound > 1 and name not in ENDLESS]:
-            raise ValueError(f"{beyond[0]} is never more than 1, so its bound would guard nothing")
+    def _check_consistency(self) -> Self:
+        if beyond := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
+            raise ValueError(f"{beyond[0]} never exceeds 1, so its bound would have no effect")
         if self.at_least > self.of_last:
             raise ValueError(f"at_least is {self.at_least}, more than of_last, {self.of_last}")
         if self.alpha >= 0.5:
             raise ValueError(
-                f"{self.false_alarms_per_year} false alarms of {self.windows_per_year} windows is no control"
+                f"{self.false_alarms_per_year} false alarms in {self.windows_per_year} windows is too many to control"
             )
         return self

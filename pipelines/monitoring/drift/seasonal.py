@@ -1,4 +1,4 @@
-"""A reference of the same season as the window: the same weekdays, and the same weeks of last year."""
+"""Match the reference to the season of the window: the same weekdays, and the same weeks of last year."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from pipelines.monitoring.drift.counts import ANY_DAY, Array, Counts
 
 YEAR = timedelta(days=364)
-"""Last year's same weekday: 52 weeks."""
+"""52 weeks: the same weekday a year before."""
 
 
-def reweighted(reference: Counts, window: Counts) -> Counts:
-    """The reference's days with the window's mix of weekdays, scaled to the rows that it is worth (Kish 1965).
+def reweight(reference: Counts, window: Counts) -> Counts:
+    """Weight the reference's days to the window's mix of weekdays, scaled to the effective number of rows (Kish 1965).
 
-    Unchanged where the reference lacks one of the window's weekdays, or nothing distinguishes the days.
+    Returns the reference unchanged where it lacks a weekday of the window, or where all weights are equal.
     """
-    then, now = (one.presence.sum(axis=1) for one in (reference, window))
-    factor = _factors(then, reference.strata, now, window.strata)
+    then, now = (counts.presence.sum(axis=1) for counts in (reference, window))
+    factor = _day_weights(then, reference.strata, now, window.strata)
     if factor is None:
         return reference
     keep = factor > 0
@@ -28,8 +28,8 @@ def reweighted(reference: Counts, window: Counts) -> Counts:
     return Counts(reference.bins[keep] * times[:, np.newaxis], missing, reference.strata[keep])
 
 
-def _factors(then: Array, weekdays: Array, now: Array, now_weekdays: Array) -> Array | None:
-    """How often each row of a reference's day counts; None where it cannot be told, or all count the same."""
+def _day_weights(then: Array, weekdays: Array, now: Array, now_weekdays: Array) -> Array | None:
+    """Compute the weight of the rows of each reference day; None where it is undefined, or the same for all."""
     rows_then, rows_now = (
         np.bincount(days, rows, minlength=ANY_DAY + 1) for days, rows in ((weekdays, then), (now_weekdays, now))
     )
@@ -39,14 +39,19 @@ def _factors(then: Array, weekdays: Array, now: Array, now_weekdays: Array) -> A
     return None if np.allclose(factor, factor[0], rtol=1e-12) else np.asarray(factor)
 
 
-def same_weeks(reference: Sequence[date], window: Sequence[date], around_weeks: int = 2, least_days: int = 28) -> Array:
-    """Which of the reference's days to compare with, as booleans: last year's around the window, or all of them.
+def select_same_weeks(
+    reference: Sequence[date], window: Sequence[date], around_weeks: int = 2, least_days: int = 28
+) -> Array:
+    """Select the reference's days to compare with: the same weeks a year before, or else all days.
 
     Args:
-        reference: its days.
-        window: its days.
-        around_weeks: how far from the window's days, a year ago, a day may be.
-        least_days: with fewer such days all are taken: of too few neither shares nor their spread can be told.
+        reference: days of the reference.
+        window: days of the window.
+        around_weeks: weeks that a day may lie before or after the window, a year before.
+        least_days: with fewer such days all days are selected: too few give neither shares nor their variance.
+
+    Returns:
+        Booleans, shape (days of the reference,).
     """
     margin = timedelta(weeks=around_weeks)
     first, last = (min(window) - YEAR - margin, max(window) - YEAR + margin) if window else (date.max, date.min)

@@ -57,7 +57,7 @@ def days(record: Record, tmp_path: Path) -> Callable[..., Days]:
 
 
 def windows(record: Record, days: Days) -> list[drift.WindowResult]:
-    return [one.result for one in monitoring.windows(record, days, 7, WEIGHTS, RULES, 1)]
+    return [one.result for one in monitoring.compare_windows(record, days, 7, WEIGHTS, RULES, 1)]
 
 
 def decided(record: Record, days: Days) -> drift.Decision:
@@ -97,7 +97,7 @@ def test_what_drifted_is_named(
 
 def test_what_does_not_matter_to_the_model_does_not_alarm(record: Record, days: Callable[..., Days]) -> None:
     shifted = days(lambda now: now.assign(idle=now["idle"] + 1))
-    told = [one.result for one in monitoring.windows(record, shifted, 7, {"x": 1.0}, RULES, 1)]
+    told = [one.result for one in monitoring.compare_windows(record, shifted, 7, {"x": 1.0}, RULES, 1)]
     assert drift.decide(told, RULES).outcome == "none"
     assert decided(record, shifted).worst == ("idle",)
 
@@ -108,7 +108,7 @@ def test_of_a_model_that_tells_no_importance_each_feature_matters_the_same(
 ) -> None:
     """They would weigh nothing, and no drift of a feature would ever be told."""
     moved = days(lambda now: now.assign(idle=now["idle"] + 5))
-    told = [one.result for one in monitoring.windows(record, moved, 7, weights, RULES, 1)]
+    told = [one.result for one in monitoring.compare_windows(record, moved, 7, weights, RULES, 1)]
     assert drift.decide(told, RULES).outcome == "drift"
     assert {one.weight for one in told[-1].findings if one.column in ("x", "g", "idle")} == {1 / 3}
 
@@ -117,7 +117,7 @@ def test_labels_that_are_not_known_yet_are_not_looked_at(record: Record, days: C
     last = FIRST + dt.timedelta(56 + 13)
     honest, planted = days(), days(lambda now: now.assign(late=now["late"] | (now["date"] == last)))
     assert windows(record, honest)[-1] == windows(record, planted)[-1]
-    late = [one.result for one in monitoring.windows(record, planted, 7, WEIGHTS, RULES, 0)]
+    late = [one.result for one in monitoring.compare_windows(record, planted, 7, WEIGHTS, RULES, 0)]
     assert late[-1] != windows(record, honest)[-1]
 
 
@@ -145,7 +145,7 @@ def test_a_few_labels_that_came_first_are_no_alarm(record: Record, days: Callabl
     (auc,) = [one for one in windows(record, few)[-4].findings if one.measure == "auc"]
     assert (auc.effect, auc.p_value, auc.note) == (None, None, "4 labelled rows, fewer than the 500 that decide")
     surely = drift.Policy(min_rows=4)
-    told = [one.result for one in monitoring.windows(record, few, 7, WEIGHTS, surely, 1)]
+    told = [one.result for one in monitoring.compare_windows(record, few, 7, WEIGHTS, surely, 1)]
     assert "performance" in drift.decide(told[:-3], surely).worst  # the control
 
 
@@ -159,10 +159,10 @@ def test_a_window_with_a_hole_is_none_unless_nobody_will_fill_it(record: Record,
     whole = days()
     gap = FIRST + dt.timedelta(56 + 3)
     holed = {day: one for day, one in whole.items() if day != gap}
-    assert [one.day for one in monitoring.windows(record, holed, 7, WEIGHTS, RULES, 1)] == [
+    assert [one.day for one in monitoring.compare_windows(record, holed, 7, WEIGHTS, RULES, 1)] == [
         FIRST + dt.timedelta(56 + n) for n in (10, 11, 12, 13)
     ]
-    told = list(monitoring.windows(record, holed, 7, WEIGHTS, RULES, 1, {gap}))
+    told = list(monitoring.compare_windows(record, holed, 7, WEIGHTS, RULES, 1, {gap}))
     assert [one.day for one in told] == [FIRST + dt.timedelta(56 + n) for n in range(6, 14)]
     assert [one.result.rows for one in told] == [2_400] * 4 + [2_800] * 4
 
@@ -181,7 +181,7 @@ def test_of_a_reference_of_a_year_the_same_weeks_are_compared(folder: Path, days
     others = {day: one for day, one in whole.training.items() if day not in season}
 
     def effect(record: Record) -> float:
-        *_, last = monitoring.windows(record, now, 7, WEIGHTS, RULES, 1)
+        *_, last = monitoring.compare_windows(record, now, 7, WEIGHTS, RULES, 1)
         return next(one.effect or 0.0 for one in last.result.findings if (one.column, one.measure) == ("x", "psi"))
 
     assert effect(whole) < 0.1 < effect(Record(reference, others, others))
@@ -205,7 +205,9 @@ def test_what_was_odd_in_training_already_is_no_alarm(odd: list[float], tmp_path
         frame(FIRST + dt.timedelta(28 * n), 28, n + 1, change).to_parquet(path)
     reference = fit(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
     trained, held, now = (count_days(reference, path, "date") for path in paths)
-    told = list(monitoring.windows(Record(reference, trained, held), now, 7, {**WEIGHTS, "idle": 0.5}, RULES, 1))
+    told = list(
+        monitoring.compare_windows(Record(reference, trained, held), now, 7, {**WEIGHTS, "idle": 0.5}, RULES, 1)
+    )
     assert drift.decide([one.result for one in told], RULES).outcome == "none"
     found = [one for one in told[-1].result.findings if one.column == "idle"]
     assert found and all(
@@ -213,7 +215,7 @@ def test_what_was_odd_in_training_already_is_no_alarm(odd: list[float], tmp_path
     )
     # The same column, as it then is not: that is drift.
     frame(FIRST + dt.timedelta(56), 28, 3).to_parquet(paths[2])
-    other = monitoring.windows(
+    other = monitoring.compare_windows(
         Record(reference, trained, held), count_days(reference, paths[2], "date"), 7, {**WEIGHTS, "idle": 0.5}, RULES, 1
     )
     assert drift.decide([one.result for one in other], RULES).worst[0] == "idle"

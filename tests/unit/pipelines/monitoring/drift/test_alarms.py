@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide, decide_each
 from pipelines.monitoring.drift.alarms import adjust_p_values, find_breaches
-from pipelines.monitoring.drift.columns import window
+from pipelines.monitoring.drift.columns import summarize_window
 from pipelines.monitoring.drift.counts import Column, Counts
 
 POLICY = Policy(at_least=2, of_last=3)
@@ -110,13 +110,13 @@ def test_a_decision_knows_nothing_of_later_windows() -> None:
 
 def test_a_vanished_column_is_drift_when_it_lasts() -> None:
     gone = Column("x", "numeric", Counts(np.ones(3)), None)
-    told = decide([window("2013-04-01", 5_000, [gone])] * 2, POLICY)
-    assert told.reasons == ("x: the column is not there any more, or is of another type",)
+    told = decide([summarize_window("2013-04-01", 5_000, [gone])] * 2, POLICY)
+    assert told.reasons == ("x: the column is missing in the window, or has another type",)
 
 
 def test_windows_of_nothing_are_undecided() -> None:
     nothing = Column("x", "numeric", Counts(np.ones(3)), Counts(np.zeros(3)))
-    assert decide([window("2013-04-01", 0, [nothing])] * 5, POLICY).outcome == "undecided"
+    assert decide([summarize_window("2013-04-01", 0, [nothing])] * 5, POLICY).outcome == "undecided"
 
 
 @pytest.mark.parametrize(

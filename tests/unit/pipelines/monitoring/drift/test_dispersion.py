@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from pipelines.monitoring.drift import measures
 from pipelines.monitoring.drift.counts import Array
-from pipelines.monitoring.drift.dispersion import Null, Sample, null
+from pipelines.monitoring.drift.dispersion import Null, Sample, estimate_null
 
 DAYS = np.arange(35) % 7
 WEEK = np.arange(7)
@@ -33,7 +33,7 @@ def pairs(
 
 def p_values(then: Array, now: Array) -> Array:
     statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    return null(Sample.of(then, DAYS), Sample.of(now, WEEK)).quadratic(statistic)
+    return estimate_null(Sample.from_counts(then, DAYS), Sample.from_counts(now, WEEK)).quadratic_p_value(statistic)
 
 
 def plain(then: Array, now: Array) -> Array:
@@ -66,7 +66,9 @@ def test_weather_that_lasts_costs_little_of_the_level() -> None:
     # Negative control: the same days in an order that hides it.
     order = np.argsort(DAYS, kind="stable")
     statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    hidden = null(Sample.of(then[:, order], DAYS[order]), Sample.of(now, WEEK)).quadratic(statistic)
+    hidden = estimate_null(
+        Sample.from_counts(then[:, order], DAYS[order]), Sample.from_counts(now, WEEK)
+    ).quadratic_p_value(statistic)
     assert refused(hidden, 0.05) > PAIRS * 0.075
 
 
@@ -86,24 +88,28 @@ def test_a_shift_of_a_few_days_deviations_is_found() -> None:
 def test_weekdays_told_apart_are_no_spread() -> None:
     then, now = pairs(0.0, shift=0.1, weekly=0.4)
     statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    anyhow = null(Sample.of(then, np.zeros(35)), Sample.of(now, np.zeros(7))).quadratic(statistic)
+    anyhow = estimate_null(
+        Sample.from_counts(then, np.zeros(35)), Sample.from_counts(now, np.zeros(7))
+    ).quadratic_p_value(statistic)
     assert refused(p_values(then, now), 0.001) > 2 * refused(anyhow, 0.001)
 
 
 def test_without_days_it_is_the_plain_chi_square() -> None:
     then, now = (one.sum(axis=1, keepdims=True) for one in pairs(0.1))
-    found = null(Sample.of(then, DAYS[:1]), Sample.of(now, WEEK[:1]))
+    found = estimate_null(Sample.from_counts(then, DAYS[:1]), Sample.from_counts(now, WEEK[:1]))
     statistic = measures.pearson(then[:, 0], now[:, 0])
-    np.testing.assert_allclose(found.quadratic(statistic), stats.chi2.sf(statistic, 7), atol=1e-12)
+    np.testing.assert_allclose(found.quadratic_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12)
 
 
 def test_kolmogorov_smirnovs_level_is_kept_too() -> None:
     then, now = (one[:1_500] for one in pairs(0.2))
-    whole = null(Sample.of(then, DAYS), Sample.of(now, WEEK))
+    whole = estimate_null(Sample.from_counts(then, DAYS), Sample.from_counts(now, WEEK))
     distances = measures.kolmogorov_smirnov(then.sum(axis=1), now.sum(axis=1))
     rows = measures.scale(then.sum(axis=1), now.sum(axis=1))
     each = (Null(*one, whole.freedom) for one in zip(whole.effects, whole.share, strict=True))
-    found = np.array([one.kolmogorov(*pair) for one, pair in zip(each, zip(distances, rows, strict=True), strict=True)])
+    found = np.array(
+        [one.kolmogorov_p_value(*pair) for one, pair in zip(each, zip(distances, rows, strict=True), strict=True)]
+    )
     assert stats.binomtest(refused(found, 0.05), 1_500, 0.05, alternative="greater").pvalue > 0.01
     # Negative control: without the days.
     assert (stats.kstwo.sf(distances, np.round(rows)) <= 0.05).mean() > 0.3

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 
 from pipelines.errors import DataError
 from pipelines.monitoring.drift import measures
-from pipelines.monitoring.drift.columns import examine
+from pipelines.monitoring.drift.columns import examine_column
 from pipelines.monitoring.drift.counts import Array, Column, Counts
 from pipelines.monitoring.drift.finding import Finding, Measure
 
@@ -22,7 +22,7 @@ POINTS = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
 
 def findings(then: Array, now: Array, kind: str = "numeric") -> dict[Measure, Finding]:
     edges = EDGES if kind == "numeric" else None
-    found = examine(Column("x", kind, Counts(then), Counts(now), edges))  # type: ignore[arg-type]
+    found = examine_column(Column("x", kind, Counts(then), Counts(now), edges))  # type: ignore[arg-type]
     return {one.measure: one for one in found}
 
 
@@ -89,7 +89,7 @@ def test_wasserstein_is_scipys_on_the_same_points_in_the_references_deviations()
 def test_rates_are_the_score_test_and_of_few_rows_fishers() -> None:
     def missing(then: float, now: float, total: float = 1_000) -> Finding:
         pair = (Counts(np.array([total - one]), one) for one in (then, now))
-        return next(one for one in examine(Column("x", "category", *pair)) if one.measure == "missing")
+        return next(one for one in examine_column(Column("x", "category", *pair)) if one.measure == "missing")
 
     table = np.array([[970, 30], [940, 60]])
     found = missing(30, 60)
@@ -104,7 +104,7 @@ def test_rates_are_the_score_test_and_of_few_rows_fishers() -> None:
 def test_rates_of_a_trillion_rows_are_fishers_at_once() -> None:
     def missing(*tables: tuple[float, float]) -> float | None:
         pair = (Counts(np.array([there]), gone) for there, gone in tables)
-        return next(one.p_value for one in examine(Column("x", "category", *pair)) if one.measure == "missing")
+        return next(one.p_value for one in examine_column(Column("x", "category", *pair)) if one.measure == "missing")
 
     # Of so many rows the rare ones are drawn as by coins.
     assert missing((1e12, 3), (1e12, 1)) == pytest.approx(stats.binomtest(1, 4, 0.5).pvalue, rel=1e-9)
@@ -122,7 +122,7 @@ def test_fishers_test_is_scipys(seed: int) -> None:
 
 def test_small_bins_are_pooled_with_neighbours_or_the_rarest_together() -> None:
     then, now = np.array([90.0, 1, 2, 90, 3]), np.array([90.0, 2, 1, 90, 2])
-    ordered, rarest = (measures.pooled(then, now, ordered=ordered) for ordered in (True, False))
+    ordered, rarest = (measures.pool_bins(then, now, ordered=ordered) for ordered in (True, False))
     assert ordered.tolist() == [0, 1, 1, 1, 1]
     # Of categories the three rare ones are one group: 11 rows, 5.5 expected on either side.
     assert rarest[[1, 2, 4]].tolist() == [0, 0, 0] and len(set(rarest.tolist())) == 3
@@ -135,7 +135,7 @@ def test_small_bins_are_pooled_with_neighbours_or_the_rarest_together() -> None:
 
 def test_pooled_bins_are_those_that_chi_square_tests() -> None:
     then, now = np.array([90.0, 1, 2, 90, 3]), np.array([60.0, 2, 1, 120, 2])
-    found = examine(Column("x", "category", Counts(then), Counts(now)))
+    found = examine_column(Column("x", "category", Counts(then), Counts(now)))
     merged = [[90, 90, 6], [60, 120, 5]]
     chi_square = next(one for one in found if one.measure == "chi_square")
     assert chi_square.p_value == pytest.approx(stats.chi2_contingency(merged, correction=False).pvalue, abs=1e-9)
@@ -202,13 +202,15 @@ def test_a_sensor_stuck_at_one_value_is_drift_and_the_reverse_too() -> None:
 
 def test_all_null_is_the_missing_rates_drift() -> None:
     column = Column("x", "numeric", Counts(THEN, 10), Counts(EMPTY, 700), EDGES)
-    found = {one.measure: one for one in examine(column)}
+    found = {one.measure: one for one in examine_column(column)}
     assert found["missing"].effect == pytest.approx(0.99, abs=1e-3) and found["missing"].p_value < 1e-100  # type: ignore[operator]
     assert (found["psi"].effect, found["psi"].note) == (None, "the window has no values")
 
 
 def test_what_the_reference_never_saw_is_counted_by_itself() -> None:
-    found = {one.measure: one for one in examine(Column("x", "category", Counts([90, 10, 0]), Counts([80, 10, 10])))}  # type: ignore[arg-type]
+    found = {
+        one.measure: one for one in examine_column(Column("x", "category", Counts([90, 10, 0]), Counts([80, 10, 10])))
+    }  # type: ignore[arg-type]
     assert found["unseen"].effect == pytest.approx(0.1)
     assert found["unseen"].p_value == pytest.approx(
         stats.chi2_contingency([[100, 0], [90, 10]], correction=False).pvalue
@@ -216,14 +218,14 @@ def test_what_the_reference_never_saw_is_counted_by_itself() -> None:
 
 
 def test_a_label_is_a_rate_only() -> None:
-    found = examine(Column("late", "label", Counts(np.array([800, 200])), Counts(np.array([600, 400]))))
+    found = examine_column(Column("late", "label", Counts(np.array([800, 200])), Counts(np.array([600, 400]))))
     assert [one.measure for one in found] == ["label_rate"] and found[0].effect == pytest.approx(0.2)
 
 
 def test_a_vanished_column_is_told_and_a_new_one_is_none() -> None:
-    (gone,) = examine(Column("x", "numeric", Counts(THEN), None, EDGES))
-    assert (gone.measure, gone.effect, gone.p_value) == ("vanished", 1, 0) and "not there" in gone.note
-    (new,) = examine(Column("x", "numeric", None, Counts(NOW), EDGES))
+    (gone,) = examine_column(Column("x", "numeric", Counts(THEN), None, EDGES))
+    assert (gone.measure, gone.effect, gone.p_value) == ("vanished", 1, 0) and "missing in the window" in gone.note
+    (new,) = examine_column(Column("x", "numeric", None, Counts(NOW), EDGES))
     assert (new.effect, new.p_value) == (None, None)
 
 
@@ -250,7 +252,7 @@ def test_no_counts_give_a_number_that_is_none() -> None:
         warnings.simplefilter("error")
         for kind in ("numeric", "category"):
             pairs = [(counts(random.integers(1, 20)), counts(random.integers(1, 9))) for _ in range(300)]
-            told = [one for pair in pairs for one in examine(Column("x", kind, *pair, edges=EDGES))]  # type: ignore[arg-type]
+            told = [one for pair in pairs for one in examine_column(Column("x", kind, *pair, edges=EDGES))]  # type: ignore[arg-type]
     assert all(one.effect is None or (math.isfinite(one.effect) and one.effect >= 0) for one in told)
     assert all(one.p_value is None or 0 <= one.p_value <= 1 for one in told)
     assert {one.note for one in told} >= {"", "the window has no values", "the reference has no values"}
@@ -259,6 +261,8 @@ def test_no_counts_give_a_number_that_is_none() -> None:
 def test_scores_of_another_model_are_drift() -> None:
     random, edges = np.random.default_rng(9), np.arange(1, 20) / 20
     then, now, lower = (np.histogram(random.beta(2, b, 5_000), [0, *edges, 1])[0] for b in (5, 5, 8))
-    same, other = (examine(Column("score", "numeric", Counts(then), Counts(one), edges))[0] for one in (now, lower))
+    same, other = (
+        examine_column(Column("score", "numeric", Counts(then), Counts(one), edges))[0] for one in (now, lower)
+    )
     assert same.p_value > 0.01 and same.effect < 0.02  # type: ignore[operator]
     assert other.p_value < 1e-50 and other.effect > 0.3  # type: ignore[operator]

@@ -3,9 +3,9 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from pipelines.monitoring.drift.columns import examine
+from pipelines.monitoring.drift.columns import examine_column
 from pipelines.monitoring.drift.counts import Column, Counts
-from pipelines.monitoring.drift.seasonal import reweighted, same_weeks
+from pipelines.monitoring.drift.seasonal import reweight, select_same_weeks
 
 DAYS = np.arange(28) % 7
 # Weekends are otherwise.
@@ -15,38 +15,38 @@ REFERENCE = Counts(BINS, np.zeros(28), DAYS)
 
 def test_a_window_of_a_weekend_is_compared_with_weekends() -> None:
     weekend = Counts(BINS[5:7], np.zeros(2), DAYS[5:7])
-    then = reweighted(REFERENCE, weekend)
+    then = reweight(REFERENCE, weekend)
     assert then.total[0] / then.total.sum() == pytest.approx(0.25)
     # Eight days of 400 rows, equally weighted: worth what they are.
     assert then.total.sum() == pytest.approx(8 * 400) and then.strata.tolist() == [5, 6] * 4
-    found = {one.measure: one for one in examine(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))}
+    found = {one.measure: one for one in examine_column(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))}
     assert found["psi"].effect == pytest.approx(0, abs=1e-12)
     # Negative control: weekdays not told apart, the same window drifts.
     plain = Column("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
-    assert {one.measure: one for one in examine(plain)}["psi"].effect > 0.3  # type: ignore[operator]
+    assert {one.measure: one for one in examine_column(plain)}["psi"].effect > 0.3  # type: ignore[operator]
 
 
 def test_unequal_weights_cost_rows() -> None:
     window = Counts(BINS[[0, 5]], np.zeros(2), DAYS[[0, 5]])
-    then = reweighted(REFERENCE, window)
+    then = reweight(REFERENCE, window)
     share = (0.8 * 1_000 + 0.25 * 400) / 1_400
     assert then.total[0] / then.total.sum() == pytest.approx(share)
     assert then.total.sum() < 4 * 1_000 + 4 * 400 + 1
 
 
 def test_the_same_mix_changes_nothing_and_an_unknown_weekday_neither() -> None:
-    assert reweighted(REFERENCE, Counts(BINS[:7], np.zeros(7), DAYS[:7])) is REFERENCE
+    assert reweight(REFERENCE, Counts(BINS[:7], np.zeros(7), DAYS[:7])) is REFERENCE
     only_workdays = Counts(BINS[:5], np.zeros(5), DAYS[:5])
-    assert reweighted(only_workdays, Counts(BINS[5:7], np.zeros(2), DAYS[5:7])) is only_workdays
-    assert reweighted(REFERENCE, Counts(np.zeros((1, 2)))) is REFERENCE
-    assert reweighted(REFERENCE, Counts(BINS[5:7])) is REFERENCE
+    assert reweight(only_workdays, Counts(BINS[5:7], np.zeros(2), DAYS[5:7])) is only_workdays
+    assert reweight(REFERENCE, Counts(np.zeros((1, 2)))) is REFERENCE
+    assert reweight(REFERENCE, Counts(BINS[5:7])) is REFERENCE
 
 
 def test_the_same_weeks_of_last_year_where_there_are_enough() -> None:
     days = [date(2012, 1, 1) + timedelta(days=one) for one in range(366)]
     window = [date(2013, 4, 1) + timedelta(days=one) for one in range(7)]
-    chosen = [day for day, one in zip(days, same_weeks(days, window), strict=True) if one]
+    chosen = [day for day, one in zip(days, select_same_weeks(days, window), strict=True) if one]
     assert (chosen[0], chosen[-1]) == (date(2012, 3, 19), date(2012, 4, 22))
     assert chosen[14].weekday() == window[0].weekday()
     # Negative control: none a year ago, so all.
-    assert same_weeks(days[-60:], window).all() and same_weeks(days, []).all()
+    assert select_same_weeks(days[-60:], window).all() and select_same_weeks(days, []).all()

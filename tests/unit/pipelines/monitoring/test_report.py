@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each, report
+from pipelines.monitoring import report
+from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each
 from pipelines.monitoring.drift.counts import Column, Counts
 from pipelines.monitoring.profiles.record import Record
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
-from pipelines.monitoring.windows import Watched
+from pipelines.monitoring.windows import ComparedWindow
 
 pytestmark = pytest.mark.usefixtures("home")
 REFERENCE = Reference(
@@ -23,7 +24,7 @@ REFERENCE = Reference(
 )
 
 
-def watched(day: int, psi: float, gone: bool = False) -> Watched:
+def watched(day: int, psi: float, gone: bool = False) -> ComparedWindow:
     counts = Counts([[1, 40, 40, 1]], 2), Counts([[1, 40 - day, 40 + day, 1]], 2)
     columns = (
         Column("wind", "numeric", counts[0], counts[1], np.asarray([0.0, 1.0, 2.0]), 0.5),
@@ -34,17 +35,17 @@ def watched(day: int, psi: float, gone: bool = False) -> Watched:
     found += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is gone")] if gone else []
     performance = {"auc": Estimate(0.7, 0.6, 0.8, 0.05, 80)} if day % 2 else {}
     moment = dt.date(2013, 4, day)
-    return Watched(moment, columns, performance, WindowResult(moment.isoformat(), 2_000, tuple(found)))
+    return ComparedWindow(moment, columns, performance, WindowResult(moment.isoformat(), 2_000, tuple(found)))
 
 
-def seen(*windows: Watched) -> report.Seen:
+def seen(*windows: ComparedWindow) -> report.DriftHistory:
     policy = Policy()
     told = list(decide_each([one.result for one in windows], policy))
-    return report.Seen(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
+    return report.DriftHistory(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
 
 
 def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_path: Path) -> None:
-    page = report.make(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
+    page = report.write_report(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
     text = page.read_text()
     assert "flights up to 2013-04-08" in text and "wind: psi 0.4, bound 0.1" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)[1:]
@@ -54,7 +55,7 @@ def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_pat
 
 
 def test_a_window_without_drift_and_a_single_one_are_drawn(tmp_path: Path) -> None:
-    page = report.make(tmp_path / "page", seen(watched(1, 0.01)))
+    page = report.write_report(tmp_path / "page", seen(watched(1, 0.01)))
     assert "no drift" in page.read_text()
     assert sorted(one.name for one in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
 
@@ -63,17 +64,17 @@ def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwar
     name, values = "n" * 200, ("a" * 300, "b" * 300)
     numbers = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
     told = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
-    window = Watched(dt.date(2013, 4, 1), (Column(name, "category", *numbers),), {}, told)
+    window = ComparedWindow(dt.date(2013, 4, 1), (Column(name, "category", *numbers),), {}, told)
     texts = Category(name=name, family="text", values=values, rest=())
     given = seen(window)
     record = Record(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
-    page = report.make(tmp_path / "page", replace(given, record=record))
+    page = report.write_report(tmp_path / "page", replace(given, record=record))
     assert name in page.read_text(), "the table has it whole"
     assert not [str(one.message) for one in recwarn if "collapsed to zero" in str(one.message)]
 
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
-    made = [report.make(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
+    made = [report.write_report(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
     assert made[0].read_bytes() == made[1].read_bytes()
-    other = report.make(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
+    other = report.write_report(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
     assert other.read_bytes() != made[0].read_bytes()

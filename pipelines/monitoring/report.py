@@ -1,0 +1,212 @@
+"""Write the drift report of a day: an HTML page with its charts inside, and the charts as PNGs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.monitoring.drift import Decision, Finding, Policy, alarms
+from pipelines.monitoring.drift.counts import Array, Column, Counts
+from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.windows import ComparedWindow, measure_days
+from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.page import write_page
+from pipelines.system.files import replace_folder
+
+PAGE = "drift.html"
+SHOWN_COLUMNS, SHOWN_BINS, SHOWN_WORST = 30, 24, 4
+SHOWN_SIGNS = 32
+"""Most characters of a name or a value in a chart; the table of the page has all of them."""
+HEAT_MAX = 2.0
+"""Effect, in bounds, with the last color of the heat map."""
+_SCORE = "score"
+
+
+@dataclass(frozen=True)
+class DriftHistory:
+    """The windows and decisions that the page shows."""
+
+    record: Record
+    windows: Sequence[ComparedWindow]
+    """Windows up to the day, oldest first."""
+    decisions: Sequence[Decision]
+    """Decision on each window."""
+    policy: Policy
+    facts: Mapping[str, str]
+    """Name to value, shown at the top of the page."""
+
+
+def write_report(folder: Path, history: DriftHistory) -> Path:
+    """Write the page and its charts to the folder, replacing what was there; return the path of the page."""
+    last, decision = history.windows[-1], history.decisions[-1]
+    order = _order_columns(history)
+    with replace_folder(folder) as making:
+        pictures = {
+            "heat": _draw_heat_map(history, order),
+            "bins": _draw_distributions(history, order),
+            "course": _draw_performance(history),
+        }
+        paths = [save_figure(making / f"{name}.png", figure) for name, figure in pictures.items()]
+        rows = sorted(
+            (_table_row(finding, decision, history.policy) for finding in last.result.findings), key=_sort_key
+        )
+        write_page(making / PAGE, PAGE, paths, decision=decision, rows=rows, facts=history.facts)
+    return folder / PAGE
+
+
+def _table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
+    names = ("column", "measure", "effect", "p_value", "weight", "note")
+    computed = {
+        "bound": alarms.bound(finding, policy),
+        "excess": alarms.excess(finding, policy),
+        "alarm": finding.column in decision.worst,
+    }
+    return {name: getattr(finding, name) for name in names} | computed
+
+
+def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return not row["alarm"], -row["excess"], row["column"], row["measure"]
+
+
+def _order_columns(history: DriftHistory) -> list[str]:
+    """Order the columns: alarms first, then by the effect in bounds now, then by the largest one so far."""
+    names = dict.fromkeys(finding.column for window in history.windows for finding in window.result.findings)
+    now, ever = _effects(history.windows[-1:], history.policy), _effects(history.windows, history.policy)
+    worst = history.decisions[-1].worst
+    rank = {name: place for place, name in enumerate(worst)}
+    return sorted(
+        names, key=lambda name: (rank.get(name, len(worst)), -max(now.get(name, [0])), -max(ever.get(name, [0])), name)
+    )
+
+
+def _effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
+    """Column to its largest effect in bounds in each window."""
+    effects: dict[str, list[float]] = {}
+    for number, window in enumerate(windows):
+        for finding in window.result.findings:
+            series = effects.setdefault(finding.column, [])
+            series += [0.0] * (number + 1 - len(series))
+            series[number] = max(series[number], alarms.excess(finding, policy))
+    return effects
+
+
+def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
+    names, effects = list(order[:SHOWN_COLUMNS]), _effects(history.windows, history.policy)
+    number = len(history.windows)
+    cells = np.asarray([(effects[name] + [0.0] * number)[:number] for name in names])
+    figure, axis = plt.subplots(figsize=(12, 1.6 + 0.26 * len(names)), layout="constrained")
+    image = axis.imshow(cells, aspect="auto", cmap="YlOrRd", vmin=0, vmax=HEAT_MAX, interpolation="nearest")
+    for at, (window, decision) in enumerate(zip(history.windows, history.decisions, strict=True)):
+        _draw_marks(axis, at, names, alarms.find_breaches(window.result, history.policy), "_")
+        _draw_marks(axis, at, names, decision.worst, "s")
+    axis.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
+    _label_days(axis, [window.day for window in history.windows])
+    axis.set_title(
+        "Color: largest effect of the window up to the day, in bounds. Dash: significantly over it. Square: an alarm",
+        loc="left",
+        fontsize=10,
+    )
+    figure.colorbar(image, ax=axis, shrink=0.8, label="1: at the bound", extend="max")
+    return figure
+
+
+def _draw_marks(axis: Axes, at: int, names: Sequence[str], marked: Iterable[str], sign: str) -> None:
+    rows = [names.index(name) for name in marked if name in names]
+    axis.plot([at] * len(rows), rows, sign, color="black", markersize=3)
+
+
+def _label_days(axis: Axes, days: Sequence[dt.date]) -> None:
+    every = max(1, -(-len(days) // 12))
+    axis.set_xticks(
+        range(0, len(days), every), [str(day) for day in days[::every]], rotation=30, ha="right", fontsize=8
+    )
+
+
+def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
+    columns = {column.name: column for column in history.windows[-1].columns if column.reference and column.window}
+    shown = [columns[name] for name in order if name in columns][:SHOWN_WORST]
+    figure, axes = plt.subplots(len(shown), 1, figsize=(12, 2.7 * len(shown)), layout="constrained", squeeze=False)
+    for axis, column in zip(axes[:, 0], shown, strict=True):
+        _draw_bars(axis, column, _bin_labels(history.record, column))
+    axes[0, 0].legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
+    """Draw the share of rows in each bin, of the reference and the window; bins empty in both are left out."""
+    then, now = _shares(column.reference), _shares(column.window)
+    at = np.flatnonzero((then > 0) | (now > 0))
+    if len(at) > SHOWN_BINS:
+        at = np.sort(at[np.argsort(-(then + now)[at], kind="stable")[:SHOWN_BINS]])
+    places = np.arange(len(at))
+    axis.bar(places - 0.2, then[at], 0.4, color=CHAMPION, label="reference")
+    axis.bar(places + 0.2, now[at], 0.4, color=CANDIDATE, label="this window")
+    axis.set_xticks(places, [_short(labels[int(place)]) for place in at], rotation=30, ha="right", fontsize=7)
+    axis.set_title(_short(column.name), loc="left", fontsize=10)
+    axis.set_ylabel("share")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_SIGNS else f"{text[: SHOWN_SIGNS - 1]}…"
+
+
+def _shares(counts: Counts | None) -> Array:
+    assert counts is not None
+    rows = np.append(counts.total, counts.presence[:, 1].sum())
+    return np.asarray(rows / max(rows.sum(), 1.0))
+
+
+def _bin_labels(record: Record, column: Column) -> list[str]:
+    """List the labels of the bins of a column, with one more for rows without a value."""
+    if column.edges is not None:
+        inside = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
+        return [f"< {column.edges[0]:.4g}", *inside, f"> {column.edges[-1]:.4g}", "none"]
+    for category in record.reference.categories:
+        if category.name == column.name:
+            return [*category.values, "others", "unseen", "none"]
+    return ["no", "yes", "none"]
+
+
+def _draw_performance(history: DriftHistory) -> Any:
+    """Draw the mean score and label of each window, and the performance."""
+    days = [window.day for window in history.windows]
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
+    for name, color in ((_SCORE, CANDIDATE), (history.record.reference.label, CHAMPION)):
+        rates = [_rate(window, name, history.record) for window in history.windows]
+        upper.plot(range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}")
+    upper.legend(frameon=False, ncols=2)
+    upper.set_title("Scores and labels of each window", loc="left", fontsize=10)
+    for measure, color, label in (("auc", CHAMPION, "AUC"), ("estimated_auc", CANDIDATE, "AUC estimated from scores")):
+        _draw_band(lower, history.windows, measure, color, label)
+    if "auc" in (holdout := measure_days(history.record.holdout, history.policy)):
+        lower.axhspan(holdout["auc"].low, holdout["auc"].high, color=FAINT, alpha=0.18, linewidth=0)
+        lower.axhline(holdout["auc"].value, color=FAINT, linestyle="--", linewidth=1, label="AUC on the holdout")
+    lower.legend(frameon=False, ncols=3)
+    lower.set_title("Performance, with the intervals that the decision uses", loc="left", fontsize=10)
+    _label_days(lower, days)
+    return figure
+
+
+def _rate(window: ComparedWindow, name: str, record: Record) -> float:
+    counts = next((column.window for column in window.columns if column.name == name and column.window), None)
+    if counts is None or not counts.total.sum():
+        return float("nan")
+    if name != _SCORE:
+        return float(counts.total[1] / counts.total.sum())
+    edges = np.asarray(record.reference.score.edges)
+    middles = np.concatenate([[0.0], (edges[1:] + edges[:-1]) / 2, [1.0]])
+    return float(counts.total @ middles / counts.total.sum())
+
+
+def _draw_band(axis: Axes, windows: Sequence[ComparedWindow], measure: Any, color: str, label: str) -> None:
+    places = [place for place, window in enumerate(windows) if measure in window.performance]
+    estimates = [windows[place].performance[measure] for place in places]
+    if places:
+        low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+        axis.fill_between(places, low, high, color=color, alpha=0.15)
+        axis.plot(places, [estimate.value for estimate in estimates], color=color, label=label)
