@@ -104,7 +104,7 @@ def simulate_year(
 
 
 def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
-    """Compute the results of all windows of a year, as `columns.window` does, but with all columns at once.
+    """Compute the results of all windows of a year, as `columns.summarize_window` does, but with all columns at once.
 
     Args:
         simulated: the year.
@@ -150,8 +150,8 @@ def _simulate_shifts(random: np.random.Generator, shape: tuple[int, int], memory
 
 def _build_sample(counts: Array, days: Array, by_day: bool) -> Sample:
     if by_day:
-        return Sample.of(counts[:, days], days % 7)
-    return Sample.of(counts[:, days].sum(axis=1, keepdims=True), np.zeros(1))
+        return Sample.from_counts(counts[:, days], days % 7)
+    return Sample.from_counts(counts[:, days].sum(axis=1, keepdims=True), np.zeros(1))
 
 
 def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by_day: bool) -> WindowResult:
@@ -235,7 +235,7 @@ def _measure_seconds(policy: Policy) -> dict[str, list[float]]:
     history = compute_windows(simulated)
     return {
         "all measures of 25 columns, a window of 365 days": [
-            _time(lambda: columns.window("", 1, inputs)) for _ in range(3)
+            _time(lambda: columns.summarize_window("", 1, inputs)) for _ in range(3)
         ],
         "a decision from 359 windows": [_time(lambda: list(decide_each(history, policy))) for _ in range(3)],
     }
