@@ -177,7 +177,7 @@ def _get_date(place: int) -> date:
 
 
 def build_column(simulated: Year, place: int, then: Array, now: Array) -> Column:
-    """Return one column of the year in the form that `columns.examine` takes."""
+    """Return one column of the year in the form that `columns.examine_column` takes."""
     before, after = (
         Counts(simulated.bins[place, days], simulated.present[place, days, 1], days % 7) for days in (then, now)
     )
