@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.step.asset_events import announce, may_announce
+from leeway.hooks.step.asset_events import emit_event, register_asset
 from leeway.operators.step import StepOperator
 
 
@@ -51,11 +51,11 @@ class BackfillOperator(StepOperator):
         self.again, self.absent, self.asset = again, absent, asset
         self.source_conn_id = source_conn_id
         if asset:
-            may_announce(self, asset)
+            register_asset(self, asset)
 
     def execute(self, context: Context) -> Any:
         """The step's Result."""
         result = super().execute(context)
         if self.asset:
-            announce(context, self.asset, f"{self.first}..{self.last}", result)
+            emit_event(context, self.asset, f"{self.first}..{self.last}", result)
         return result

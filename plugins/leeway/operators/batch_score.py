@@ -11,7 +11,7 @@ from airflow.sdk.definitions.context import Context
 from leeway.hooks.transform.task import TransformFields, TransformTask
 from leeway.operators.ingest import PARTITION
 from leeway.operators.job import SageMakerJobOperator
-from leeway.operators.step import skip_where_nothing
+from leeway.operators.step import skip_if_nothing_done
 
 
 class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
@@ -93,10 +93,10 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
 
     def execute(self, context: Context) -> Any:
         """As `SageMakerJobOperator.execute`; skips where nothing may score the partition."""
-        return skip_where_nothing(context, super().execute(context))
+        return skip_if_nothing_done(context, super().execute(context))
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
         """As `execute`, after the wait."""
-        return skip_where_nothing(context, super().execute_complete(context, event, inputs))
+        return skip_if_nothing_done(context, super().execute_complete(context, event, inputs))

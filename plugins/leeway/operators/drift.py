@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from leeway.hooks.step import metrics
 from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import IN_BACKFILL, StepOperator, said
+from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
 TOLD = ("partition", "model_name", "version", "reasons", "worst", "page")
 """Fields of the result that go into the event's extra, besides `as_of` and `reason`."""
@@ -77,7 +77,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     def spec(self) -> dict[str, Any]:
         """The step's spec; `in_backfill` is left to params.yaml where nothing was said."""
-        return said(super().spec(), "in_backfill")
+        return drop_unset(super().spec(), "in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Looks once; done where no profile is missing."""
@@ -110,7 +110,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         self.defer(trigger=TimeDeltaTrigger(wait), method_name="look_again", kwargs={"since": since})
 
     def _decided(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        metrics.drifted(result, self.model_name)
+        metrics.count_drift_decision(result, self.model_name)
         reason = "; ".join(result["reasons"])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)

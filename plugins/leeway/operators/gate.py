@@ -64,7 +64,7 @@ class GateOperator(StepOperator, SkipMixin):
     def execute(self, context: Context) -> Any:
         """The verdict; where it is a no, what follows is skipped."""
         verdict = super().execute(context)
-        metrics.judged(verdict, self.model_name)
+        metrics.count_gate_verdict(verdict, self.model_name)
         for check in verdict["checks"]:
             self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
         if verdict["passed"] or verdict["asks"]:

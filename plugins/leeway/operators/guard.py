@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from leeway.operators.step import StepOperator, skip_where_nothing
+from leeway.operators.step import StepOperator, skip_if_nothing_done
 from leeway.training_request import TrainingRequest, read_training_request
 
 
@@ -52,4 +52,4 @@ class GuardOperator(StepOperator):
         if decision["alert"]:
             context["ti"].xcom_push("return_value", decision)
             raise AirflowFailException(f"held back by {decision['guard']}: {decision['reason']}")
-        return skip_where_nothing(context, decision)
+        return skip_if_nothing_done(context, decision)

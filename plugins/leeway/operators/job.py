@@ -12,11 +12,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
-from leeway.hooks.sagemaker.aws_errors import told_in_a_line
+from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
-from leeway.hooks.sagemaker.wait_for_job import watched
+from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ReturnsResult
 from leeway.triggers.job import JobTrigger
@@ -83,16 +83,16 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
     def _run_job(self, context: Context, event: WaitEvent | None, inputs: Mapping[str, Any] | None) -> Any:
         task = self._make_task(context)
         while True:
-            with told_in_a_line():
+            with raise_airflow_errors():
                 work = task.work(inputs)
-                outcome = work.go_on(event)
+                outcome = work.resume(event)
             if isinstance(outcome, dict):
                 self.report_metrics(outcome)
                 return outcome
             inputs = work.inputs
             if self.deferrable:
                 self._defer(outcome, inputs)
-            event = asyncio.run(watched(outcome, self.log))
+            event = asyncio.run(wait_for_job(outcome, self.log))
 
     def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
         """Leave the worker until the trigger reports the end of the wait."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leeway.operators.step import IN_BACKFILL, StepOperator, said
+from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
 
 class PromoteOperator(StepOperator):
@@ -51,4 +51,4 @@ class PromoteOperator(StepOperator):
         """The step's spec; `in_backfill` is left to params.yaml where nothing was said."""
         own = super().spec()
         own["in_backfill"] = own.pop("promote_in_backfill")
-        return said(own, "in_backfill")
+        return drop_unset(own, "in_backfill")

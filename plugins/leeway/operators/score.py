@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.definitions.context import Context
 
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import StepOperator, skip_where_nothing
+from leeway.operators.step import StepOperator, skip_if_nothing_done
 
 
 class ScoreOperator(StepOperator):
@@ -43,4 +43,4 @@ class ScoreOperator(StepOperator):
 
     def execute(self, context: Context) -> Any:
         """The step's Result."""
-        return skip_where_nothing(context, super().execute(context))
+        return skip_if_nothing_done(context, super().execute(context))

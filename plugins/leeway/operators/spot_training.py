@@ -117,4 +117,4 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
 
     def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Airflow's metrics tell what the training cost."""
-        metrics.trained(result, self.model)
+        metrics.count_training(result, self.model)

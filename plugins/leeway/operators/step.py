@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from leeway.hooks.step.credentials import variables
+from leeway.hooks.step.credentials import source_environment
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ReturnsResult
 
@@ -65,7 +65,7 @@ class StepOperator(ReturnsResult, BaseOperator):
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The Result of any step, run as this operator's own."""
-        secrets = variables(self.source_conn_id) if self.source_conn_id else {}
+        secrets = source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 
@@ -75,12 +75,12 @@ class StepOperator(ReturnsResult, BaseOperator):
             self._hook.kill()
 
 
-def said(spec: dict[str, Any], name: str) -> dict[str, Any]:
+def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
     """The spec without the field where nobody said it: params.yaml does. A param that is null renders to "None"."""
     return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
 
 
-def skip_where_nothing(context: Context, result: dict[str, Any]) -> dict[str, Any]:
+def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, Any]:
     """The Result, where it has no reason for why nothing was done.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.step.asset_events import announce, may_announce
+from leeway.hooks.step.asset_events import emit_event, register_asset
 from leeway.links.data_docs import DataDocsLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import StepOperator
@@ -54,13 +54,13 @@ class ValidateOperator(StepOperator):
         self.dataset, self.partition, self.suite, self.asset = dataset, partition, suite, asset
         self.max_quarantined_fraction, self.withdraw = max_quarantined_fraction, withdraw
         if asset:
-            may_announce(self, asset)
+            register_asset(self, asset)
 
     def execute(self, context: Context) -> Any:
         """The step's Result."""
         result = super().execute(context)
         if self.asset:
             day = result["partition"]
-            told = announce(context, self.asset, day, result, key=day)
+            told = emit_event(context, self.asset, day, result, key=day)
             self.log.info("%s of %s: %s", self.asset.name, day, "an event" if told else "announced before, so no event")
         return result

@@ -10,45 +10,45 @@ from uuid import uuid4
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from leeway.hooks.sagemaker.aws_errors import line
+from leeway.hooks.sagemaker.aws_errors import error_line
 from leeway.hooks.sagemaker.wait import JobWait
-from leeway.hooks.sagemaker.wait_for_job import stopped, watched, watcher, watches
+from leeway.hooks.sagemaker.wait_for_job import read_waiter, stop_job, tag_waiter, wait_for_job
 
 _KILLS: set[asyncio.Task[None]] = set()
-"""Kills at work; the event loop itself holds its tasks weakly."""
+"""Kills that are under way; the event loop itself holds its tasks by weak references only."""
 
 
 class JobTrigger(BaseTrigger):
-    """Waits for a training or processing job, and shows its states and its log in the task's log meanwhile.
+    """Wait for a SageMaker job of any kind, and show its states and its log in the task's log meanwhile.
 
-    The job is stopped where a person clears or marks the waiting task; not where the triggerer stops or restarts.
+    The job is stopped if a person clears or marks the waiting task, and not if the triggerer stops or restarts.
 
     Args:
-        watch: fields of `JobWait`.
+        wait: fields of `JobWait`.
     """
 
-    def __init__(self, **watch: Any) -> None:
+    def __init__(self, **wait: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.watch = JobWait(**watch)
+        self.wait = JobWait(**wait)
         self._number = uuid4().hex[:12]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer makes this trigger of."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.watch)
+        """Return what the triggerer makes this trigger of."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.wait)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event: why the wait is over."""
+        """Yield one event: how the wait ended."""
         try:
-            await watches(self.watch, f"{self._try}/{self._number}")
+            await tag_waiter(self.wait, f"{self._try}/{self._number}")
         except Exception as error:
-            self.log.info("the job is not tagged with who waits for it: %s", line(error))
-        yield TriggerEvent(dict(await watched(self.watch, self.log)))  # type: ignore[no-untyped-call]
+            self.log.info("the job has no tag that says who waits for it: %s", error_line(error))
+        yield TriggerEvent(dict(await wait_for_job(self.wait, self.log)))  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
-        """The job is told to stop, and the log says so. Airflow gives this 30 s.
+        """Stop the job, and log that. Airflow allows 30 s for this.
 
-        Airflow 3.3.2 cancels a trigger again every second until it has ended, and this method with it: the call to
-        SageMaker must not be broken off by that.
+        Airflow 3.3.2 cancels a trigger again every second until it has ended, and this method with it. The call to
+        SageMaker must not be interrupted by that.
         """
         kill = asyncio.create_task(self._kill())
         _KILLS.add(kill)
@@ -60,27 +60,27 @@ class JobTrigger(BaseTrigger):
                 continue
 
     async def _kill(self) -> None:
-        if await self._is_elsewhere():
-            text = "%s job %s goes on: another triggerer waits for it now"
-            self.log.info(text, self.watch.kind, self.watch.job_name)
+        if await self._is_taken_over():
+            text = "%s job %s continues: another triggerer waits for it now"
+            self.log.info(text, self.wait.kind, self.wait.job_name)
             return
         text = "the task was cleared or marked: stopping %s job %s"
-        self.log.warning(text, self.watch.kind, self.watch.job_name)
-        await stopped(self.watch, self.log)
+        self.log.warning(text, self.wait.kind, self.wait.job_name)
+        await stop_job(self.wait, self.log)
 
-    async def _is_elsewhere(self) -> bool:
-        """Whether nobody touched the task: this triggerer was slow, and another one took the trigger over.
+    async def _is_taken_over(self) -> bool:
+        """Return whether another triggerer waits for the job now, because this one was slow; nobody touched the task.
 
-        Airflow 3.3.2 calls `on_kill` then, too. The same try is waited for by another trigger, as the job's tag says;
-        after a clear it would be another try. False where that cannot be told: what nobody wants must not cost.
+        Airflow 3.3.2 calls `on_kill` then, too. The job's tag names the same try then, with another trigger; after a
+        clear it names another try. False if the tag cannot be read: a job that nobody needs must not cost.
         """
         try:
-            told = await watcher(self.watch)
+            waiter = await read_waiter(self.wait)
         except Exception as error:
-            self.log.warning("who else waits for the job cannot be told: %s", line(error))
+            self.log.warning("it is not known who else waits for the job: %s", error_line(error))
             return False
-        by, _, number = told.partition("/")
-        return by == self._try and number != self._number
+        waiting_try, _, number = waiter.partition("/")
+        return waiting_try == self._try and number != self._number
 
     @property
     def _try(self) -> str:

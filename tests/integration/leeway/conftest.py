@@ -239,7 +239,7 @@ def event_of(deferred: Any) -> dict[str, Any]:
     path, fields = deferred.trigger.serialize()
     json.dumps(fields)
     trigger = import_string(path)(**fields)
-    trigger.watch = replace(trigger.watch, check_interval_s=0.3)  # nobody pays here for a look
+    trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # nobody pays here for a look
 
     async def first() -> Any:
         async for event in trigger.run():

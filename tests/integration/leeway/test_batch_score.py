@@ -18,8 +18,8 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from botocore.exceptions import ClientError
-from leeway.hooks.sagemaker.wait_for_job import watched
-from leeway.hooks.transform.inputs import TransformJobs, model
+from leeway.hooks.sagemaker.wait_for_job import wait_for_job
+from leeway.hooks.transform.inputs import TransformJobs, build_model
 from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
@@ -87,7 +87,7 @@ def status(dock, name):
 def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, start, finish, tmp_path, capsys):
     deferred = start(task(), context)
     told = finish(task(), deferred)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     text = (small / "rows").read_text()
     assert told == {
         **{
@@ -119,7 +119,7 @@ def test_a_small_partition_is_scored_in_process_and_needs_no_cloud(small, task, 
 
 @pytest.mark.parametrize("left", ["rows", "champion"])
 def test_a_retry_that_needs_no_job_stops_the_one_of_the_try_before(left, at_dock, small, task, context, start, until):
-    name = start(task("wait"), context).trigger.watch.job_name
+    name = start(task("wait"), context).trigger.wait.job_name
     context["ti"] = SimpleNamespace(run_id="run", map_index=-1, try_number=2, xcom_push=lambda *_: None)
     if left == "rows":
         (small / "rows").write_text("row\n")
@@ -151,10 +151,10 @@ def test_without_a_champion_it_is_skipped(above, at_dock, small, task, context):
 
 def test_a_job_that_runs_is_waited_for_and_not_started_again(at_dock, small, task, context, start, finish, tmp_path):
     first, second = start(task("wait"), context), start(task("wait"), context)
-    assert first.trigger.watch.job_name == second.trigger.watch.job_name
+    assert first.trigger.wait.job_name == second.trigger.wait.job_name
     (tmp_path / "gate").touch()
     assert finish(task("wait"), second)["status"] == "Completed"
-    assert len(jobs(at_dock, first.trigger.watch.job_name)) == 1
+    assert len(jobs(at_dock, first.trigger.wait.job_name)) == 1
 
 
 def test_other_rows_and_another_image_are_the_next_job(at_dock, small, task, context, start, finish):
@@ -167,7 +167,7 @@ def test_other_rows_and_another_image_are_the_next_job(at_dock, small, task, con
     assert not [one for one in uploads(at_dock) - uploaded if "model" in one], "the model is there already"
     assert finish(task(image_uri="other"), start(task(image_uri="other"), context))["transform_job"].endswith("-3")
     other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
-    assert other.trigger.watch.job_name.rpartition("-")[0] != first.rpartition("-")[0]
+    assert other.trigger.wait.job_name.rpartition("-")[0] != first.rpartition("-")[0]
 
 
 def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(at_dock, small, task, context, start, finish):
@@ -177,7 +177,7 @@ def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(at_doc
     assert (again["transform_job"], again["said"]) == (first["transform_job"], first["said"])
     assert len(jobs(at_dock, first["transform_job"])) == 1
     other = start(task(partition="2026-01-02"), context)
-    assert other.trigger.watch.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]
+    assert other.trigger.wait.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]
 
 
 def test_one_model_of_a_version_however_many_jobs(at_dock, small, task, context, start, finish):
@@ -205,8 +205,10 @@ class Overtaken(TransformJobs):
 
 def test_a_model_that_another_process_made_first_is_the_same(at_dock):
     hook, log = SageMakerHook(), structlog.get_logger()
-    asked = model("taken", "arn:aws:iam::123456789012:role/leeway", {"Image": "i", "ModelDataUrl": "s3://leeway/m"})
-    Overtaken(hook, log, "base").demand_model(asked)
+    asked = build_model(
+        "taken", "arn:aws:iam::123456789012:role/leeway", {"Image": "i", "ModelDataUrl": "s3://leeway/m"}
+    )
+    Overtaken(hook, log, "base").ensure_model(asked)
     made = at_dock.client("sagemaker").describe_model(ModelName=asked["ModelName"])
     assert made["PrimaryContainer"]["Image"] == "i"
     refusal = {
@@ -218,7 +220,7 @@ def test_a_model_that_another_process_made_first_is_the_same(at_dock):
     }
     urlopen(Request(f"{at_dock.url}/drydock/outage", json.dumps(refusal).encode())).close()
     with pytest.raises(ClientError, match="ValidationException"):
-        TransformJobs(hook, log, "base").demand_model({**asked, "ModelName": "refused"})
+        TransformJobs(hook, log, "base").ensure_model({**asked, "ModelName": "refused"})
 
 
 def test_the_image_is_that_of_the_framework_where_none_is_given(at_dock, small, task, context, start, finish):
@@ -237,7 +239,7 @@ def test_a_model_that_crashes_fails_for_good(at_dock, small, task, context, star
 
 def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finish, tmp_path):
     deferred = start(task("wait"), context)
-    at_dock.client("sagemaker").stop_transform_job(TransformJobName=deferred.trigger.watch.job_name)
+    at_dock.client("sagemaker").stop_transform_job(TransformJobName=deferred.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as raised:
         finish(task("wait"), deferred)
     assert type(raised.value) is AirflowException
@@ -248,11 +250,11 @@ def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finis
 def test_a_job_that_is_being_stopped_is_followed_by_the_next(
     at_dock, small, task, context, start, finish, until, tmp_path
 ):
-    name = start(task("stubborn"), context).trigger.watch.job_name
+    name = start(task("stubborn"), context).trigger.wait.job_name
     until((tmp_path / "gate-asked").exists)
     at_dock.client("sagemaker").stop_transform_job(TransformJobName=name)
     deferred = start(task("stubborn"), context)
-    assert (deferred.trigger.watch.job_name, deferred.trigger.watch.was_stopping) == (name, True)
+    assert (deferred.trigger.wait.job_name, deferred.trigger.wait.was_stopping) == (name, True)
     (tmp_path / "gate").touch()
     assert finish(task("stubborn"), deferred)["attempts"] == 2
 
@@ -261,17 +263,17 @@ def test_a_job_that_runs_longer_than_max_run_s_is_stopped_for_good(at_dock, smal
     deferred = start(task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"it ran longer than max_run_s \(1 s\)\. Give a longer max_run_s"):
         finish(task("wait", max_run_s=1), deferred)
-    assert status(at_dock, deferred.trigger.watch.job_name) == "Stopped"
+    assert status(at_dock, deferred.trigger.wait.job_name) == "Stopped"
 
 
 def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
     deferred = start(task("wait"), context)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     deferred.trigger._task_instance = SimpleNamespace(id="try")
     asyncio.run(deferred.trigger.on_kill())
     until(lambda: status(at_dock, name) == "Stopped")
     worker = task("wait")
-    following = start(worker, context).trigger.watch.job_name
+    following = start(worker, context).trigger.wait.job_name
     worker.on_kill()
     until(lambda: status(at_dock, following) == "Stopped")
 
@@ -291,9 +293,9 @@ def test_a_new_try_asks_the_next_job_where_the_output_was_deleted(at_dock, small
 
 def test_the_same_try_asks_no_other_job_and_pays_for_none(at_dock, small, task, context, start, wake, finish):
     deferred = start(task(), context)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     ended = {"cause": "ended", "job_name": name, "message": "", "attached_at": None}
-    asyncio.run(watched(deferred.trigger.watch, structlog.get_logger()))
+    asyncio.run(wait_for_job(deferred.trigger.wait, structlog.get_logger()))
     delete_output(at_dock, name)
     with pytest.raises(AirflowException, match=r"-1 completed, and its answers at s3://\S+ are not all there") as error:
         wake(task(), deferred, ended)
@@ -310,7 +312,7 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
     assert (row["arn"], row["status"], row["task_id"]) == (told["transform_job_arn"], "Completed", "score")
     assert (row["model"], row["spot"], row["instance_type"]) == ("boats", False, "ml.m5.large")
     another = task("wait", project="boat", partition="2026-01-02")
-    left = start(another, context).trigger.watch.job_name
+    left = start(another, context).trigger.wait.job_name
     at_dock.client("sagemaker").stop_transform_job(TransformJobName=left)
     until(lambda: status(at_dock, left) == "Stopped")
     assert left in [one.name for one in sweep(since)]
@@ -334,8 +336,8 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk import DAG
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from botocore.exceptions import ClientError
-from leeway.hooks.transform.inputs import TransformJobs, model
-from leeway.hooks.sagemaker.wait_for_job import watched
+from leeway.hooks.transform.inputs import TransformJobs, build_model
+from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.operators.batch_score import BatchScoreOperator
 create = NamedJobs.create
 def create_and_die(self, *given):
@@ -357,7 +359,7 @@ def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task
     killed = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
     deferred = start(task("wait"), context)
-    assert jobs(at_dock, deferred.trigger.watch.job_name) == [deferred.trigger.watch.job_name]
+    assert jobs(at_dock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(task("wait"), deferred)["attempts"] == 1
 

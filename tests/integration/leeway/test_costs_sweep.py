@@ -26,7 +26,7 @@ def test_jobs_that_no_task_charged_are_charged_once(
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     finish(spot(), start(spot(), context))  # charged by its task
     context["ti"].run_id = "marked"
-    left = start(spot("crash", project="of the tag", model="boat"), context).trigger.watch.job_name
+    left = start(spot("crash", project="of the tag", model="boat"), context).trigger.wait.job_name
     at_dock.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **FOREIGN)
     for name in (left, "somebody-elses"):
         until(lambda name=name: at_dock.describe(name)["TrainingJobStatus"] in ("Failed", "Completed"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
-from leeway.hooks.sagemaker.uploads import ChannelHook
+from leeway.hooks.sagemaker.uploads import S3Uploader
 
 STAGES = """
 stages:
@@ -51,8 +51,8 @@ def test_a_channel_is_sent_once_and_completed_where_it_was_cut_off(at_dock: Any,
     folder.mkdir()
     for n in range(3):
         (folder / f"part-{n}").write_text(str(n))
-    hook = ChannelHook(S3Hook("aws_default"), BUCKET, tmp_path.name)
-    place = hook.channel(str(folder))
+    hook = S3Uploader(S3Hook("aws_default"), BUCKET, tmp_path.name)
+    place = hook.upload_channel(str(folder))
     s3, prefix = at_dock.client("s3"), place.removeprefix(f"s3://{BUCKET}/")
 
     def written() -> dict[str, Any]:
@@ -62,6 +62,6 @@ def test_a_channel_is_sent_once_and_completed_where_it_was_cut_off(at_dock: Any,
     first = written()
     assert sorted(first) == ["part-0", "part-1", "part-2"], "and no marker, which a job would take for data"
     s3.delete_object(Bucket=BUCKET, Key=f"{prefix}part-1")
-    assert hook.channel(str(folder)) == place
+    assert hook.upload_channel(str(folder)) == place
     assert sorted(written()) == sorted(first)
     assert {name for name, at in written().items() if at == first[name]} >= {"part-0", "part-2"}

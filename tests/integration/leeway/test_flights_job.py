@@ -80,7 +80,7 @@ finally:
 @pytest.mark.parametrize("without", ["", "pipelines/datasets/flights/model.py"])
 def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, start, tmp_path, without):
     deferred = start(spot(**{**flights, "image_uri": "image"}), context)
-    uri = at_dock.describe(deferred.trigger.watch.job_name)["HyperParameters"]["sagemaker_submit_directory"]
+    uri = at_dock.describe(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = at_dock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(tmp_path / "alone", **untar.DATA)
@@ -89,5 +89,5 @@ def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, st
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     with suppress(ClientError):  # it has ended by itself
-        at_dock.stop(deferred.trigger.watch.job_name)
+        at_dock.stop(deferred.trigger.wait.job_name)
     assert (answer.returncode == 0) is not bool(without), answer.stderr[-2_000:]

@@ -28,14 +28,14 @@ READ = """
 import json
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
-from leeway.hooks.step.credentials import variables
+from leeway.hooks.step.credentials import source_environment
 found = {name: Connection.get(name) for name in json.loads(__import__("sys").argv[1])}
 told = {name: [one.conn_type, one.password] for name, one in found.items()}
 try:
     Connection.get("nobody_has_it")
 except AirflowNotFoundException as error:
     told["missing"] = str(error)
-print(json.dumps({**told, "source": variables("flights_db")}))
+print(json.dumps({**told, "source": source_environment("flights_db")}))
 """
 
 

@@ -79,7 +79,7 @@ def test_features_are_in_s3_and_are_brought(at_dock, small, task, context, start
     folder = tmp_path / "features"
     deferred = start(task(folder=str(folder)), context)
     told = finish(task(folder=str(folder)), deferred)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     job = described(at_dock, name)
     uri = job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]
     assert told == {
@@ -120,10 +120,10 @@ def test_what_was_changed_on_its_way_is_refused(at_dock, small, task, context, s
 
 def test_a_job_that_runs_is_waited_for_and_not_started_again(at_dock, small, task, context, start, finish, tmp_path):
     first, second = start(task("wait"), context), start(task("wait"), context)
-    assert first.trigger.watch.job_name == second.trigger.watch.job_name
+    assert first.trigger.wait.job_name == second.trigger.wait.job_name
     (tmp_path / "gate").touch()
     assert finish(task("wait"), second)["status"] == "Completed"
-    assert len(jobs(at_dock, first.trigger.watch.job_name)) == 1
+    assert len(jobs(at_dock, first.trigger.wait.job_name)) == 1
 
 
 def test_other_inputs_are_the_next_job_and_another_index_another(at_dock, small, task, context, start, finish):
@@ -132,12 +132,12 @@ def test_other_inputs_are_the_next_job_and_another_index_another(at_dock, small,
     uploaded = uploads(at_dock)
     (small / "data" / "snapshot.json").write_text("corrected")
     told = finish(task(), start(task(), context))
-    assert told["processing_job"] == first.trigger.watch.job_name.removesuffix("-1") + "-2"
+    assert told["processing_job"] == first.trigger.wait.job_name.removesuffix("-1") + "-2"
     assert not [one for one in uploads(at_dock) - uploaded if ARCHIVE in one], "the code is there already"
     (small / "pipelines" / "more.py").write_text("")
     assert finish(task(), start(task(), context))["processing_job"].endswith("-3")
     other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
-    assert other.trigger.watch.job_name.rpartition("-")[0] != first.trigger.watch.job_name.rpartition("-")[0]
+    assert other.trigger.wait.job_name.rpartition("-")[0] != first.trigger.wait.job_name.rpartition("-")[0]
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("exit2", AirflowFailException), ("exit75", AirflowException)])
@@ -147,15 +147,15 @@ def test_exit_codes_say_whether_a_retry_helps(mode, kind, at_dock, small, task, 
         finish(task(mode), deferred)
     assert type(raised.value) is kind
     again = start(task(mode), context)
-    assert jobs(at_dock, again.trigger.watch.job_name) == [
-        deferred.trigger.watch.job_name,
-        again.trigger.watch.job_name,
+    assert jobs(at_dock, again.trigger.wait.job_name) == [
+        deferred.trigger.wait.job_name,
+        again.trigger.wait.job_name,
     ]
 
 
 def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finish, tmp_path):
     deferred = start(task("wait"), context)
-    at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=deferred.trigger.watch.job_name)
+    at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=deferred.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as raised:
         finish(task("wait"), deferred)
     assert type(raised.value) is AirflowException
@@ -171,7 +171,7 @@ def test_a_job_past_max_run_s_fails_for_good(at_dock, small, task, context, star
 
 def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
     deferred = start(task("wait"), context)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     deferred.trigger._task_instance = SimpleNamespace(id="try")
     asyncio.run(deferred.trigger.on_kill())
     until(lambda: described(at_dock, name)["ProcessingJobStatus"] == "Stopped")
@@ -179,7 +179,7 @@ def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
     worker = task("wait")
     start(worker, context)
     worker.on_kill()
-    until(lambda: described(at_dock, deferred.trigger.watch.job_name)["ProcessingJobStatus"] == "Stopped")
+    until(lambda: described(at_dock, deferred.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
 
 
 @pytest.mark.usefixtures("fresh_settings")
@@ -211,7 +211,7 @@ def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
 @pytest.mark.usefixtures("aws", "fresh_settings")
 def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, start, until):
     since = dt.datetime.now(dt.UTC)
-    left = start(task("wait", project="boat"), context).trigger.watch.job_name
+    left = start(task("wait", project="boat"), context).trigger.wait.job_name
     assert left not in [one.name for one in sweep(since)], "it runs"
     at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=left)
     until(lambda: described(at_dock, left)["ProcessingJobStatus"] == "Stopped")
@@ -246,8 +246,8 @@ def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task
     killed = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
     deferred = start(task("wait"), context)
-    assert deferred.trigger.watch.job_name.endswith("-1")
-    assert jobs(at_dock, deferred.trigger.watch.job_name) == [deferred.trigger.watch.job_name]
+    assert deferred.trigger.wait.job_name.endswith("-1")
+    assert jobs(at_dock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(task("wait"), deferred)["attempts"] == 1
 

@@ -42,7 +42,7 @@ def test_job_without_capacity_fails_for_good_and_says_what_to_give(no_capacity, 
     ) as raised:
         wake(spot(**SHORT), deferred)
     assert "\n" not in str(raised.value)
-    job = no_capacity.describe(deferred.trigger.watch.job_name)
+    job = no_capacity.describe(deferred.trigger.wait.job_name)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
 
 
@@ -71,7 +71,7 @@ def test_switch_keeps_the_checkpoints_and_is_recorded(
     reason = {"from": "ml.m5.large spot", "to": to, "reason": "MaxWaitTimeExceeded", "job": first["TrainingJobName"]}
     assert told["switches"] == [reason]
     assert told["attempts"] == 2
-    assert f"no capacity for ml.m5.large spot: going on with {to}" in capsys.readouterr().out
+    assert f"no capacity for ml.m5.large spot: continuing with {to}" in capsys.readouterr().out
     # Nothing was remembered: another try, of which nothing is known, finds the same.
     assert spot(**ENOUGH, **more).execute(context) == told
     assert len(no_capacity.jobs()) == 2
@@ -90,7 +90,7 @@ def test_job_that_runs_too_long_fails_for_good_in_a_line(at_dock, project, spot,
     deferred = start(spot("wait", **more), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(2 s\)"):
         wake(spot("wait", **more), deferred)
-    assert at_dock.describe(deferred.trigger.watch.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert at_dock.describe(deferred.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
 # Money
@@ -136,11 +136,11 @@ def test_job_past_its_deadline_is_stopped(at_dock, project, spot, context, start
     with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as raised:
         wake(spot("wait"), deferred)
     assert type(raised.value) is AirflowException
-    assert at_dock.describe(deferred.trigger.watch.job_name)["TrainingJobStatus"] == "Stopped"
+    assert at_dock.describe(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
 
 
 def test_wait_that_airflow_breaks_off_stops_the_job(at_dock, project, spot, context, start, until):
-    name = start(spot("wait"), context).trigger.watch.job_name
+    name = start(spot("wait"), context).trigger.wait.job_name
     with pytest.raises(TaskDeferralTimeout):
         spot("wait").resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     until(lambda: at_dock.describe(name)["TrainingJobStatus"] == "Stopped")
@@ -179,10 +179,10 @@ def test_flood_of_lines_is_cut_and_its_end_shows(at_dock, project, spot, context
     (project / "train.py").write_text(script + "\nfor at in range(30000): print('line', at)\nprint('the end')\n")
     deferred = start(spot(), context)
     # Each look shows some lines: how many looks there are while it writes is the machine's.
-    until(lambda: at_dock.describe(deferred.trigger.watch.job_name)["TrainingJobStatus"] == "Completed")
+    until(lambda: at_dock.describe(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
     finish(spot(), deferred)
     said = told()
-    assert said.count("| line ") <= 4 * job_log.LINES_A_WAKE
+    assert said.count("| line ") <= 4 * job_log.LINES_PER_CHECK
     assert "more lines in CloudWatch: /aws/sagemaker/TrainingJobs" in said
     assert "| the end" in said
 
@@ -203,11 +203,11 @@ def test_end_of_a_flood_shows_when_an_earlier_look_had_cut_it_off() -> None:
 
     said: list[str] = []
     seen = job_log.JobLog("job", SimpleNamespace(info=lambda text, *given: said.append(text % given)))
-    asyncio.run(seen.show(Logs()))
+    asyncio.run(seen.show_new_lines(Logs()))
     assert "algo-1 | the end" not in said
-    asyncio.run(seen.show(Logs(), final=True))
+    asyncio.run(seen.show_new_lines(Logs(), final=True))
     assert said[-1] == "algo-1 | the end"
-    asyncio.run(seen.show(Logs()))
+    asyncio.run(seen.show_new_lines(Logs()))
     assert said.count("algo-1 | the end") == 1
 
 
@@ -254,7 +254,7 @@ def test_restored_checkpoints_are_read_from_the_log(at_dock, project, spot, cont
     )
     deferred = start(spot(), context)
     finish(spot(), deferred)
-    found = job_records.restored(at_dock.client("logs"), deferred.trigger.watch.job_name)
+    found = job_records.restored(at_dock.client("logs"), deferred.trigger.wait.job_name)
     assert [one["saved_at"] for one in found] == ["", "2026-11-21T03:20:11.123456+00:00"]
     assert all(dt.datetime.fromisoformat(one["at"]).tzinfo for one in found)
     assert job_records.restored(at_dock.client("logs"), "no-such-job") == []
@@ -262,7 +262,7 @@ def test_restored_checkpoints_are_read_from_the_log(at_dock, project, spot, cont
 
 def test_interruption_shows_in_the_result(at_dock, project, spot, context, start, finish, told, tmp_path, until):
     deferred = start(spot("wait"), context)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     until(lambda: at_dock.describe(name)["SecondaryStatus"] == "Training")
     order(at_dock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
     until(lambda: "Interrupted" in [one["Status"] for one in at_dock.describe(name)["SecondaryStatusTransitions"]])
@@ -317,7 +317,7 @@ def kill_of(trigger, at_dock, cancels=0):
         await kill
 
     asyncio.run(run())
-    return at_dock.describe(trigger.watch.job_name)["TrainingJobStatus"]
+    return at_dock.describe(trigger.wait.job_name)["TrainingJobStatus"]
 
 
 class Try:
@@ -334,7 +334,7 @@ def watching_trigger(deferred, number):
 
     async def begin() -> None:
         wait = asyncio.create_task(anext(trigger.run()))
-        while await wait_for_job.watcher(trigger.watch) != f"{trigger._try}/{trigger._number}":
+        while await wait_for_job.watcher(trigger.wait) != f"{trigger._try}/{trigger._number}":
             await asyncio.sleep(0.05)
         wait.cancel()
         await asyncio.gather(wait, return_exceptions=True)
@@ -360,4 +360,4 @@ def test_trigger_that_another_triggerer_took_over_leaves_the_job(at_dock, projec
     first, _ = watching_trigger(deferred, "try-1"), watching_trigger(deferred, "try-1")
     assert kill_of(first, at_dock) == "InProgress"
     assert "another triggerer waits for it now" in told()
-    at_dock.stop(deferred.trigger.watch.job_name)
+    at_dock.stop(deferred.trigger.wait.job_name)

@@ -14,7 +14,7 @@ from leeway.hooks.training.inputs import TrainingJobs
 
 def names(dock, deferred) -> list[str]:
     """The jobs of the task whose deferral this is."""
-    base = deferred.trigger.watch.job_name.rpartition("-")[0]
+    base = deferred.trigger.wait.job_name.rpartition("-")[0]
     return [name for name in dock.jobs() if name.startswith(base)]
 
 
@@ -27,7 +27,7 @@ def test_request_says_spot_and_its_times_as_numbers(at_dock, project, spot, cont
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     task = spot(max_run_s="120", max_wait_s="300", instance_count="1", volume_size_gb="5", environment={"MORE": "yes"})
     deferred = start(task, context)
-    job = at_dock.describe(deferred.trigger.watch.job_name)
+    job = at_dock.describe(deferred.trigger.wait.job_name)
     assert job["EnableManagedSpotTraining"] is True
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 120, "MaxWaitTimeInSeconds": 300}
     assert job["ResourceConfig"] == {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5}
@@ -41,13 +41,13 @@ def test_request_says_spot_and_its_times_as_numbers(at_dock, project, spot, cont
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     # Waits as long as the job may live, not the provider's half hour.
-    assert deferred.trigger.watch.longest_s == 300
+    assert deferred.trigger.wait.longest_s == 300
     assert deferred.timeout.total_seconds() >= 300
 
 
 def test_config_goes_over_the_request(at_dock, project, spot, context, start):
     more = {"Environment": {"MORE": "yes"}, "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000}}
-    job = at_dock.describe(start(spot(config=more), context).trigger.watch.job_name)
+    job = at_dock.describe(start(spot(config=more), context).trigger.wait.job_name)
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1_000}
@@ -55,13 +55,13 @@ def test_config_goes_over_the_request(at_dock, project, spot, context, start):
 
 def test_hyperparameters_of_the_task_go_before_those_of_params(at_dock, project, spot, context, start):
     deferred = start(spot(hyperparameters={"seed": 99}), context)
-    assert at_dock.describe(deferred.trigger.watch.job_name)["HyperParameters"]["seed"] == "99"
+    assert at_dock.describe(deferred.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
 
 
 def test_job_that_ends_well_is_the_task_s_result(at_dock, project, spot, context, start, finish, capsys):
     deferred = start(spot(), context)
     told = finish(spot(), deferred)
-    name = deferred.trigger.watch.job_name
+    name = deferred.trigger.wait.job_name
     job = at_dock.describe(name)
     assert {name: told[name] for name in ("training_job", "training_job_arn", "status", "model", "record")} == {
         "training_job": name,
@@ -81,8 +81,8 @@ def test_job_that_ends_well_is_the_task_s_result(at_dock, project, spot, context
 def test_job_that_runs_is_waited_for_and_not_started_again(at_dock, project, spot, context, start, finish, tmp_path):
     first = start(spot("wait"), context)
     second = start(spot("wait"), context)
-    assert second.trigger.watch.job_name == first.trigger.watch.job_name
-    assert names(at_dock, first) == [first.trigger.watch.job_name]
+    assert second.trigger.wait.job_name == first.trigger.wait.job_name
+    assert names(at_dock, first) == [first.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(spot("wait"), second)["status"] == "Completed"
 
@@ -92,7 +92,7 @@ def test_job_that_completed_is_collected_and_not_started_again(at_dock, project,
     told = finish(spot(), deferred)
     before = sent(at_dock)
     assert spot().execute(context) == told
-    assert names(at_dock, deferred) == [deferred.trigger.watch.job_name]
+    assert names(at_dock, deferred) == [deferred.trigger.wait.job_name]
     assert sent(at_dock) == before
 
 
@@ -101,15 +101,15 @@ def test_other_run_task_index_or_inputs_is_another_job(at_dock, project, spot, c
     finish(spot(), first)
     (project / "features" / "train" / "rows").write_text("corrected")
     second = start(spot(), context)
-    assert second.trigger.watch.job_name == first.trigger.watch.job_name.removesuffix("-1") + "-2"
+    assert second.trigger.wait.job_name == first.trigger.wait.job_name.removesuffix("-1") + "-2"
     others = [
         {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)},
         {"ti": SimpleNamespace(run_id="run2", map_index=-1, try_number=1)},
     ]
     found = [
-        first.trigger.watch.job_name,
-        second.trigger.watch.job_name,
-        *(start(spot(), one).trigger.watch.job_name for one in others),
+        first.trigger.wait.job_name,
+        second.trigger.wait.job_name,
+        *(start(spot(), one).trigger.wait.job_name for one in others),
     ]
     assert len({name.rpartition("-")[0] for name in found}) == 3
 
@@ -126,8 +126,8 @@ def test_failed_job_is_followed_by_the_next_with_the_same_checkpoints(at_dock, p
     with pytest.raises(AirflowFailException):
         finish(spot("crash"), first)
     second = start(spot("crash"), context)
-    assert names(at_dock, first) == [first.trigger.watch.job_name, second.trigger.watch.job_name]
-    one, two = (at_dock.describe(each.trigger.watch.job_name) for each in (first, second))
+    assert names(at_dock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
+    one, two = (at_dock.describe(each.trigger.wait.job_name) for each in (first, second))
     assert one["CheckpointConfig"] == two["CheckpointConfig"]
 
 
@@ -135,17 +135,15 @@ def test_stopped_job_is_no_success_and_the_next_try_goes_on(
     at_dock, project, spot, context, start, finish, tmp_path, capsys, until
 ):
     first = start(spot("wait"), context)
-    checkpoint = at_dock.describe(first.trigger.watch.job_name)["CheckpointConfig"]["S3Uri"].removeprefix(
-        "s3://leeway/"
-    )
+    checkpoint = at_dock.describe(first.trigger.wait.job_name)["CheckpointConfig"]["S3Uri"].removeprefix("s3://leeway/")
     until(lambda: f"{checkpoint}/step-0" in at_dock.objects())
-    at_dock.stop(first.trigger.watch.job_name)
+    at_dock.stop(first.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="stopped") as raised:
         finish(spot("wait"), first)
     assert type(raised.value) is AirflowException
     (tmp_path / "gate").touch()
     second = start(spot("wait"), context)
-    assert second.trigger.watch.job_name.endswith("-2")
+    assert second.trigger.wait.job_name.endswith("-2")
     assert finish(spot("wait"), second)["status"] == "Completed"
     assert "after ['step-0']" in capsys.readouterr().out
 
@@ -155,19 +153,19 @@ def test_job_that_is_stopping_is_waited_for_and_then_followed(
 ):
     """It still runs, and writes checkpoints where its follower would: a clear stopped it just now."""
     first = start(spot("stubborn"), context)
-    name = first.trigger.watch.job_name
+    name = first.trigger.wait.job_name
     until(lambda: at_dock.lines(name))  # from then on it ignores SIGTERM
     at_dock.stop(name)
     assert at_dock.describe(name)["TrainingJobStatus"] == "Stopping"
     again = start(spot("stubborn"), context)
-    assert again.trigger.watch.job_name == name
+    assert again.trigger.wait.job_name == name
     assert names(at_dock, first) == [name]
     (tmp_path / "gate").touch()
     with pytest.raises(TaskDeferred) as second:
         wake(spot("stubborn"), again)
     assert at_dock.describe(name)["TrainingJobStatus"] == "Stopped"
     assert names(at_dock, first) == [name, name.removesuffix("-1") + "-2"]
-    assert second.value.trigger.watch.job_name.endswith("-2")  # and it ends by itself: the gate is open
+    assert second.value.trigger.wait.job_name.endswith("-2")  # and it ends by itself: the gate is open
 
 
 def test_job_that_runs_from_other_inputs_is_stopped_and_has_ended_before_the_next(
@@ -175,15 +173,15 @@ def test_job_that_runs_from_other_inputs_is_stopped_and_has_ended_before_the_nex
 ):
     """The task was cleared and its data changed: what runs would be collected as if it had been trained on the new."""
     first = start(spot("wait"), context)
-    name = first.trigger.watch.job_name
+    name = first.trigger.wait.job_name
     (project / "features" / "train" / "rows").write_text("corrected")
     again = start(spot("wait"), context)
-    assert again.trigger.watch.job_name == name
+    assert again.trigger.wait.job_name == name
     assert names(at_dock, first) == [name]
     with pytest.raises(TaskDeferred) as second:
         wake(spot("wait"), again)
     assert at_dock.describe(name)["TrainingJobStatus"] == "Stopped"
-    follower = second.value.trigger.watch.job_name
+    follower = second.value.trigger.wait.job_name
     assert follower == name.removesuffix("-1") + "-2"
     assert len({at_dock.describe(each)["CheckpointConfig"]["S3Uri"] for each in (name, follower)}) == 2
     at_dock.stop(follower)
@@ -239,7 +237,7 @@ def test_tries_at_the_same_moment_start_one_job(at_dock, project, spot, context,
         try:
             task.execute(context)
         except TaskDeferred as deferred:
-            found.append(deferred.trigger.watch.job_name)
+            found.append(deferred.trigger.wait.job_name)
 
     threads = [threading.Thread(target=execute, args=(spot("wait"),)) for _ in range(4)]
     for thread in threads:
@@ -335,7 +333,7 @@ def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
         point_at(dock.url)
         deferred = start(spot(), context)
     with pytest.raises(AirflowException, match="does not answer") as raised:
-        wake(spot(), deferred, deferred.trigger.watch.event("ended"))
+        wake(spot(), deferred, deferred.trigger.wait.end("ended"))
     assert type(raised.value) is AirflowException
     one_line(raised.value)
 
@@ -343,7 +341,7 @@ def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
 def test_trigger_that_gave_up_leaves_the_job_to_the_next_try(at_dock, project, spot, context, start, wake):
     deferred = start(spot("wait"), context)
     with pytest.raises(AirflowException, match="cannot be watched: no answer") as raised:
-        wake(spot("wait"), deferred, deferred.trigger.watch.event("silent", "no answer"))
+        wake(spot("wait"), deferred, deferred.trigger.wait.end("silent", "no answer"))
     assert type(raised.value) is AirflowException
-    assert start(spot("wait"), context).trigger.watch.job_name == deferred.trigger.watch.job_name
-    at_dock.stop(deferred.trigger.watch.job_name)
+    assert start(spot("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
+    at_dock.stop(deferred.trigger.wait.job_name)

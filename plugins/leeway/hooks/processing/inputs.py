@@ -1,11 +1,11 @@
-"""Processing jobs that build features: what goes into one, and what its end means for its task."""
+"""Build the inputs of a processing job, and compare them with another job's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leeway.hooks.sagemaker.named_jobs import NamedJobs, holds
+from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
 INPUTS = ("AppSpecification", "ProcessingInputs")
 """Parts of the request that decide what features come out."""
@@ -19,14 +19,14 @@ class ProcessingJobs(NamedJobs):
     kind = "processing"
 
 
-def inputs(image: str, code: str, window: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """`INPUTS` of the request: the same ones give the same features.
+def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Build the `INPUTS` of a request: equal ones give equal features.
 
     Args:
-        image: of the container.
-        code: s3:// prefix that has `ARCHIVE`.
+        image: address of the container's image.
+        code: s3:// prefix that contains `ARCHIVE`.
         window: s3:// prefix of the packed window.
-        arguments: of the step `preprocess`.
+        arguments: options of the step `preprocess`.
     """
     return {
         "AppSpecification": {
@@ -38,20 +38,20 @@ def inputs(image: str, code: str, window: str, arguments: Sequence[str]) -> dict
     }
 
 
-def output(uri: str) -> dict[str, Any]:
-    """The part of the request that says where features and result go."""
+def build_output(uri: str) -> dict[str, Any]:
+    """Build the part of a request that says where features and result go."""
     place = {"S3Uri": uri, "LocalPath": f"{BASE}/output", "S3UploadMode": "EndOfJob"}
     return {"ProcessingOutputConfig": {"Outputs": [{"OutputName": "output", "S3Output": place}]}}
 
 
 def output_of(job: Mapping[str, Any]) -> str:
-    """The s3:// prefix, without a slash at its end, where a job's output went."""
+    """Return the s3:// prefix of a described job's output, without a slash at its end."""
     return str(job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]).rstrip("/")
 
 
-def is_same(there: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Whether a job had the inputs of the request."""
-    return all(holds(there.get(key), request[key]) for key in INPUTS)
+def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Return whether a described job has the inputs of the request."""
+    return all(contains(job.get(key), request[key]) for key in INPUTS)
 
 
 def _input(name: str, uri: str) -> dict[str, Any]:

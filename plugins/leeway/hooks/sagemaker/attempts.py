@@ -1,6 +1,6 @@
-"""One task's job over all its tries: what is there decides what is next, so it may be asked again at any time.
+"""Decide what to do next about one task's job, over all tries of the task, from the jobs that exist.
 
-Nothing is remembered here, nor in Airflow: the attempts are what SageMaker describes under the task's names.
+Neither this process nor Airflow remembers anything: the attempts are what SageMaker describes under the task's names.
 """
 
 from __future__ import annotations
@@ -22,114 +22,111 @@ Job = Mapping[str, Any]
 
 
 class Attempts(ABC):
-    """Goes on with a task's job, from wherever it is.
+    """Start, find or collect the job of a task.
 
     Args:
         jobs: the task's jobs.
         costs: the budgets and the ledger.
-        blank: how a job of the task is watched, without its name and bounds.
-        log: where decisions are told.
+        wait_template: a wait for a job of the task, without the job's name and limits.
+        log: log of the task.
     """
 
-    def __init__(self, jobs: NamedJobs, costs: Costs, blank: JobWait, log: Logger) -> None:
-        self.jobs, self.costs, self.blank, self.log = jobs, costs, blank, log
+    def __init__(self, jobs: NamedJobs, costs: Costs, wait_template: JobWait, log: Logger) -> None:
+        self.jobs, self.costs, self.wait_template, self.log = jobs, costs, wait_template, log
 
     @property
     @abstractmethod
     def inputs(self) -> dict[str, Any]:
-        """What decides what comes out, for a later call in the same try."""
+        """The inputs that decide the job's output, for a later call in the same try."""
 
-    def go_on(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """The job to wait for, or the result of the one that completed. Idempotent.
+    def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
+        """Return the job to wait for, or the result of the job that completed. Idempotent.
 
-        A job from other inputs that still runs is nobody's any more (the task was cleared and changed): it is stopped,
-        and has ended before the next one starts.
+        If a job with other inputs still runs, because the task was changed and cleared, it is stopped, and the next job
+        starts after its end.
 
         Args:
-            event: why the wait is over, of the job that this try waited for; None where the try begins.
+            event: how the wait of this try ended; None at the beginning of the try.
 
         Raises:
-            AirflowFailException: the job cannot end well, or must not cost more. A retry cannot help.
-            AirflowException: the job was stopped or failed at SageMaker's side. A retry goes on.
+            AirflowFailException: the job cannot succeed, or must not cost more. A retry cannot help.
+            AirflowException: the job was stopped, or failed at SageMaker's side. A retry resumes it.
         """
         while True:
             attempts = self.jobs.attempts()
             if event:
-                self._judge(event, attempts)
-            done = [job for job in attempts if status_of(job) == "Completed" and self._is_ours(job)]
-            if done and (event or self._is_kept(done[-1])):
-                return self._result(done[-1], attempts)
+                self._check_end(event, attempts)
+            completed = [job for job in attempts if status_of(job) == "Completed" and self._has_same_inputs(job)]
+            if completed and (event or self._has_output(completed[-1])):
+                return self._result(completed[-1], attempts)
             if attempts and is_live(attempts[-1]):
-                return self._attached(attempts)
-            if watch := self._started(attempts):
-                return watch
-            event = None  # another process was first: what it started is waited for
+                return self._attach(attempts)
+            if wait := self._start_next(attempts):
+                return wait
+            event = None  # another process started a job first: wait for that one
 
-    def _judge(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
-        """Raises what the end of the job means that this try waited for."""
-        job = next((one for one in attempts if name_of(one) == event["job_name"]), None)
+    def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
+        """Raise the error that the end of this try's job stands for, if it did not succeed."""
+        job = next((job for job in attempts if name_of(job) == event["job_name"]), None)
         if job is None:
             raise AirflowException(f"{self.jobs.kind} job {event['job_name']} is gone: the endpoint lost it.")
-        if self._is_ours(job) and status_of(job) != "Completed":
-            self._raise_for(job, event, attempts)
-
-    def _attached(self, attempts: Sequence[Job]) -> JobWait:
-        """The wait for a job that is there already."""
-        job = attempts[-1]
-        self.jobs.live = name_of(job)
-        self.log.info("%s job %s: %s on %s", self.jobs.kind, name_of(job), status_of(job), self._where(job))
-        if not self._is_ours(job) and status_of(job) == "InProgress":
-            self.log.info("it has other inputs: the next one follows when it has ended")
-            self.jobs.stop(name_of(job))
-        return self._watch_there(attempts, dt.datetime.now(dt.UTC).isoformat())
-
-    @abstractmethod
-    def _is_ours(self, job: Job) -> bool:
-        """Whether a job had the inputs that are asked for now."""
-
-    def _is_kept(self, job: Job) -> bool:
-        """Whether what a completed job made is there to be collected; where it is not, a new try has it made again."""
-        return True
-
-    def _raise_for(self, job: Job, event: WaitEvent, attempts: Sequence[Job]) -> None:
-        """Charged before that, for it cost too."""
+        if not self._has_same_inputs(job) or status_of(job) == "Completed":
+            return
         error = self._error(job, event)
         if error is None:
             return
         if not is_live(job):
-            self._charge_all_the_same(attempts)
+            self._charge_despite_failure(attempts)
         raise error
 
-    def _charge_all_the_same(self, attempts: Sequence[Job]) -> None:
-        """What ended is in the ledger; where that fails, the job's own error is not lost for it."""
-        try:
-            self._charged(attempts)
-        except AirflowException as error:
-            self.log.warning("what the jobs cost is not in the ledger: %s", error)
+    def _attach(self, attempts: Sequence[Job]) -> JobWait:
+        """Return the wait for the last attempt, which is live."""
+        job = attempts[-1]
+        self.jobs.live = name_of(job)
+        self.log.info("%s job %s: %s on %s", self.jobs.kind, name_of(job), status_of(job), self._machine_label(job))
+        if not self._has_same_inputs(job) and status_of(job) == "InProgress":
+            self.log.info("it has other inputs: the next job starts after its end")
+            self.jobs.stop(name_of(job))
+        return self._wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
 
-    def _charged(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        return self.costs.charged([self._record(job) for job in attempts if not is_live(job)])
+    def _has_output(self, job: Job) -> bool:
+        """Return whether the output of a completed job can still be collected; if not, a new try runs another job."""
+        return True
+
+    def _charge_despite_failure(self, attempts: Sequence[Job]) -> None:
+        """Write ended jobs into the ledger; if that fails, only log it, so that the job's own error is raised."""
+        try:
+            self._charge(attempts)
+        except AirflowException as error:
+            self.log.warning("the jobs' costs are not in the ledger: %s", error)
+
+    def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
+        return self.costs.charge([self._record(job) for job in attempts if not is_live(job)])
+
+    @abstractmethod
+    def _has_same_inputs(self, job: Job) -> bool:
+        """Return whether a job has the inputs that the task has now."""
 
     @abstractmethod
     def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        """What an end without success means; None where the same try goes on with the next job."""
+        """Return the error for a job that did not complete; None if the same try starts the next job."""
 
     @abstractmethod
     def _record(self, job: Job) -> dict[str, Any]:
-        """An ended job as the step `charge` takes it."""
+        """Return an ended job as the step `charge` takes it."""
 
     @abstractmethod
-    def _where(self, job: Job) -> str:
-        """What a job runs on, for people."""
+    def _machine_label(self, job: Job) -> str:
+        """Return a name, for people, of the machines that a job runs on."""
 
     @abstractmethod
-    def _watch_there(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
-        """How the last attempt, which lives, is watched."""
+    def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+        """Return the wait for the last attempt, which another try or process started."""
 
     @abstractmethod
-    def _started(self, attempts: Sequence[Job]) -> JobWait | None:
-        """The wait for a new job; None where another process started one meanwhile."""
+    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+        """Start a new job and return its wait; None if another process started one meanwhile."""
 
     @abstractmethod
     def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        """What the task returns for a job that completed."""
+        """Return the task's result for a job that completed."""

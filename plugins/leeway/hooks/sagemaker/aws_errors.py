@@ -1,4 +1,4 @@
-"""Errors of AWS's clients: which ones pass, how long to wait for that, and what they say in one line."""
+"""Sort the errors of AWS clients: which of them pass, how long to wait for that, and what to say in one line."""
 
 from __future__ import annotations
 
@@ -27,93 +27,92 @@ THROTTLED = (
     "LimitExceededException",
     "RequestTimeout",
 )
-"""How the codes begin of requests that came too fast."""
+"""First letters of the codes of requests that came too fast."""
 EXPIRED = ("ExpiredToken", "RequestExpired")
-"""How the codes begin of credentials that a new client would renew: a wait is longer than they live."""
+"""First letters of the codes of expired credentials. A wait outlives them; a new client renews them."""
 PATIENCE_S = 120.0
-"""How long a worker waits for an endpoint to answer again, before it leaves the rest to the task's next try."""
+"""Longest time that a worker waits for an endpoint to answer again; then the task's next try waits."""
 LONGEST_DELAY_S = 30.0
-"""Most seconds between two questions to an endpoint that does not answer."""
+"""Longest time between two requests to an endpoint that does not answer."""
 
 
-def passes(error: BaseException) -> bool:
-    """Whether the same call may work in a while: throttled, a fault of the server, or no answer at all."""
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same call may work later: it was throttled, the server failed, or nothing answered."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or code_of(error).startswith((*THROTTLED, *EXPIRED))
-    # aiobotocore lets some errors of its sockets through as they are.
+    # aiobotocore does not wrap all errors of its sockets.
     return isinstance(error, (HTTPClientError, BotoConnectionError, ResponseParserError, OSError, TimeoutError))
 
 
 def code_of(error: ClientError) -> str:
-    """SageMaker's or S3's own name for the error."""
+    """Return the name that SageMaker or S3 gives the error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 class Outage:
-    """What is told of an endpoint that does not answer: one line when it begins, one when it is over.
+    """Log one line when an endpoint stops answering and one when it answers again, and choose the delays between.
 
     Args:
-        log: where it is told.
-        service: its name, for people.
+        log: log of the task.
+        service: name of the endpoint in the log.
     """
 
     def __init__(self, log: Logger, service: str) -> None:
         self.log, self.service = log, service
-        self._began: float | None = None
+        self._started: float | None = None
         self._delay_s = 0.5
 
-    def goes_on(self, error: BaseException) -> float:
-        """The seconds to wait before the next question."""
-        if self._began is None:
-            self._began = time.monotonic()
-            self.log.warning("%s does not answer: %s Asking again until it does.", self.service, line(error))
+    def next_delay_s(self, error: BaseException) -> float:
+        """Note that a request failed; return the seconds to wait before the next one."""
+        if self._started is None:
+            self._started = time.monotonic()
+            self.log.warning("%s does not answer: %s Retrying until it does.", self.service, error_line(error))
         self._delay_s = min(2 * self._delay_s, LONGEST_DELAY_S)
         return self._delay_s
 
-    def is_over(self) -> None:
-        """The endpoint answered."""
-        if self._began is not None:
-            self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._began)
-        self._began, self._delay_s = None, 0.5
+    def end(self) -> None:
+        """Note that a request was answered."""
+        if self._started is not None:
+            self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._started)
+        self._started, self._delay_s = None, 0.5
 
 
-def patiently(call: Callable[[], T], log: Logger) -> T:
-    """The answer of `call`, asked again while its error is one that passes, for `PATIENCE_S` at most."""
-    ends, outage = time.monotonic() + PATIENCE_S, Outage(log, "SageMaker")
+def call_with_retries(call: Callable[[], T], log: Logger) -> T:
+    """Return the answer of `call`, repeated while its error is transient, for at most `PATIENCE_S` seconds."""
+    deadline, outage = time.monotonic() + PATIENCE_S, Outage(log, "SageMaker")
     while True:
         try:
             answer = call()
         except Exception as error:
-            delay_s = outage.goes_on(error) if passes(error) else PATIENCE_S
-            if time.monotonic() + delay_s > ends or not passes(error):
+            delay_s = outage.next_delay_s(error) if is_transient(error) else PATIENCE_S
+            if time.monotonic() + delay_s > deadline or not is_transient(error):
                 raise
             time.sleep(delay_s)
         else:
-            outage.is_over()
+            outage.end()
             return answer
 
 
 @contextmanager
-def told_in_a_line() -> Iterator[None]:
-    """Within the block, errors of boto3 come out as Airflow's.
+def raise_airflow_errors() -> Iterator[None]:
+    """Turn the errors of boto3 that leave the block into Airflow's, each of one line.
 
     Raises:
-        AirflowFailException: the request is wrong; a retry cannot help.
-        AirflowException: the endpoint does not answer, or refuses for now; a retry can help.
+        AirflowFailException: the request is wrong. A retry cannot help.
+        AirflowException: the endpoint does not answer, or refuses for now. A retry can help.
     """
     try:
         yield
     except ClientError as error:
-        wrong = code_of(error) in REFUSED
-        text = f"SageMaker or S3 refused: {line(error)}"
-        raise (AirflowFailException if wrong else AirflowException)(text) from None
+        text = f"SageMaker or S3 refused: {error_line(error)}"
+        raise (AirflowFailException if code_of(error) in REFUSED else AirflowException)(text) from None
     except ParamValidationError as error:
-        raise AirflowFailException(f"the request is not one that SageMaker takes: {line(error)}") from None
+        raise AirflowFailException(f"the request is not one that SageMaker takes: {error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:
-        raise AirflowException(f"SageMaker or S3 does not answer: {line(error)} Is the endpoint up?") from None
+        raise AirflowException(f"SageMaker or S3 does not answer: {error_line(error)} Is the endpoint up?") from None
 
 
-def line(error: BaseException) -> str:
-    """What an error says, on one line."""
+def error_line(error: BaseException) -> str:
+    """Return the error's text in one line."""
     return " ".join(str(error).split()) or type(error).__name__

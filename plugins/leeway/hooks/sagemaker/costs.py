@@ -1,4 +1,4 @@
-"""What jobs cost: asked of the step `budget` before a job, and told to the step `charge` after it."""
+"""Check budgets before a job and charge ended jobs, by the steps `budget` and `charge`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from leeway.hooks.step.hook import StepHook
 
 @dataclass(frozen=True)
 class Account:
-    """Who pays, and how much at most.
+    """Who pays for a task's jobs, and how much at most.
 
     Args:
-        region: of the prices.
-        project: of the month's budget.
-        model: that is trained.
-        budget_usd: of all attempts of the task together, US dollars; None: as much as it takes.
+        region: AWS region whose prices count.
+        project: project whose monthly budget counts.
+        model: name of the model.
+        budget_usd: what all attempts of the task together may cost, US dollars; None: no limit.
         task: dag_id, run_id, task_id and map_index.
     """
 
@@ -43,14 +43,14 @@ class Costs:
     def __init__(self, step: StepHook, account: Account) -> None:
         self.step, self.account = step, account
 
-    def asked(self, rungs: Sequence[Machine]) -> dict[str, Any]:
-        """`BudgetResult` for the dearest machine that the task may come to."""
-        first = rungs[0]
+    def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
+        """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
+        first = machines[0]
         return self.step.run(
             "budget",
             {
                 "region": self.account.region,
-                "instance_types": sorted({one.instance_type for one in rungs}),
+                "instance_types": sorted({machine.instance_type for machine in machines}),
                 "instance_count": first.instance_count,
                 "max_run_s": first.max_run_s,
                 "budget_usd": self.account.budget_usd,
@@ -58,24 +58,25 @@ class Costs:
             },
         )
 
-    def allow(self, rungs: Sequence[Machine]) -> dict[str, float]:
-        """The prices, US dollars an hour, of a job that the budgets allow.
+    def demand_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
+        """Return the prices, US dollars an hour by instance type, of a job that the budgets allow.
 
         Raises:
-            AirflowFailException: the worst case exceeds what the run or the project's month may cost.
+            AirflowFailException: the worst case costs more than the run or the project's month may. A retry cannot
+                help.
         """
-        told = self.asked(rungs)
-        if not told["allowed"]:
-            raise AirflowFailException(f"the budget does not allow this job: {told['reason']}")
-        return dict(told["prices_usd_h"])
+        budget = self.check_budget(machines)
+        if not budget["allowed"]:
+            raise AirflowFailException(f"the budget does not allow this job: {budget['reason']}")
+        return dict(budget["prices_usd_h"])
 
-    def charged(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`ChargeResult` of the jobs, whose rows are in the ledger then. Idempotent by job."""
-        paid = {"region": self.account.region, "project": self.account.project, "model": self.account.model}
-        return self.step.run("charge", {"jobs": list(jobs), **paid, **self.account.task})
+    def charge(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Write ended jobs into the ledger; return the `ChargeResult`. Idempotent: one row a job."""
+        payer = {"region": self.account.region, "project": self.account.project, "model": self.account.model}
+        return self.step.run("charge", {"jobs": list(jobs), **payer, **self.account.task})
 
 
 def spent_usd(ended: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
-    """What ended jobs cost; one whose type has no price here counts as the dearest."""
-    dearest = max(prices_usd_h.values(), default=0.0)
-    return sum(billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], dearest)) for job in ended)
+    """Return what ended jobs cost, US dollars; a type without a price here counts as the most expensive one."""
+    highest = max(prices_usd_h.values(), default=0.0)
+    return sum(billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], highest)) for job in ended)

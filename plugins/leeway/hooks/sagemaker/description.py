@@ -1,4 +1,4 @@
-"""Reading a described job: whether it lives, why it ended, how long it ran."""
+"""Read SageMaker's description of a job of any kind: its name, state, times and cost."""
 
 from __future__ import annotations
 
@@ -8,66 +8,71 @@ from typing import Any
 
 from pipelines.costs.job_records import ended_at, kind_of
 
-RUNNING = ("InProgress", "Stopping")
+LIVE = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
-"""Secondary states in which machines are there and cost; in the others the job waits for them."""
+"""Secondary states in which the job has machines, which cost; in the others it waits for them."""
 
 
 def name_of(job: Mapping[str, Any]) -> str:
-    """Its name, of any kind."""
+    """Return the job's name."""
     return str(job[f"{kind_of(job)}JobName"])
 
 
 def status_of(job: Mapping[str, Any]) -> str:
-    """Its state, of any kind."""
+    """Return the job's state."""
     return str(job[f"{kind_of(job)}JobStatus"])
 
 
 def arn_of(job: Mapping[str, Any]) -> str:
-    """Its ARN, of any kind."""
+    """Return the job's ARN."""
     return str(job[f"{kind_of(job)}JobArn"])
 
 
-def began_at(job: Mapping[str, Any]) -> dt.datetime | None:
-    """When it got its machines; None where it never did."""
-    began: dt.datetime | None = job.get(f"{kind_of(job)}StartTime")
-    return began
+def started_at(job: Mapping[str, Any]) -> dt.datetime | None:
+    """Return when the job got its machines; None if it never did."""
+    moment: dt.datetime | None = job.get(f"{kind_of(job)}StartTime")
+    return moment
 
 
 def is_live(job: Mapping[str, Any]) -> bool:
-    """Whether it has not ended."""
-    return status_of(job) in RUNNING
+    """Return whether the job has not ended."""
+    return status_of(job) in LIVE
 
 
 def longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
-    """Longest time from a job's creation to the end of its run, seconds; the service bounds the wait of spot alone."""
-    bounds = job["StoppingCondition"]
-    return int(bounds.get("MaxWaitTimeInSeconds") or max_wait_s + bounds["MaxRuntimeInSeconds"])
+    """Return the longest time, seconds, from a job's creation to its end. SageMaker limits the wait of spot jobs only.
+
+    Args:
+        job: description of a training job, or the request for it.
+        max_wait_s: longest wait for machines of a job on demand, seconds.
+    """
+    condition = job["StoppingCondition"]
+    return int(condition.get("MaxWaitTimeInSeconds") or max_wait_s + condition["MaxRuntimeInSeconds"])
 
 
 def running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
-    """Seconds with machines, waits for capacity not counted."""
-    spans = [one for one in job.get("SecondaryStatusTransitions", []) if one["Status"] in PAID]
-    return float(sum(((one.get("EndTime") or now) - one["StartTime"]).total_seconds() for one in spans))
+    """Return the seconds with machines, waits for capacity not counted."""
+    transitions = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID]
+    return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in transitions))
 
 
 def running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
-    """What a job costs until now at the price on demand: for spot, the most that it can be."""
+    """Return what a job costs until now, US dollars, at the on-demand price: for spot, an upper bound."""
     return running_s(job, now) / 3_600 * _count(job) * price_usd_h
 
 
 def billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:
-    """What an ended job cost: BillableTimeInSeconds is per instance."""
+    """Return what an ended job cost, US dollars: BillableTimeInSeconds is for each instance."""
     return float(job.get("BillableTimeInSeconds", 0)) / 3_600 * _count(job) * price_usd_h
 
 
 def stopped_at(job: Mapping[str, Any]) -> dt.datetime:
-    """When it was told to stop; of one that stopped at once, when it ended."""
-    told: list[dt.datetime] = [
-        one["StartTime"] for one in job.get("SecondaryStatusTransitions", []) if one["Status"] == "Stopping"
+    """Return when the stop of a job was requested; its end if it stopped at once."""
+    transitions: list[dt.datetime] = [
+        state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"
     ]
-    return min([*told, ended_at(job)])
+    return min([*transitions, ended_at(job)])
 
 
 def _count(job: Mapping[str, Any]) -> int:

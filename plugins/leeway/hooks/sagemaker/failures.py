@@ -1,4 +1,4 @@
-"""What the end of a processing or transform job means for its task; and what every kind of job shares of that."""
+"""Turn the end of a processing or transform job into the task's error. Training jobs have a module of their own."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.sagemaker.description import began_at, name_of, status_of
+from leeway.hooks.sagemaker.description import name_of, started_at, status_of
 from leeway.hooks.sagemaker.wait import WaitEvent
 from pipelines.costs.job_records import ended_at, kind_of
 
 PERMANENT = ("AlgorithmError", "ClientError")
-"""How the FailureReason begins of what would fail again: the script, or what it was given."""
+"""First word of the FailureReason if the job would fail again: the script is wrong, or what it was given."""
 KILL_LATE_S = 60.0
-"""How long after a try began the clear before it may still stop its job: Airflow gives a trigger's on_kill 30 s."""
-TOLD = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
-"""ExitMessage of `pipelines.container.processing`."""
-TRY_AGAIN = 75
+"""Time after the beginning of a try in which the clear before it may still stop its job: a trigger has 30 s for it."""
+EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
+"""ExitMessage that `pipelines.container.processing` writes."""
+RETRY_CAN_HELP = 75
 """Exit code of a step that a retry can help; see `pipelines.errors`."""
 KILLED = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
-"""How the FailureReason tells of a job that was killed: for its memory, say."""
-
+"""Text of the FailureReason of a job that was killed, because it used too much memory, for example."""
 LONGER = "Give a longer max_run_s, or a larger instance_type."
 
 
 def seconds(job: Mapping[str, Any]) -> float:
-    """How long an ended job had its machine."""
-    began = began_at(job)
-    return float((ended_at(job) - began).total_seconds()) if began else 0.0
+    """Return the seconds that an ended job had its machine."""
+    started = started_at(job)
+    return float((ended_at(job) - started).total_seconds()) if started else 0.0
 
 
 def failure_of(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
-    """What is to be raised for a job that did not complete; None where the same try goes on with the next one."""
+    """Return the error for a job that did not complete; None if the same try starts the next job."""
     name = f"{kind_of(job).lower()} job {name_of(job)}"
     if event["cause"] == "overrun":
         return AirflowFailException(f"{name} was stopped: {event['message']}. {LONGER}")
@@ -42,27 +41,29 @@ def failure_of(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | N
         return AirflowException(f"{name} was stopped: {event['message']}.")
     if event["cause"] != "ended":
         return AirflowException(f"{name} cannot be watched: {event['message']}")
-    return _failed(job, name) if status_of(job) == "Failed" else _stopped(job, name, event)
+    return _error_of_failed(job, name) if status_of(job) == "Failed" else _error_of_stopped(job, name, event)
 
 
-def _failed(job: Mapping[str, Any], name: str) -> AirflowException:
-    if told := TOLD.match(str(job.get("ExitMessage", ""))):
-        text = f"{name} failed: {told[2]}"
-        return AirflowException(text) if int(told[1]) == TRY_AGAIN else AirflowFailException(text)
+def _error_of_failed(job: Mapping[str, Any], name: str) -> AirflowException:
+    if message := EXIT_MESSAGE.match(str(job.get("ExitMessage", ""))):
+        text = f"{name} failed: {message[2]}"
+        return AirflowException(text) if int(message[1]) == RETRY_CAN_HELP else AirflowFailException(text)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
-    for_good = reason.startswith(PERMANENT) and not KILLED.search(reason)
-    return (AirflowFailException if for_good else AirflowException)(f"{name} failed: {reason}")
+    is_permanent = reason.startswith(PERMANENT) and not KILLED.search(reason)
+    return (AirflowFailException if is_permanent else AirflowException)(f"{name} failed: {reason}")
 
 
-def _stopped(job: Mapping[str, Any], name: str, event: WaitEvent) -> AirflowException | None:
+def _error_of_stopped(job: Mapping[str, Any], name: str, event: WaitEvent) -> AirflowException | None:
     most_s = job.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 0)
     if most_s and seconds(job) >= most_s:
         return AirflowFailException(f"{name} was stopped after max_run_s ({most_s} s), before it was done. {LONGER}")
-    if event.get("was_stopping") or _stopped_by_the_clear(job, event["attached_at"]):
+    if event.get("was_stopping") or _is_stopped_by_clear(job, event["attached_at"]):
         return None
     return AirflowException(f"{name} was stopped by somebody; a retry starts it again.")
 
 
-def _stopped_by_the_clear(job: Mapping[str, Any], began: str | None) -> bool:
-    """Whether the clear did that began this try. These jobs tell when they ended, and not when they were told to."""
-    return began is not None and ended_at(job) < dt.datetime.fromisoformat(began) + dt.timedelta(seconds=KILL_LATE_S)
+def _is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
+    """Return whether the clear that began this try stopped the job. SageMaker describes its end, not the stop."""
+    if attached_at is None:
+        return False
+    return ended_at(job) < dt.datetime.fromisoformat(attached_at) + dt.timedelta(seconds=KILL_LATE_S)

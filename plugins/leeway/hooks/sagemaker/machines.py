@@ -1,4 +1,4 @@
-"""Which machine an attempt runs on: a function of how the attempt before it ended, as SageMaker tells it."""
+"""Choose the machine of an attempt: a function of how the attempt before it ended, as SageMaker describes it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Literal
 from airflow.sdk.exceptions import AirflowFailException
 
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
-"""What follows a job that got no machine within max_wait_s."""
+"""What to do after a job that got no machine within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
 NO_CAPACITY = "CapacityError"
-"""SageMaker's word for machines on demand that it does not have."""
+"""First word of the FailureReason if SageMaker has no on-demand machines."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a job runs on, and for how long. Sizes in GB, times in seconds."""
+    """The machines of a job, and for how long it may have them. Sizes in GB, times in seconds."""
 
     instance_type: str
     instance_count: int
@@ -28,7 +28,7 @@ class Machine:
     max_wait_s: int
 
     def __post_init__(self) -> None:
-        """Refuses what SageMaker would refuse."""
+        """Refuse what SageMaker would refuse."""
         if self.spot and self.max_wait_s < self.max_run_s:
             raise AirflowFailException(f"max_wait_s ({self.max_wait_s}) must be at least max_run_s ({self.max_run_s}).")
 
@@ -38,11 +38,11 @@ class Machine:
         return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
 
     def request(self) -> dict[str, Any]:
-        """Its part of the request to CreateTrainingJob."""
-        waiting = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
+        """Return the machine's part of the request to CreateTrainingJob."""
+        max_wait = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
         return {
             "EnableManagedSpotTraining": self.spot,
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.max_run_s, **waiting},
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.max_run_s, **max_wait},
             "ResourceConfig": {
                 "InstanceType": self.instance_type,
                 "InstanceCount": self.instance_count,
@@ -51,40 +51,45 @@ class Machine:
         }
 
 
-def ladder(first: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
-    """The machines to try in turn: each type, and last, where the policy says so, the first type on demand."""
-    rungs = [replace(first, instance_type=one) for one in types]
-    last = [replace(first, instance_type=types[0], spot=False)] if on_no_capacity == "on_demand" and first.spot else []
-    return rungs + last
+def machines_to_try(first: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
+    """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand."""
+    machines = [replace(first, instance_type=instance_type) for instance_type in types]
+    if on_no_capacity == "on_demand" and first.spot:
+        machines.append(replace(first, instance_type=types[0], spot=False))
+    return machines
 
 
 def label_of(job: Mapping[str, Any]) -> str:
-    """`Machine.label` of a described job."""
+    """Return the `Machine.label` of a described job."""
     spot = job.get("EnableManagedSpotTraining", False)
     return f"{job['ResourceConfig'].get('InstanceType', '')} {'spot' if spot else 'on demand'}"
 
 
 def had_no_capacity(job: Mapping[str, Any]) -> bool:
-    """Whether a job ended for want of a machine: it waited too long, at its start or after an interruption."""
+    """Return whether a job ended because it waited too long for a machine, at its start or after an interruption."""
     waited = job.get("SecondaryStatus") == "MaxWaitTimeExceeded"
     return waited or str(job.get("FailureReason", "")).startswith(NO_CAPACITY)
 
 
-def following(rungs: Sequence[Machine], last: Mapping[str, Any] | None) -> Machine | None:
-    """The machine for the attempt after `last`; None where the ladder has no more.
+def next_machine(machines: Sequence[Machine], last: Mapping[str, Any] | None) -> Machine | None:
+    """Return the machine for the next attempt; None if no more machines are to be tried.
 
-    The rung of `last`, unless that one got no machine: then the next. The first where there was no attempt, or one on
-    a machine that the task does not name any more.
+    It is the machine of the last attempt, or the one after that if the last attempt got no machine. It is the first
+    machine if there was no attempt, or if the last one had a machine that the task does not name any more.
+
+    Args:
+        machines: the machines to try in turn.
+        last: description of the last attempt.
     """
-    place = next((at for at, one in enumerate(rungs) if last and one.label == label_of(last)), None)
-    if last is None or place is None:
-        return rungs[0]
-    place += had_no_capacity(last)
-    return rungs[place] if place < len(rungs) else None
+    position = next((n for n, machine in enumerate(machines) if last and machine.label == label_of(last)), None)
+    if last is None or position is None:
+        return machines[0]
+    position += had_no_capacity(last)
+    return machines[position] if position < len(machines) else None
 
 
-def switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Each change of machine between two attempts: from, to, reason, and the job that had no capacity."""
+def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """List each change of machine between two attempts: from, to, reason, and the job that had no capacity."""
     return [
         {
             "from": label_of(before),

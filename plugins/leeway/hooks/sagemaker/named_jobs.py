@@ -1,4 +1,4 @@
-"""SageMaker jobs under names that are known beforehand: describe first, create only what is not there."""
+"""Find and start SageMaker jobs by names that are known beforehand: describe first, create only what is missing."""
 
 from __future__ import annotations
 
@@ -11,60 +11,65 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import code_of, passes, patiently
+from leeway.hooks.sagemaker.aws_errors import call_with_retries, code_of, is_transient
 from leeway.hooks.step.hook import Logger
 
 Kind = Literal["training", "processing", "transform"]
-LOST = {
-    "training": "what it has not checkpointed is lost",
-    "processing": "what it has done is lost",
-    "transform": "what it has done is lost",
+LOST_BY_STOP = {
+    "training": "work after the last checkpoint is lost",
+    "processing": "its work is lost",
+    "transform": "its work is lost",
 }
-"""What a stop costs."""
-NOT_THERE = ("not found", "Could not find")
-"""What the ValidationException says of a training job, and of any other job or model, that is not there."""
+NOT_FOUND = ("not found", "Could not find")
+"""Text of the ValidationException about a training job, and about another job or a model, that does not exist."""
 MAX_NAMES = 99
 """Most jobs that one task may start over all its tries: two digits in a name."""
 
 
-def call(client: Any, verb: str, kind: Kind, name: str, **more: Any) -> Any:
-    """The answer of SageMaker's operation VERB KIND Job; of an asynchronous client, what is to be awaited."""
+def call_operation(client: Any, verb: str, kind: Kind, name: str, **more: Any) -> Any:
+    """Call SageMaker's operation VERB KIND Job; an asynchronous client returns an awaitable."""
     return getattr(client, f"{verb}_{kind}_job")(**{f"{kind.capitalize()}JobName": name}, **more)
 
 
 def base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
-    """The job's name without its number: of the task, not of the try; at most 60 of SageMaker's 63 characters."""
-    told = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
+    """Return a job's name without its number: the same for all tries of a task; at most 60 of 63 characters."""
+    identity = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
-    return f"{slug[:43]}-{told[:16]}".strip("-")
+    return f"{slug[:43]}-{identity[:16]}".strip("-")
 
 
-def digest(asked: Mapping[str, Any]) -> str:
-    """12 hex digits of SHA-256 of some inputs."""
-    return hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:12]
+def digest(inputs: Mapping[str, Any]) -> str:
+    """Return 12 hex digits of the SHA-256 of a job's inputs."""
+    return hashlib.sha256(repr(sorted(inputs.items())).encode()).hexdigest()[:12]
 
 
-def holds(told: Any, asked: Any) -> bool:
-    """Whether a description says what was asked; SageMaker adds defaults of its own (CompressionType: None)."""
-    if isinstance(asked, Mapping):
-        return isinstance(told, Mapping) and all(holds(told.get(key), value) for key, value in asked.items())
-    if isinstance(asked, list):
-        return isinstance(told, list) and len(told) == len(asked) and all(map(holds, told, asked))
-    return bool(told == asked)
+def contains(description: Any, request: Any) -> bool:
+    """Return whether a description has all that was requested; SageMaker adds defaults (CompressionType: None)."""
+    if isinstance(request, Mapping):
+        return isinstance(description, Mapping) and all(
+            contains(description.get(key), value) for key, value in request.items()
+        )
+    if isinstance(request, list):
+        return (
+            isinstance(description, list)
+            and len(description) == len(request)
+            and all(map(contains, description, request))
+        )
+    return bool(description == request)
 
 
 def is_missing(error: ClientError) -> bool:
-    """Whether the error says that what was asked for is not there."""
-    return any(text in str(error) for text in NOT_THERE) or code_of(error) == "ResourceNotFound"
+    """Return whether the error says that the requested object does not exist."""
+    return any(text in str(error) for text in NOT_FOUND) or code_of(error) == "ResourceNotFound"
 
 
 class NamedJobs:
-    """The jobs of one task: `base`-1, `base`-2, ...; at most one of them lives.
+    """The jobs of one task: BASE-1, BASE-2, ... At most one of them is live.
 
     Args:
-        hook: the provider's.
-        log: where decisions are told.
-        base: name without number.
+        hook: the Amazon provider's hook.
+        log: log of the task.
+        base: name without its number.
     """
 
     kind: ClassVar[Kind]
@@ -72,13 +77,13 @@ class NamedJobs:
     def __init__(self, hook: SageMakerHook, log: Logger, base: str) -> None:
         self.hook, self.log, self.base = hook, log, base
         self.live = ""
-        """The job that this process started or found alive."""
+        """Name of the job that this process started or found alive."""
 
     def name(self, number: int) -> str:
-        """The job's name of an attempt.
+        """Return the name of an attempt's job; numbers begin at 1.
 
         Raises:
-            AirflowFailException: the task had `MAX_NAMES` attempts.
+            AirflowFailException: the task had `MAX_NAMES` attempts. A retry cannot help.
         """
         if number > MAX_NAMES:
             raise AirflowFailException(
@@ -87,26 +92,26 @@ class NamedJobs:
         return f"{self.base}-{number}"
 
     def attempts(self) -> list[dict[str, Any]]:
-        """SageMaker's description of every attempt, oldest first."""
-        found: list[dict[str, Any]] = []
-        while len(found) < MAX_NAMES and (job := self.describe(self.name(len(found) + 1))):
-            found.append(job)
-        return found
+        """Return SageMaker's description of every attempt, oldest first."""
+        jobs: list[dict[str, Any]] = []
+        while len(jobs) < MAX_NAMES and (job := self.describe(self.name(len(jobs) + 1))):
+            jobs.append(job)
+        return jobs
 
     def describe(self, name: str) -> dict[str, Any] | None:
-        """What SageMaker knows of a job; None where there is none."""
+        """Return SageMaker's description of a job; None if there is no such job."""
         try:
-            return dict(self._ask("describe", name))
+            return dict(self._call("describe", name))
         except ClientError as error:
             if is_missing(error):
                 return None
             raise
 
     def create(self, name: str, request: Mapping[str, Any]) -> bool:
-        """A job of that name exists. Returns whether this call made it: another process may have been first."""
-        self.live = name  # before the call: who is killed during it must stop what comes of it
+        """Create the job of that name. Return False if another process created it first. Idempotent."""
+        self.live = name  # before the call: a process that is killed during it must stop the job
         try:
-            self._ask("create", name, **request)
+            self._call("create", name, **request)
         except ClientError as error:
             if code_of(error) != "ResourceInUse":
                 raise
@@ -115,14 +120,14 @@ class NamedJobs:
         return True
 
     def stop(self, name: str) -> None:
-        """The job was told to stop, or has ended."""
+        """Request that the job stops; do nothing if it has ended. Idempotent."""
         try:
-            self._ask("stop", name)
+            self._call("stop", name)
         except ClientError as error:
-            if passes(error):
+            if is_transient(error):
                 raise
             return  # it ended meanwhile
-        self.log.warning("%s job %s: told to stop; %s", self.kind, name, LOST[self.kind])
+        self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
 
-    def _ask(self, verb: str, name: str, **more: Any) -> Any:
-        return patiently(lambda: call(self.hook.conn, verb, self.kind, name, **more), self.log)
+    def _call(self, verb: str, name: str, **more: Any) -> Any:
+        return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name, **more), self.log)

@@ -1,4 +1,4 @@
-"""What a training task asks for, checked before the first call: each refusal is one line that says what to give."""
+"""Check a job's request before the first call to AWS: each refusal is one line that says what to give instead."""
 
 from __future__ import annotations
 
@@ -16,28 +16,35 @@ LONGEST_RUN_S = 28 * 24 * 3_600
 """SageMaker's limit of MaxRuntimeInSeconds."""
 LARGEST_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
-OWN = (
+TASK_FIELDS = (
     *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
-"""Parts of the request that `config` may not have: by them a task finds its jobs and their answers, and the bill its
-task."""
+"""Parts of the request that `config` may not have: they connect a task, its jobs, their outputs and the bill."""
 
 
-def whole(what: str, value: Any, most: int | None = None) -> int:
-    """`value` as a whole number from 1 to `most`: templates give strings, and botocore takes none."""
+def parse_count(name: str, value: Any, most: int | None = None) -> int:
+    """Return `value` as a whole number from 1 to `most`: templates give strings, and botocore refuses them.
+
+    Raises:
+        AirflowFailException: it is none. A retry cannot help.
+    """
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise AirflowFailException(f"{what} is no whole number: {value!r}.") from None
+        raise AirflowFailException(f"{name} is no whole number: {value!r}.") from None
     if number < 1 or (most is not None and number > most) or number != float(value):
         bounds = f"from 1 to {most}" if most else "of 1 or more"
-        raise AirflowFailException(f"{what} must be a whole number {bounds}: it is {value!r}.")
+        raise AirflowFailException(f"{name} must be a whole number {bounds}: it is {value!r}.")
     return number
 
 
-def dollars(what: str, value: Any) -> float | None:
-    """`value` as an amount; None where none is given, also by a template that came out empty or as None."""
+def parse_usd(name: str, value: Any) -> float | None:
+    """Return `value` as an amount of US dollars; None if there is none, also if a template rendered to "" or "None".
+
+    Raises:
+        AirflowFailException: it is not above 0. A retry cannot help.
+    """
     if value is None or str(value).strip() in {"", "None"}:
         return None
     try:
@@ -45,14 +52,25 @@ def dollars(what: str, value: Any) -> float | None:
     except (TypeError, ValueError):
         amount = math.nan
     if not (math.isfinite(amount) and amount > 0):
-        raise AirflowFailException(f"{what} must be an amount of US dollars above 0: it is {value!r}.")
+        raise AirflowFailException(f"{name} must be an amount of US dollars above 0: it is {value!r}.")
     return amount
 
 
-def instance_types(
+def check_instance_types(
     task: str, one: str, several: Sequence[str] | None, policies: Sequence[str], policy: str
 ) -> list[str]:
-    """The types to try in turn."""
+    """Return the instance types to try in turn.
+
+    Args:
+        task: name of the task in the error.
+        one: the one type, if there are no several.
+        several: types to try in turn, or None.
+        policies: values that `policy` may have.
+        policy: what follows a job that got no machine.
+
+    Raises:
+        AirflowFailException: a type or the policy is wrong. A retry cannot help.
+    """
     if policy not in policies:
         raise AirflowFailException(f"on_no_capacity of {task} is {policy!r}: give one of {', '.join(policies)}.")
     types = list(several or [one])
@@ -67,40 +85,50 @@ def instance_types(
     return types
 
 
-def merged(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The request with `config` over it: mappings are merged, all else is replaced."""
-    own = [path for path in OWN if _has(config, path.split("."))]
+def merge_config(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with `config` over it: mappings are merged, all other values are replaced.
+
+    Raises:
+        AirflowFailException: `config` has a part that only the task may give. A retry cannot help.
+    """
+    own = [path for path in TASK_FIELDS if _has(config, path.split("."))]
     if own:
         raise AirflowFailException(f"config must not have {', '.join(own)}: the task gives them itself.")
-    return _over(request, config)
+    return _merge(request, config)
 
 
 def _has(config: Any, path: Sequence[str]) -> bool:
     return not path or (isinstance(config, Mapping) and path[0] in config and _has(config[path[0]], path[1:]))
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     both = {
-        name: _over(below[name], value)
+        name: _merge(below[name], value)
         for name, value in above.items()
         if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
     }
     return {**below, **above, **both}
 
 
-def checkpoints(request: Mapping[str, Any], bucket: str) -> None:
-    """The checkpoints have a folder to themselves, in the task's bucket."""
-    given = str(request["CheckpointConfig"].get("S3Uri", ""))
-    folder = given.rstrip("/") + "/"
+def check_checkpoint_folder(request: Mapping[str, Any], bucket: str) -> None:
+    """Check that the checkpoints have a folder of their own, in the task's bucket.
+
+    Raises:
+        AirflowFailException: they have not. A retry cannot help.
+    """
+    uri = str(request["CheckpointConfig"].get("S3Uri", ""))
+    folder = uri.rstrip("/") + "/"
     if not folder.startswith(f"s3://{bucket}/") or folder == f"s3://{bucket}/":
-        raise AirflowFailException(f"the checkpoints must be in a folder of s3://{bucket}, not in {given or 'none'}.")
-    for what, place in _places(request):
-        other = place.rstrip("/") + "/"
+        raise AirflowFailException(f"the checkpoints must be in a folder of s3://{bucket}, not in {uri or 'none'}.")
+    for name, other_uri in _list_folders(request):
+        other = other_uri.rstrip("/") + "/"
         if folder.startswith(other) or other.startswith(folder):
-            raise AirflowFailException(f"the checkpoints' folder {given} and {what} {place} are one inside the other.")
+            raise AirflowFailException(
+                f"the checkpoints' folder {uri} and {name} {other_uri} are one inside the other."
+            )
 
 
-def _places(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "the models' folder", str(request["OutputDataConfig"].get("S3OutputPath", ""))
     for channel in request["InputDataConfig"]:
         uri = channel.get("DataSource", {}).get("S3DataSource", {}).get("S3Uri")
@@ -108,8 +136,12 @@ def _places(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"the channel {channel.get('ChannelName')}", str(uri)
 
 
-def shape(request: Mapping[str, Any], model: Shape) -> None:
-    """The request has the types, patterns and limits of the service's own model; botocore checks types alone."""
+def check_shape(request: Mapping[str, Any], model: Shape) -> None:
+    """Check the types, patterns and limits of the service's own model; botocore checks types alone.
+
+    Raises:
+        AirflowFailException: SageMaker would refuse the request. A retry cannot help.
+    """
     report = ParamValidator().validate(request, model)
     complaints = report.generate_report().splitlines() if report.has_errors() else list(_complaints(request, model, ""))
     if complaints:
@@ -118,31 +150,31 @@ def shape(request: Mapping[str, Any], model: Shape) -> None:
 
 
 def _complaints(value: Any, model: Any, path: str) -> Iterator[str]:
-    """What is wrong in one value, and in those that it holds."""
+    """Yield what is wrong in one value and in the values inside of it."""
     if model.type_name == "structure":
-        for name, one in value.items():
-            yield from _complaints(one, model.members[name], f"{path}.{name}".lstrip("."))
+        for name, item in value.items():
+            yield from _complaints(item, model.members[name], f"{path}.{name}".lstrip("."))
     elif model.type_name == "list":
-        yield from _size(len(value), "entries", model, path)
-        for at, one in enumerate(value):
-            yield from _complaints(one, model.member, f"{path}[{at}]")
+        yield from _check_size(len(value), "entries", model, path)
+        for n, item in enumerate(value):
+            yield from _complaints(item, model.member, f"{path}[{n}]")
     elif model.type_name == "map":
-        yield from _size(len(value), "entries", model, path)
-        for name, one in value.items():
+        yield from _check_size(len(value), "entries", model, path)
+        for name, item in value.items():
             yield from _complaints(name, model.key, f"a name in {path}")
-            yield from _complaints(one, model.value, f"{path}.{name}")
+            yield from _complaints(item, model.value, f"{path}.{name}")
     elif model.type_name == "string":
-        yield from _text(value, model, path)
+        yield from _check_text(value, model, path)
 
 
-def _text(value: str, model: Any, path: str) -> Iterator[str]:
-    yield from _size(len(value), "characters", model, path)
+def _check_text(value: str, model: Any, path: str) -> Iterator[str]:
+    yield from _check_size(len(value), "characters", model, path)
     pattern = model.metadata.get("pattern", "")
     if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value, re.DOTALL):  # Python's re knows no \p{}
         yield f"{path} {value[:80]!r} is not of the form {pattern}"
 
 
-def _size(size: int, unit: str, model: Any, path: str) -> Iterator[str]:
+def _check_size(size: int, unit: str, model: Any, path: str) -> Iterator[str]:
     least, most = model.metadata.get("min", 0), model.metadata.get("max")
     if size < least or (most is not None and size > most):
         yield f"{path} has {size} {unit}, and may have {least} to {most if most is not None else 'any number'}"

@@ -1,4 +1,4 @@
-"""Jobs without spot and without checkpoints: one task's processing or transform jobs over all its tries."""
+"""Attempts without spot and without checkpoints: the processing or transform jobs of one task."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import machine_of, on_demand_record
 
-WAIT_S = 3_600
-"""Longest wait for a machine: SageMaker has none, drydock lets jobs wait for cores."""
+MAX_WAIT_S = 3_600
+"""Longest wait for a machine. SageMaker starts these jobs at once; drydock lets them wait for cores."""
 
 
 class SimpleAttempts(Attempts):
-    """Goes on with a task's jobs, from wherever they are.
+    """Start, find or collect a job that begins from nothing at each attempt.
 
     Args:
         jobs: the task's jobs.
         costs: the budgets and the ledger.
-        inputs: what decides what comes out.
-        request: to SageMaker, without a job's name.
-        max_run_s: longest time of a job, seconds.
-        blank: how a job of the task is watched, without its name and bounds.
-        log: where decisions are told.
+        inputs: the inputs that decide the job's output.
+        request: request to SageMaker, without a job's name.
+        max_run_s: longest run of a job, seconds.
+        wait_template: a wait for a job of the task, without the job's name and limits.
+        log: log of the task.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class SimpleAttempts(Attempts):
         inputs: Mapping[str, Any],
         request: Mapping[str, Any],
         max_run_s: int,
-        blank: JobWait,
+        wait_template: JobWait,
         log: Logger,
     ) -> None:
-        super().__init__(jobs, costs, blank, log)
+        super().__init__(jobs, costs, wait_template, log)
         self._inputs, self.request, self.max_run_s = inputs, request, max_run_s
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What decides what comes out, for a later call in the same try."""
+        """The inputs that decide the job's output, for a later call in the same try."""
         return dict(self._inputs)
 
     def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
@@ -60,23 +60,24 @@ class SimpleAttempts(Attempts):
     def _record(self, job: Job) -> dict[str, Any]:
         return on_demand_record(job)
 
-    def _where(self, job: Job) -> str:
+    def _machine_label(self, job: Job) -> str:
         return str(machine_of(job)["InstanceType"])
 
-    def _watch_there(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+    def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
-        return replace(self._watch(name_of(job), attached_at), was_stopping=status_of(job) == "Stopping")
+        return replace(self._wait(name_of(job), attached_at), was_stopping=status_of(job) == "Stopping")
 
-    def _started(self, attempts: Sequence[Job]) -> JobWait | None:
-        self.costs.allow([self._machine()])
+    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+        self.costs.demand_budget([self._machine()])
         name = self.jobs.name(len(attempts) + 1)
-        return self._watch(name, None) if self.jobs.create(name, self.request) else None
+        return self._wait(name, None) if self.jobs.create(name, self.request) else None
 
-    def _watch(self, name: str, attached_at: str | None) -> JobWait:
-        return replace(self.blank, job_name=name, longest_s=WAIT_S + self.max_run_s, attached_at=attached_at)
+    def _wait(self, name: str, attached_at: str | None) -> JobWait:
+        longest_s = MAX_WAIT_S + self.max_run_s
+        return replace(self.wait_template, job_name=name, longest_s=longest_s, attached_at=attached_at)
 
     def _machine(self) -> Machine:
-        """What the budget is asked for: the longest run of the request, whose machines are never spot."""
+        """Return the machine of the request, never spot, for its whole longest run: the budget's worst case."""
         machine = machine_of(self.request)
         return Machine(
             instance_type=machine["InstanceType"],
@@ -88,9 +89,9 @@ class SimpleAttempts(Attempts):
         )
 
     def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        cost, kind = self._charged(attempts), self.jobs.kind
+        cost, kind = self._charge(attempts), self.jobs.kind
         return {
-            **self._collected(job),
+            **self._collect(job),
             f"{kind}_job": name_of(job),
             f"{kind}_job_arn": arn_of(job),
             "status": status_of(job),
@@ -100,5 +101,5 @@ class SimpleAttempts(Attempts):
         }
 
     @abstractmethod
-    def _collected(self, job: Job) -> dict[str, Any]:
-        """What a job that completed has made, brought to where the task wants it."""
+    def _collect(self, job: Job) -> dict[str, Any]:
+        """Bring the output of a completed job to where the task needs it; return the fields of the result about it."""

@@ -1,4 +1,4 @@
-"""What every task that runs SageMaker jobs shares, whatever they do."""
+"""JobTask: what all tasks that run SageMaker jobs have in common."""
 
 from __future__ import annotations
 
@@ -19,109 +19,121 @@ from leeway.hooks.sagemaker.named_jobs import NamedJobs, base_name
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger, StepHook
 
-NO_TAG = re.compile(r"[^\w\s.:/=+\-@]")
-"""What the value of a tag may not have."""
+NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
+"""Characters that the value of a tag may not have."""
 
 
 class Work(Protocol):
-    """What a task has to do, from wherever it is."""
+    """The rest of a task's work, from whatever earlier tries left."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What decides what comes out, for a later call in the same try."""
+        """The inputs that decide the output, for a later call in the same try."""
 
-    def go_on(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """The job to wait for, or the task's result; see `Attempts.go_on`."""
+    def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
+        """Return the job to wait for, or the task's result; see `Attempts.resume`."""
 
 
 class JobTask(ABC):
-    """One task with one job at a time.
+    """One task that has one job at a time.
 
     Args:
-        fields: what it asks for: the operator's fields, rendered.
+        fields: the operator's rendered fields.
         identity: dag_id, run_id, task_id, map_index.
-        place: where SageMaker and S3 are.
+        connection: connection to SageMaker and S3.
         step: runs steps.
-        log: where decisions are told.
-        again: whether it was tried before.
+        log: log of the task.
+        is_retry: whether the task was tried before.
     """
 
     kind: type[NamedJobs]
 
     def __init__(
-        self, fields: Any, identity: Mapping[str, Any], place: AwsConnection, step: StepHook, log: Logger, again: bool
+        self,
+        fields: Any,
+        identity: Mapping[str, Any],
+        connection: AwsConnection,
+        step: StepHook,
+        log: Logger,
+        is_retry: bool,
     ) -> None:
-        self.fields, self.identity, self.place, self.step, self.log = fields, identity, place, step, log
-        self.again = again
+        self.fields, self.identity, self.connection, self.step, self.log = fields, identity, connection, step, log
+        self.is_retry = is_retry
         self.task = f"the task {identity['task_id']}"
-        self.hook: SageMakerHook = place.hook(SageMakerHook)
-        self.jobs = self.kind(self.hook, log, base_name(**{**identity, "run_id": self.occasion()}))
+        self.hook: SageMakerHook = connection.hook(SageMakerHook)
+        self.jobs = self.kind(self.hook, log, base_name(**{**identity, "run_id": self.job_scope()}))
 
-    def occasion(self) -> str:
-        """What each asks for a job of its own, by one DAG's task: its runs."""
+    def job_scope(self) -> str:
+        """Return what a DAG's task has one job for: by default, each DAG run."""
         return str(self.identity["run_id"])
 
     @abstractmethod
     def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """The task's work, all of whose request is known: what it needs is uploaded.
+        """Check the fields, upload what the job needs, and return the work.
 
         Args:
-            inputs: as `Work.inputs` had them earlier in the same try; nothing is read or uploaded for them again.
+            inputs: `Work.inputs` of an earlier call in the same try; nothing is read or uploaded for them again.
 
         Raises:
-            AirflowFailException: a field is wrong, or a file is not there. A retry cannot help.
+            AirflowFailException: a field is wrong, or a file is missing. A retry cannot help.
         """
 
     def stop(self) -> None:
-        """The job that lives, if one does, was told to stop."""
+        """Request that the live job, if there is one, stops. Idempotent."""
         attempts = self.jobs.attempts()
         if attempts and is_live(attempts[-1]):
             self.jobs.stop(name_of(attempts[-1]))
 
     def kill(self) -> None:
-        """Nothing that this process started goes on: neither a step, nor the job."""
+        """Stop what this process started: its step and its job."""
         self.step.kill()
         if self.jobs.live:
             self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live)
             self.jobs.stop(self.jobs.live)
 
-    def what(self, field: str) -> str:
-        """A field, for people."""
+    def describe(self, field: str) -> str:
+        """Return a field's name for error messages."""
         return f"{field} of {self.task}"
 
-    def whole(self, field: str, most: int | None = None) -> int:
-        """A field that is a whole number of 1 or more."""
-        return request_checks.whole(self.what(field), getattr(self.fields, field), most)
+    def count(self, field: str, most: int | None = None) -> int:
+        """Return a field that is a whole number from 1 to `most`."""
+        return request_checks.parse_count(self.describe(field), getattr(self.fields, field), most)
 
-    def given(self, field: str, variable: str) -> str:
-        """A field, or the environment's variable in its place."""
+    def setting(self, field: str, variable: str) -> str:
+        """Return a field or, if it is empty, the environment variable that replaces it.
+
+        Raises:
+            AirflowFailException: both are empty. A retry cannot help.
+        """
         value = getattr(self.fields, field) or os.environ.get(variable, "")
         if not value:
             raise AirflowFailException(f"give {field}= to {self.task}, or set {variable}.")
         return str(value)
 
-    def blank(self) -> JobWait:
-        """How a job of this task is watched; which one, and how long, is not said yet."""
+    def wait_template(self) -> JobWait:
+        """Return a wait for a job of this task, without the job's name and limits."""
         return JobWait(
             job_name="",
-            check_interval_s=self.whole("check_interval_s"),
+            check_interval_s=self.count("check_interval_s"),
             longest_s=0,
             kind=self.jobs.kind,
-            aws_conn_id=self.place.aws_conn_id,
-            region_name=self.place.region_name,
-            verify=self.place.verify,
-            botocore_config=self.place.botocore_config,
+            aws_conn_id=self.connection.aws_conn_id,
+            region_name=self.connection.region_name,
+            verify=self.connection.verify,
+            botocore_config=self.connection.botocore_config,
         )
 
     def tags(self, **more: str) -> list[dict[str, str]]:
-        """Whose its jobs are: `costs sweep` charges them by these where the task does not run again."""
-        own = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
-        told = {name: str(self.identity[field]) for name, field in own.items()} | more
+        """Return the tags that say whose a job is: `costs sweep` charges by them if the task does not run again."""
+        fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
+        tags = {name: str(self.identity[field]) for name, field in fields.items()} | more
         return [
-            {"Key": f"leeway:{name}", "Value": NO_TAG.sub("-", value)[:256]} for name, value in told.items() if value
+            {"Key": f"leeway:{name}", "Value": NOT_IN_TAGS.sub("-", value)[:256]}
+            for name, value in tags.items()
+            if value
         ]
 
     @property
     def project(self) -> Path:
-        """Folder of the code that is sent along."""
+        """Folder of the code that is uploaded for the job."""
         return Path(os.environ.get("LEEWAY_PROJECT", "."))

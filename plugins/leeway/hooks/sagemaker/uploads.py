@@ -1,4 +1,4 @@
-"""Putting what a training job needs into S3, under names made of its content."""
+"""Upload what a job needs to S3, under names made of its content."""
 
 from __future__ import annotations
 
@@ -13,48 +13,65 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
 
 
-class ChannelHook:
-    """Uploads channels and source bundles to one bucket. Idempotent: what is there already is not sent again."""
+class S3Uploader:
+    """Upload channels and source bundles to one bucket. Idempotent: what is there already is not sent again.
+
+    Args:
+        s3: the Amazon provider's hook.
+        bucket: name of the bucket.
+        prefix: key prefix in it.
+    """
 
     def __init__(self, s3: S3Hook, bucket: str, prefix: str) -> None:
         self.s3, self.bucket, self.prefix = s3, bucket, prefix
 
-    def check(self, places: Iterable[str]) -> None:
-        """The bucket and every channel are there, and none is empty; a call each.
+    def check_channels(self, channels: Iterable[str]) -> None:
+        """Check, with one call each, that the bucket and every channel exist and that no channel is empty.
+
+        Args:
+            channels: folders or s3:// prefixes.
 
         Raises:
-            AirflowFailException: one is not.
+            AirflowFailException: one does not exist or is empty. A retry cannot help.
         """
         if not self.s3.check_for_bucket(self.bucket):
             raise AirflowFailException(f"the bucket {self.bucket} is not there, or not for this account to use.")
-        for place in places:
-            bucket, _, prefix = place.removeprefix("s3://").partition("/")
-            if not place.startswith("s3://"):
-                _files(place)
+        for channel in channels:
+            bucket, _, prefix = channel.removeprefix("s3://").partition("/")
+            if not channel.startswith("s3://"):
+                _list_files(channel)
             elif not self.s3.get_conn().list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1).get("KeyCount"):
-                raise AirflowFailException(f"nothing is in the channel {place}.")
+                raise AirflowFailException(f"nothing is in the channel {channel}.")
 
-    def channel(self, place: str) -> str:
-        """The s3:// prefix that holds the channel: `place` itself where it is one, else an upload of that folder.
+    def upload_channel(self, channel: str) -> str:
+        """Upload a folder; return its s3:// prefix. An s3:// prefix is returned as it is.
 
         Raises:
-            AirflowFailException: the folder is not there or empty.
+            AirflowFailException: the folder does not exist or is empty. A retry cannot help.
         """
-        if place.startswith("s3://"):
-            return place
-        names = {str(path.relative_to(place)): path for path in _files(place)}
-        prefix = f"{self.prefix}/features/{_digest(names)}/"
-        there = self._there(prefix)
-        for name, path in names.items():
-            if there.get(f"{prefix}{name}") != path.stat().st_size:
+        if channel.startswith("s3://"):
+            return channel
+        files = {str(path.relative_to(channel)): path for path in _list_files(channel)}
+        prefix = f"{self.prefix}/features/{_digest(files)}/"
+        sizes = self._list_sizes(prefix)
+        for name, path in files.items():
+            if sizes.get(f"{prefix}{name}") != path.stat().st_size:
                 self.s3.load_file(str(path), f"{prefix}{name}", self.bucket, replace=True)
         return f"s3://{self.bucket}/{prefix}"
 
-    def bundle(self, project: Path, entry_point: str, listing: str) -> str:
-        """The s3:// address of a sourcedir.tar.gz: the entry point at its root, the listed files under their paths.
+    def upload_bundle(self, project: Path, entry_point: str, listing: str) -> str:
+        """Upload a sourcedir.tar.gz with the entry point at its root and the listed files under their paths.
+
+        Args:
+            project: folder that the other paths are relative to.
+            entry_point: script.
+            listing: text file that lists more files, or the one more file itself.
+
+        Returns:
+            The s3:// address.
 
         Raises:
-            AirflowFailException: a file is not there.
+            AirflowFailException: a file does not exist. A retry cannot help.
         """
         listed = (project / listing).read_text(encoding="utf-8").split() if (project / listing).is_file() else [listing]
         members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in listed}
@@ -67,34 +84,34 @@ class ChannelHook:
             self.s3.load_bytes(archive, key, self.bucket, replace=True)
         return f"s3://{self.bucket}/{key}"
 
-    def _there(self, prefix: str) -> dict[str, int]:
-        """Key to size of what is below a prefix: one list, and no marker, which SageMaker would take for data.
+    def _list_sizes(self, prefix: str) -> dict[str, int]:
+        """List the objects below a prefix, key to size.
 
-        S3 shows an object when it is whole, and the prefix names the content: the same size is the same object.
+        Their sizes say whether they are complete: S3 shows only whole objects, and the prefix is made of the content.
+        A marker object would not do, because SageMaker would take it for data.
         """
-        found = self.s3.get_file_metadata(prefix, self.bucket)
-        return {str(one["Key"]): int(one["Size"]) for one in found}
+        objects = self.s3.get_file_metadata(prefix, self.bucket)
+        return {str(entry["Key"]): int(entry["Size"]) for entry in objects}
 
 
-def _files(place: str) -> list[Path]:
-    """The files of a channel that is a folder."""
-    files = sorted(path for path in Path(place).rglob("*") if path.is_file())
+def _list_files(folder: str) -> list[Path]:
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     if not files:
-        raise AirflowFailException(f"channel folder {place} is not there or empty.")
+        raise AirflowFailException(f"channel folder {folder} is not there or empty.")
     return files
 
 
-def _digest(names: dict[str, Path]) -> str:
-    """20 hex digits of SHA-256 over the names and contents."""
-    told = hashlib.sha256()
-    for name, path in names.items():
+def _digest(files: dict[str, Path]) -> str:
+    """Return 20 hex digits of the SHA-256 of the names and contents of files."""
+    digest = hashlib.sha256()
+    for name, path in files.items():
         with path.open("rb") as file:
-            told.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return told.hexdigest()[:20]
+            digest.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:20]
 
 
 def _archive(members: dict[str, Path]) -> bytes:
-    """A tar.gz with nothing in it but names and contents: equal files give equal bytes."""
+    """Return a tar.gz that has nothing but names and contents, so that equal files give equal bytes."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
         for name, path in sorted(members.items()):

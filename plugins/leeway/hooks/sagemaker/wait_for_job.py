@@ -1,4 +1,4 @@
-"""Waiting for a job: the same in the triggerer and in a worker."""
+"""Wait for a job until it ends or must be stopped: the same code in the triggerer and in a worker."""
 
 from __future__ import annotations
 
@@ -9,124 +9,125 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, line, passes
+from leeway.hooks.sagemaker.aws_errors import Outage, error_line, is_transient
 from leeway.hooks.sagemaker.description import is_live, status_of
 from leeway.hooks.sagemaker.job_log import JobLog
-from leeway.hooks.sagemaker.named_jobs import LOST, call
+from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import ended_at
 
-WATCHER_TAG = "leeway:watcher"
+WAITER_TAG = "leeway:watcher"
 """Tag of a job: which trigger of which try waits for it."""
 
 
-async def watched(watch: JobWait, log: Logger) -> WaitEvent:
-    """Waits until the job has ended, or was stopped here and had its time to end.
+async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
+    """Wait until the job has ended, or was stopped here and had time to end. Show its states and its log meanwhile.
 
-    An endpoint that throttles, fails or restarts is asked again for as long as the job may live.
+    While the endpoint throttles, fails or restarts, requests are repeated for as long as the job may live.
     """
-    look, outage = _Look(watch, log), Outage(log, "SageMaker")
-    gives_up = asyncio.get_running_loop().time() + watch.gives_up_s
+    monitor, outage = _JobMonitor(wait, log), Outage(log, "SageMaker")
+    give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
     while True:
         try:
-            return await look.until_over(outage)
+            return await monitor.run(outage)
         except Exception as error:
-            if not passes(error):
-                return watch.event("error", line(error))
-            delay_s = outage.goes_on(error)
-            if asyncio.get_running_loop().time() > gives_up:
-                return watch.event("silent", line(error))
-        await asyncio.sleep(min(delay_s, 2 * watch.check_interval_s))
+            if not is_transient(error):
+                return wait.end("error", error_line(error))
+            delay_s = outage.next_delay_s(error)
+            if asyncio.get_running_loop().time() > give_up_at:
+                return wait.end("silent", error_line(error))
+        await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 
 
-async def stopped(watch: JobWait, log: Logger) -> None:
-    """SageMaker was told to stop the job; asked again while it does not answer."""
+async def stop_job(wait: JobWait, log: Logger) -> None:
+    """Request that the job stops, again and again while SageMaker does not answer. Idempotent."""
     outage = Outage(log, "SageMaker")
     while True:
         try:
-            async with watch.clients() as (sagemaker, _):
-                await _stop(sagemaker, watch)
-            log.warning("%s job %s: told to stop; %s", watch.kind, watch.job_name, LOST[watch.kind])
+            async with wait.clients() as (sagemaker, _):
+                await _request_stop(sagemaker, wait)
+            log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
             return
         except Exception as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
-            await asyncio.sleep(outage.goes_on(error))
+            await asyncio.sleep(outage.next_delay_s(error))
 
 
-async def watches(watch: JobWait, who: str) -> None:
-    """The job's tag `WATCHER_TAG` says `who`."""
-    async with watch.clients() as (sagemaker, _):
-        arn = await _arn(sagemaker, watch)
-        await sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": WATCHER_TAG, "Value": who}])
+async def tag_waiter(wait: JobWait, waiter: str) -> None:
+    """Write into the job's tag `WAITER_TAG` who waits for it. Idempotent."""
+    async with wait.clients() as (sagemaker, _):
+        arn = await _find_arn(sagemaker, wait)
+        await sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": WAITER_TAG, "Value": waiter}])
 
 
-async def watcher(watch: JobWait) -> str:
-    """Who watches the job, as its tag says; empty where none does."""
-    async with watch.clients() as (sagemaker, _):
-        tags = (await sagemaker.list_tags(ResourceArn=await _arn(sagemaker, watch)))["Tags"]
-    return next((str(one["Value"]) for one in tags if one["Key"] == WATCHER_TAG), "")
+async def read_waiter(wait: JobWait) -> str:
+    """Read from the job's tag who waits for it; empty if nobody does."""
+    async with wait.clients() as (sagemaker, _):
+        tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
+    return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
 
 
-async def _described(sagemaker: Any, watch: JobWait) -> dict[str, Any]:
-    return dict(await call(sagemaker, "describe", watch.kind, watch.job_name))
+async def _describe(sagemaker: Any, wait: JobWait) -> dict[str, Any]:
+    return dict(await call_operation(sagemaker, "describe", wait.kind, wait.job_name))
 
 
-async def _arn(sagemaker: Any, watch: JobWait) -> str:
-    return str((await _described(sagemaker, watch))[f"{watch.kind.capitalize()}JobArn"])
+async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
+    return str((await _describe(sagemaker, wait))[f"{wait.kind.capitalize()}JobArn"])
 
 
-async def _stop(sagemaker: Any, watch: JobWait) -> None:
+async def _request_stop(sagemaker: Any, wait: JobWait) -> None:
     try:
-        await call(sagemaker, "stop", watch.kind, watch.job_name)
+        await call_operation(sagemaker, "stop", wait.kind, wait.job_name)
     except ClientError as error:
-        if passes(error):
+        if is_transient(error):
             raise
-        # Else it ended meanwhile.
+        # Any other error means that the job ended meanwhile.
 
 
-class _Look:
-    """What was seen and told of a job so far."""
+class _JobMonitor:
+    """Log a job's states and lines, each once, and stop the job when it exceeds a limit."""
 
-    def __init__(self, watch: JobWait, log: Logger) -> None:
-        self.watch, self.log = watch, log
-        self.lines = JobLog(watch.job_name, log, watch.kind)
-        self._told: set[tuple[str, dt.datetime]] = set()
+    def __init__(self, wait: JobWait, log: Logger) -> None:
+        self.wait, self.log = wait, log
+        self.job_log = JobLog(wait.job_name, log, wait.kind)
+        self._logged: set[tuple[str, dt.datetime]] = set()
 
-    async def until_over(self, outage: Outage) -> WaitEvent:
-        async with self.watch.clients() as (sagemaker, logs):
+    async def run(self, outage: Outage) -> WaitEvent:
+        """Return the event that ends the wait. An error of AWS leaves it; it may be called again then."""
+        async with self.wait.clients() as (sagemaker, logs):
             while True:
-                job = await _described(sagemaker, self.watch)
-                outage.is_over()
-                self._tell_states(job)
+                job = await _describe(sagemaker, self.wait)
+                outage.end()
+                self._log_states(job)
                 live = is_live(job)
-                await self.lines.show(logs, final=not live)
+                await self.job_log.show_new_lines(logs, final=not live)
                 if not live:
-                    return self._ended(job)
-                if event := await self._kept_in_bounds(sagemaker, job):
+                    return self._end_event(job)
+                if event := await self._enforce_limits(sagemaker, job):
                     return event
-                await asyncio.sleep(self.watch.check_interval_s)
+                await asyncio.sleep(self.wait.check_interval_s)
 
-    def _tell_states(self, job: Mapping[str, Any]) -> None:
-        for one in job.get("SecondaryStatusTransitions", []):
-            key = (one["Status"], one["StartTime"])
-            if key not in self._told:
-                self._told.add(key)
-                since = one["StartTime"].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
-                text = (self.watch.kind, self.watch.job_name, one["Status"], since, one.get("StatusMessage", ""))
+    def _log_states(self, job: Mapping[str, Any]) -> None:
+        for state in job.get("SecondaryStatusTransitions", []):
+            key = (state["Status"], state["StartTime"])
+            if key not in self._logged:
+                self._logged.add(key)
+                since = state["StartTime"].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+                text = (self.wait.kind, self.wait.job_name, state["Status"], since, state.get("StatusMessage", ""))
                 self.log.info("%s job %s: %s since %s UTC. %s", *text)
 
-    def _ended(self, job: Mapping[str, Any]) -> WaitEvent:
-        """Only a job that was stopped can have been stopped here: after its bounds, not before."""
-        excess = self.watch.excess(job, ended_at(job)) if status_of(job) == "Stopped" else None
-        return self.watch.event(*(excess or ("ended", "")))
+    def _end_event(self, job: Mapping[str, Any]) -> WaitEvent:
+        """Return the end of a job that ended. Only one that was stopped can have been stopped for a limit here."""
+        exceeded = self.wait.exceeded_limit(job, ended_at(job)) if status_of(job) == "Stopped" else None
+        return self.wait.end(*(exceeded or ("ended", "")))
 
-    async def _kept_in_bounds(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
-        """A job past its bounds is told to stop. The event, where it then did not end in time either."""
+    async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
+        """Stop a job that exceeds a limit. Return the end of the wait if the job then did not end in time either."""
         now = dt.datetime.now(dt.UTC)
-        excess = self.watch.excess(job, now)
-        if excess and status_of(job) == "InProgress":
-            self.log.warning("stopping %s job %s: %s", self.watch.kind, self.watch.job_name, excess[1])
-            await _stop(sagemaker, self.watch)
-        return self.watch.event(*excess) if excess and self.watch.age_s(job, now) > self.watch.gives_up_s else None
+        exceeded = self.wait.exceeded_limit(job, now)
+        if exceeded and status_of(job) == "InProgress":
+            self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, exceeded[1])
+            await _request_stop(sagemaker, self.wait)
+        return self.wait.end(*exceeded) if exceeded and self.wait.age_s(job, now) > self.wait.give_up_s else None

@@ -21,14 +21,14 @@ TOLD = ("snapshot_id", "rows", "changed", "changes", "columns")
 """Fields of a result that go into the event's extra, where the result has them."""
 
 
-def may_announce(task: BaseOperator, asset: Asset) -> None:
+def register_asset(task: BaseOperator, asset: Asset) -> None:
     """The task emits events of the asset, and remembers what it announced."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
     task.on_success_callback = [*task.on_success_callback, remember]
 
 
-def announce(context: Context, asset: Asset, partition: str, result: Mapping[str, Any], key: str = "") -> bool:
+def emit_event(context: Context, asset: Asset, partition: str, result: Mapping[str, Any], key: str = "") -> bool:
     """The asset has an event for this version of the partition once the task has ended well; none where it had it.
 
     Args:

@@ -16,7 +16,7 @@ OPEN = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 """No secrets."""
 
 
-def variables(conn_id: str) -> dict[str, str]:
+def source_environment(conn_id: str) -> dict[str, str]:
     """Environment variables for the step: what a source's `url_env` and `headers_env` name. None of it is logged.
 
     The connection `flights_db` gives, by its type:

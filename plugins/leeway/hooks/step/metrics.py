@@ -9,7 +9,7 @@ MICROS = 1_000_000
 """Of a dollar: counters are whole numbers."""
 
 
-def trained(result: Mapping[str, Any], model: str) -> None:
+def count_training(result: Mapping[str, Any], model: str) -> None:
     """A training's cost, its saving, its interruptions and its length have been told."""
     tags = {"model": model or "none"}
     _count("training.jobs", 1, tags)
@@ -21,14 +21,14 @@ def trained(result: Mapping[str, Any], model: str) -> None:
         _stats().gauge("leeway.training.saving", float(saving), tags=tags)
 
 
-def drifted(result: Mapping[str, Any], model: str) -> None:
+def count_drift_decision(result: Mapping[str, Any], model: str) -> None:
     """What was decided of drift has been told."""
     outcome = str(result.get("outcome"))
     _count("drift.decisions", 1, {"model": model, "outcome": outcome})
     _stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
 
 
-def judged(result: Mapping[str, Any], model: str) -> None:
+def count_gate_verdict(result: Mapping[str, Any], model: str) -> None:
     """A gate's verdict has been told."""
     _count("gate.verdicts", 1, {"model": model, "verdict": str(result.get("outcome"))})
 

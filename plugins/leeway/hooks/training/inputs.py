@@ -1,14 +1,14 @@
-"""Training jobs: what goes into one, and whether another had the same."""
+"""Build the inputs of a training job, and compare them with another job's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from leeway.hooks.sagemaker.named_jobs import NamedJobs, holds
+from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
 INPUTS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
-"""Parts of the request that decide what model comes out."""
+"""Parts of the request that decide which model comes out."""
 
 
 class TrainingJobs(NamedJobs):
@@ -17,10 +17,18 @@ class TrainingJobs(NamedJobs):
     kind = "training"
 
 
-def inputs(
+def build_inputs(
     image: str, hyperparameters: Mapping[str, Any], code: str, program: str, channels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """`INPUTS` of the request: the same ones give the same model."""
+    """Build the `INPUTS` of a request: equal ones give equal models.
+
+    Args:
+        image: address of the training image.
+        hyperparameters: of the script.
+        code: s3:// address of sourcedir.tar.gz.
+        program: name of the script in it.
+        channels: channel name to s3:// prefix.
+    """
     script = {"sagemaker_program": program, "sagemaker_submit_directory": code}
     return {
         "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
@@ -29,11 +37,11 @@ def inputs(
     }
 
 
-def is_same(there: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Whether a job had the inputs of the request."""
-    if there.get("HyperParameters") != request["HyperParameters"]:
+def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Return whether a described job has the inputs of the request."""
+    if job.get("HyperParameters") != request["HyperParameters"]:
         return False
-    return all(holds(there.get(key), request[key]) for key in ("InputDataConfig", "AlgorithmSpecification"))
+    return all(contains(job.get(key), request[key]) for key in ("InputDataConfig", "AlgorithmSpecification"))
 
 
 def _channel(name: str, uri: str) -> dict[str, Any]:

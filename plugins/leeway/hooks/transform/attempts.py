@@ -1,4 +1,4 @@
-"""One task's scoring of a partition by transform jobs over all its tries; and of one that is small, without."""
+"""Start, find or collect the transform job of one task, over all its tries; or none if the partition is small."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from leeway.hooks.sagemaker.attempts import Job
 from leeway.hooks.sagemaker.description import name_of
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
-from leeway.hooks.transform.inputs import TransformJobs, is_same
+from leeway.hooks.transform.inputs import TransformJobs, has_same_inputs
 
-ANSWER = ".out"
-"""What Batch Transform appends to the name of an object, for what was said of it."""
+SCORES_SUFFIX = ".out"
+"""Batch Transform appends it to the name of the object with the rows, for the object with their scores."""
 Score = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Runs the step `score`, with these fields besides the task's own."""
+"""Runs the step `score` with these fields besides the task's own."""
 
 
 class InProcess:
-    """Nothing is left to do: no job, no costs.
+    """The work of a partition that was scored in process: no job, no costs.
 
     Args:
-        scored: `ScoreResult`.
+        result: `ScoreResult`.
     """
 
-    def __init__(self, scored: Mapping[str, Any]) -> None:
-        self._scored = scored
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        self._result = result
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Nothing: there is no wait after which it would be asked."""
+        """No inputs: there is no wait after which they would be needed."""
         return {}
 
-    def go_on(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """`ScoreResult`, with what there is to tell of no job."""
-        none = {"transform_job": "", "transform_job_arn": "", "status": "", "attempts": 0}
-        return {**self._scored, **none, "transform_s": 0.0, "cost_usd": 0.0}
+    def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
+        """Return the `ScoreResult`, with empty fields about the job."""
+        no_job = {"transform_job": "", "transform_job_arn": "", "status": "", "attempts": 0}
+        return {**self._result, **no_job, "transform_s": 0.0, "cost_usd": 0.0}
 
 
 class TransformAttempts(SimpleAttempts):
-    """Goes on with a task's transform, from wherever it is.
+    """Start, find or collect a task's transform job.
 
     Args:
-        s3: the provider's hook.
+        s3: the Amazon provider's hook.
         model: request to CreateModel.
         score: runs the step `score`.
-        rest: of `SimpleAttempts`; its inputs: `version` that scores, `asked` as the step `batch` told it, `model` and
-            `rows`, s3:// prefixes.
+        rest: arguments of `SimpleAttempts`; its inputs are `version`, which scores, `request` of the step `batch`, and
+            the s3:// prefixes `model` and `rows`.
     """
 
     jobs: TransformJobs
@@ -61,41 +61,41 @@ class TransformAttempts(SimpleAttempts):
         super().__init__(**rest)
         self.s3, self.model, self._score = s3, model, score
 
-    def _is_ours(self, job: Job) -> bool:
-        return is_same(job, self.request)
+    def _has_same_inputs(self, job: Job) -> bool:
+        return has_same_inputs(job, self.request)
 
-    def _started(self, attempts: Sequence[Job]) -> JobWait | None:
-        self.jobs.demand_model(self.model)
-        return super()._started(attempts)
+    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+        self.jobs.ensure_model(self.model)
+        return super()._start_next(attempts)
 
-    def _watch(self, name: str, attached_at: str | None) -> JobWait:
-        """SageMaker has no StoppingCondition for transform jobs."""
-        return replace(super()._watch(name, attached_at), max_run_s=self.max_run_s)
+    def _wait(self, name: str, attached_at: str | None) -> JobWait:
+        """Return the wait, with max_run_s: SageMaker has no StoppingCondition for transform jobs."""
+        return replace(super()._wait(name, attached_at), max_run_s=self.max_run_s)
 
-    def _is_kept(self, job: Job) -> bool:
-        asked = {f"{Path(key).name}{ANSWER}" for key in self._keys(self._inputs["rows"])}
-        return bool(asked) and asked <= {Path(key).name for key in self._keys(_output_of(job))}
+    def _has_output(self, job: Job) -> bool:
+        expected = {f"{Path(key).name}{SCORES_SUFFIX}" for key in self._list_keys(self._inputs["rows"])}
+        return bool(expected) and expected <= {Path(key).name for key in self._list_keys(_output_of(job))}
 
-    def _collected(self, job: Job) -> dict[str, Any]:
-        """`ScoreResult`: what the job said is the partition's predictions."""
-        if not self._is_kept(job):
-            # For this try, which may have paid for the job: where no job leaves its answers, retries are bounded.
+    def _collect(self, job: Job) -> dict[str, Any]:
+        """Write the job's scores as the partition's predictions; return the `ScoreResult`."""
+        if not self._has_output(job):
+            # This is an error and starts no other job in this try: so the retries limit the number of paid jobs.
             raise AirflowException(
-                f"transform job {name_of(job)} completed, and its answers at {_output_of(job)} are not all there: were "
-                "they deleted? A retry asks the next job."
+                f"transform job {name_of(job)} completed, and its scores at {_output_of(job)} are not all there: were "
+                "they deleted? A retry starts the next job."
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-            self._bring(_output_of(job), Path(folder))
-            said = {name: self._inputs[name] for name in ("version", "request")}
-            return self._score({**said, "response": folder})
+            self._download(_output_of(job), Path(folder))
+            scored_by = {name: self._inputs[name] for name in ("version", "request")}
+            return self._score({**scored_by, "response": folder})
 
-    def _bring(self, uri: str, folder: Path) -> None:
+    def _download(self, uri: str, folder: Path) -> None:
         bucket = uri.removeprefix("s3://").partition("/")[0]
-        for key in self._keys(uri):
-            if key.endswith(ANSWER):
+        for key in self._list_keys(uri):
+            if key.endswith(SCORES_SUFFIX):
                 self.s3.get_conn().download_file(bucket, key, str(folder / Path(key).name))
 
-    def _keys(self, uri: str) -> list[str]:
+    def _list_keys(self, uri: str) -> list[str]:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         return list(self.s3.list_keys(bucket, f"{prefix.rstrip('/')}/") or ())
 

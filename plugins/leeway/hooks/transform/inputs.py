@@ -1,4 +1,4 @@
-"""Transform jobs that score a partition: what goes into one, and the model that it asks."""
+"""Build the requests of a transform job and of its model, and compare the job with another one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import patiently
-from leeway.hooks.sagemaker.named_jobs import NamedJobs, holds, is_missing
+from leeway.hooks.sagemaker.aws_errors import call_with_retries
+from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains, is_missing
 
 LINES = "application/jsonlines"
-"""Of requests and answers; `pipelines.container.inference` reads and writes it."""
-ASKED = ("ModelName", "TransformInput")
+"""Content type of rows and scores; `pipelines.container.inference` reads and writes it."""
+INPUTS = ("ModelName", "TransformInput")
 """Parts of the request that decide what scores come out."""
-THERE = "already existing model"
-"""How SageMaker refuses a second model of a name."""
+EXISTS = "already existing model"
+"""Text of SageMaker's refusal of a second model of the same name."""
 
 
 class TransformJobs(NamedJobs):
@@ -26,50 +26,50 @@ class TransformJobs(NamedJobs):
 
     kind = "transform"
 
-    def demand_model(self, model: Mapping[str, Any]) -> None:
-        """There is a model of that request, whose name says all that is in it: one of the name is the same."""
+    def ensure_model(self, model: Mapping[str, Any]) -> None:
+        """Create the model unless it exists. Idempotent: its name is made of its content."""
         try:
-            self._of_model("describe", ModelName=model["ModelName"])
+            self._call_model("describe", ModelName=model["ModelName"])
         except ClientError as error:
             if not is_missing(error):
                 raise
-            self._made(model)
+            self._create_model(model)
 
-    def _made(self, model: Mapping[str, Any]) -> None:
+    def _create_model(self, model: Mapping[str, Any]) -> None:
         try:
-            self._of_model("create", **model)
+            self._call_model("create", **model)
         except ClientError as error:
-            if THERE not in str(error):
+            if EXISTS not in str(error):
                 raise
             return  # another process was first
-        self.log.info("made the model %s of %s", model["ModelName"], model["PrimaryContainer"]["ModelDataUrl"])
+        self.log.info("created the model %s of %s", model["ModelName"], model["PrimaryContainer"]["ModelDataUrl"])
 
-    def _of_model(self, verb: str, **asked: Any) -> Any:
-        return patiently(lambda: getattr(self.hook.conn, f"{verb}_model")(**asked), self.log)
+    def _call_model(self, verb: str, **request: Any) -> Any:
+        return call_with_retries(lambda: getattr(self.hook.conn, f"{verb}_model")(**request), self.log)
 
 
-def model(name: str, role: str, container: Mapping[str, Any]) -> dict[str, Any]:
-    """The request to CreateModel. Equal containers have equal names.
+def build_model(name: str, role: str, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the request to CreateModel. Equal containers get equal names.
 
     Args:
-        name: for people: the registered model and its version.
-        role: execution role, its ARN.
+        name: registered model and its version, for people.
+        role: ARN of the execution role.
         container: PrimaryContainer.
     """
-    told = json.dumps([role, container], sort_keys=True).encode()
+    content = json.dumps([role, container], sort_keys=True).encode()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
     return {
-        "ModelName": f"{slug[:46]}-{hashlib.sha256(told).hexdigest()[:16]}".strip("-"),
+        "ModelName": f"{slug[:46]}-{hashlib.sha256(content).hexdigest()[:16]}".strip("-"),
         "ExecutionRoleArn": role,
         "PrimaryContainer": dict(container),
     }
 
 
-def asked(model_name: str, rows: str) -> dict[str, Any]:
-    """`ASKED` of the request: the same ones give the same scores.
+def build_inputs(model_name: str, rows: str) -> dict[str, Any]:
+    """Build the `INPUTS` of a request: equal ones give equal scores.
 
     Args:
-        model_name: of SageMaker's model.
+        model_name: name of SageMaker's model.
         rows: s3:// prefix of the rows.
     """
     place = {"S3DataType": "S3Prefix", "S3Uri": rows}
@@ -79,11 +79,11 @@ def asked(model_name: str, rows: str) -> dict[str, Any]:
     }
 
 
-def output(uri: str) -> dict[str, Any]:
-    """The part of the request that says where the scores go: a line for each row, in the order of the rows."""
+def build_output(uri: str) -> dict[str, Any]:
+    """Build the part of a request that says where the scores go: a line for each row, in the order of the rows."""
     return {"TransformOutput": {"S3OutputPath": uri, "Accept": LINES, "AssembleWith": "Line"}}
 
 
-def is_same(there: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Whether a job was asked the same of the same model."""
-    return all(holds(there.get(key), request[key]) for key in ASKED)
+def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Return whether a described job has the inputs of the request."""
+    return all(contains(job.get(key), request[key]) for key in INPUTS)

@@ -1,4 +1,4 @@
-"""From the fields of a scoring task to its request: checked whole, before anything is sent."""
+"""Build the request of a scoring task from its fields, and check all of it before anything is uploaded."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.aws_errors import line
+from leeway.hooks.sagemaker.aws_errors import error_line
 from leeway.hooks.sagemaker.costs import Account, Costs
 from leeway.hooks.sagemaker.named_jobs import digest
 from leeway.hooks.sagemaker.task import JobTask, Work
-from leeway.hooks.sagemaker.uploads import ChannelHook
+from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.transform import inputs as job_inputs
 from leeway.hooks.transform.attempts import InProcess, TransformAttempts
 from leeway.hooks.transform.inputs import TransformJobs
 
 LONGEST_RUN_S = 28 * 24 * 3_600
-"""SageMaker's own limit of a transform job."""
+"""SageMaker's limit of a transform job's run."""
 
 
 @dataclass(frozen=True)
 class TransformFields:
-    """The fields of the operator, rendered; see there."""
+    """The rendered fields of BatchScoreOperator; its docstring describes each."""
 
     dataset: str
     model_name: str
@@ -47,75 +47,76 @@ class TransformFields:
 
 
 class TransformTask(JobTask):
-    """One task that scores a partition, in a transform job where that is large."""
+    """One task that scores a partition, in a transform job if the partition is large."""
 
     kind = TransformJobs
     fields: TransformFields
     jobs: TransformJobs
 
-    def occasion(self) -> str:
-        """The partition: another run of it, for labels that came, asks the model of the same rows."""
+    def job_scope(self) -> str:
+        """Return the partition: another run of it, when its labels came, has the same rows for the same model."""
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
     def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
         """See `JobTask.work`."""
         if not inputs:
-            scored = self._score({"max_rows": self.whole("transform_above_rows")})
-            if not scored["large"]:
-                return self._in_process(scored)
-            inputs = self._inputs()
+            result = self._score({"max_rows": self.count("transform_above_rows")})
+            if not result["large"]:
+                return self._finish_in_process(result)
+            inputs = self._upload_inputs()
         if not inputs:
-            return self._in_process(self._score({}))  # which says why nothing is to be asked of a job
+            return self._finish_in_process(self._score({}))  # its result says why no job is needed
         account = Account(
             self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
         )
         return TransformAttempts(
-            self.place.hook(S3Hook),
+            self.connection.hook(S3Hook),
             self._model(inputs),
             self._score,
             jobs=self.jobs,
             costs=Costs(self.step, account),
             inputs=inputs,
             request=self._request(inputs),
-            max_run_s=self.whole("max_run_s", LONGEST_RUN_S),
-            blank=self.blank(),
+            max_run_s=self.count("max_run_s", LONGEST_RUN_S),
+            wait_template=self.wait_template(),
             log=self.log,
         )
 
-    def _in_process(self, scored: Mapping[str, Any]) -> InProcess:
-        """No job is needed; one that an earlier try left, when there were more rows or another champion, is stopped."""
-        if self.again:
+    def _finish_in_process(self, result: Mapping[str, Any]) -> InProcess:
+        """Stop a job that an earlier try left, when there were more rows or another champion; none is needed now."""
+        if self.is_retry:
             try:
                 self.stop()
             except (BotoCoreError, ClientError) as error:
-                self.log.warning("whether an earlier try left a job running is not known: %s", line(error))
-        return InProcess(scored)
+                self.log.warning("an earlier try may have left a job running: %s", error_line(error))
+        return InProcess(result)
 
     @property
     def _bucket(self) -> str:
-        return self.given("bucket", "LEEWAY_BUCKET")
+        return self.setting("bucket", "LEEWAY_BUCKET")
 
     def _score(self, more: Mapping[str, Any]) -> dict[str, Any]:
         return self.step.run("score", {**self._partition, **more})
 
     @property
     def _partition(self) -> dict[str, Any]:
-        """What the steps `batch` and `score` have in common."""
+        """The fields that the steps `batch` and `score` have in common."""
         names = ("dataset", "model_name", "partition", "version")
         return {name: value for name in names if (value := getattr(self.fields, name)) is not None}
 
-    def _inputs(self) -> dict[str, Any]:
-        """What decides the scores: checked, then uploaded; nothing where no version may score the partition."""
-        with tempfile.TemporaryDirectory(prefix="leeway-") as made:
-            folder = Path(made) / "sent"
-            told = self.step.run("batch", {**self._partition, "folder": str(folder)})
-            if not told["request"]:
+    def _upload_inputs(self) -> dict[str, Any]:
+        """Check, upload and return the inputs that decide the scores; empty if no version may score the partition."""
+        with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
+            folder = Path(parent) / "sent"
+            batch = self.step.run("batch", {**self._partition, "folder": str(folder)})
+            if not batch["request"]:
                 return {}
-            known = {"version": told["version"], "request": told["request"], "image": self._image()}
-            self._check({**known, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
-            s3 = ChannelHook(self.place.hook(S3Hook), self._bucket, self.fields.prefix)
-            s3.check([])
-            return {**known, "model": s3.channel(str(folder / "model")), "rows": s3.channel(str(folder / "rows"))}
+            inputs = {"version": batch["version"], "request": batch["request"], "image": self._image()}
+            self._check({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
+            s3 = S3Uploader(self.connection.hook(S3Hook), self._bucket, self.fields.prefix)
+            s3.check_channels([])
+            uploads = {name: s3.upload_channel(str(folder / name)) for name in ("model", "rows")}
+            return {**inputs, **uploads}
 
     def _image(self) -> str:
         if self.fields.image_uri:
@@ -125,38 +126,38 @@ class TransformTask(JobTask):
 
     @property
     def _instance_type(self) -> str:
-        return request_checks.instance_types(self.task, self.fields.instance_type, None, ["fail"], "fail")[0]
+        return request_checks.check_instance_types(self.task, self.fields.instance_type, None, ["fail"], "fail")[0]
 
     def _model(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The request to CreateModel."""
+        """Return the request to CreateModel."""
         container = {
             "Image": inputs["image"],
             "ModelDataUrl": f"{inputs['model']}model.tar.gz",
             "Environment": {
                 "SAGEMAKER_PROGRAM": "inference.py",
-                # Most images look there by themselves; SageMaker's xgboost one looks in /opt/ml/code.
+                # Most images look there by default; SageMaker's xgboost image looks in /opt/ml/code.
                 "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
             },
         }
         name = f"{self.fields.model_name}-{inputs['version']}"
-        return job_inputs.model(name, self.given("role_arn", "LEEWAY_ROLE_ARN"), container)
+        return job_inputs.build_model(name, self.setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
     def _request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The request to CreateTransformJob, without a name."""
-        asked = job_inputs.asked(self._model(inputs)["ModelName"], inputs["rows"])
-        place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{digest(asked)}"
+        """Return the request to CreateTransformJob, without a name."""
+        job = job_inputs.build_inputs(self._model(inputs)["ModelName"], inputs["rows"])
+        place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{digest(job)}"
         request = {
-            **asked,
-            **job_inputs.output(place),
+            **job,
+            **job_inputs.build_output(place),
             "BatchStrategy": "MultiRecord",
-            "TransformResources": {"InstanceType": self._instance_type, "InstanceCount": self.whole("instance_count")},
+            "TransformResources": {"InstanceType": self._instance_type, "InstanceCount": self.count("instance_count")},
             "Tags": self.tags(project=self.fields.project, model=self.fields.model_name),
         }
-        return request_checks.merged(request, self.fields.config or {})
+        return request_checks.merge_config(request, self.fields.config or {})
 
     def _check(self, inputs: Mapping[str, Any]) -> None:
-        """The request is one that SageMaker takes, as far as its model says, before anything is uploaded for it."""
+        """Check, before anything is uploaded, that the service's own model allows the request."""
         for field in ("max_run_s", "check_interval_s"):
-            self.whole(field, LONGEST_RUN_S)
+            self.count(field, LONGEST_RUN_S)
         model = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
-        request_checks.shape({"TransformJobName": self.jobs.name(1), **self._request(inputs)}, model)
+        request_checks.check_shape({"TransformJobName": self.jobs.name(1), **self._request(inputs)}, model)

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.processing.inputs import inputs, is_same, output, output_of
-from leeway.hooks.sagemaker.simple_attempts import failure_of
+from leeway.hooks.processing.inputs import build_inputs, build_output, has_same_inputs, output_of
+from leeway.hooks.sagemaker.failures import failure_of
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -57,17 +57,17 @@ def test_wait_that_was_broken_off_is_retried(cause):
 
 
 def test_job_is_the_same_where_image_code_window_and_arguments_are():
-    asked = inputs("i", "s3://b/c/", "s3://b/w/", ["--engine", "spark"])
+    asked = build_inputs("i", "s3://b/c/", "s3://b/w/", ["--engine", "spark"])
     told = {**asked, "ProcessingInputs": [{**one, "AppManaged": False} for one in asked["ProcessingInputs"]]}
-    assert is_same(told, asked)
+    assert has_same_inputs(told, asked)
     for other in (
-        inputs("i2", "s3://b/c/", "s3://b/w/", ["--engine", "spark"]),
-        inputs("i", "s3://b/c2/", "s3://b/w/", ["--engine", "spark"]),
-        inputs("i", "s3://b/c/", "s3://b/w2/", ["--engine", "spark"]),
-        inputs("i", "s3://b/c/", "s3://b/w/", ["--engine", "duckdb"]),
+        build_inputs("i2", "s3://b/c/", "s3://b/w/", ["--engine", "spark"]),
+        build_inputs("i", "s3://b/c2/", "s3://b/w/", ["--engine", "spark"]),
+        build_inputs("i", "s3://b/c/", "s3://b/w2/", ["--engine", "spark"]),
+        build_inputs("i", "s3://b/c/", "s3://b/w/", ["--engine", "duckdb"]),
     ):
-        assert not is_same(told, other)
+        assert not has_same_inputs(told, other)
 
 
 def test_output_is_where_it_was_asked_for():
-    assert output_of(output("s3://b/p")) == "s3://b/p"
+    assert output_of(build_output("s3://b/p")) == "s3://b/p"

@@ -2,7 +2,7 @@
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from leeway.hooks.sagemaker.machines import Machine, following, had_no_capacity, ladder, switches
+from leeway.hooks.sagemaker.machines import Machine, had_no_capacity, list_switches, machines_to_try, next_machine
 
 
 def machine(**more):
@@ -31,20 +31,20 @@ def test_wait_shorter_than_the_run_is_refused():
         machine(max_wait_s=59)
 
 
-def labels(rungs):
-    return [one.label for one in rungs]
+def labels(machines):
+    return [one.label for one in machines]
 
 
 def test_ladder_is_as_the_policy_says():
     both = ["ml.m5.large", "ml.m5.xlarge"]
-    assert labels(ladder(machine(), both[:1], "fail")) == ["ml.m5.large spot"]
-    assert labels(ladder(machine(), both, "next_instance_type")) == ["ml.m5.large spot", "ml.m5.xlarge spot"]
+    assert labels(machines_to_try(machine(), both[:1], "fail")) == ["ml.m5.large spot"]
+    assert labels(machines_to_try(machine(), both, "next_instance_type")) == ["ml.m5.large spot", "ml.m5.xlarge spot"]
     with_demand = ["ml.m5.large spot", "ml.m5.xlarge spot", "ml.m5.large on demand"]
-    assert labels(ladder(machine(), both, "on_demand")) == with_demand
-    assert labels(ladder(machine(spot=False), both[:1], "on_demand")) == ["ml.m5.large on demand"]
+    assert labels(machines_to_try(machine(), both, "on_demand")) == with_demand
+    assert labels(machines_to_try(machine(spot=False), both[:1], "on_demand")) == ["ml.m5.large on demand"]
 
 
-RUNGS = ladder(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
+RUNGS = machines_to_try(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ RUNGS = ladder(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
     ],
 )
 def test_following_machine_is_a_function_of_the_last_attempt(last, label):
-    found = following(RUNGS, last)
+    found = next_machine(RUNGS, last)
     assert (found and found.label) == label
 
 
@@ -76,5 +76,5 @@ def test_only_a_wait_or_a_lack_of_machines_is_no_capacity():
 def test_switches_name_the_job_that_had_no_machine():
     attempts = [ended(), ended("ml.m5.xlarge", secondary="Stopped", name="job-2"), ended("ml.m5.xlarge", name="job-3")]
     said = {"from": "ml.m5.large spot", "to": "ml.m5.xlarge spot", "reason": "MaxWaitTimeExceeded", "job": "job-1"}
-    assert switches(attempts) == [said]
-    assert switches(attempts[:1]) == switches([]) == []
+    assert list_switches(attempts) == [said]
+    assert list_switches(attempts[:1]) == list_switches([]) == []

@@ -32,30 +32,35 @@ def refused(words, call, *args):
 
 
 def test_numbers_may_come_as_text():
-    assert request_checks.whole("x", "60") == request_checks.whole("x", 60) == request_checks.whole("x", 60.0) == 60
-    assert request_checks.dollars("x", "1.5") == 1.5
     assert (
-        request_checks.dollars("x", None)
-        is request_checks.dollars("x", "")
-        is request_checks.dollars("x", "None")
+        request_checks.parse_count("x", "60")
+        == request_checks.parse_count("x", 60)
+        == request_checks.parse_count("x", 60.0)
+        == 60
+    )
+    assert request_checks.parse_usd("x", "1.5") == 1.5
+    assert (
+        request_checks.parse_usd("x", None)
+        is request_checks.parse_usd("x", "")
+        is request_checks.parse_usd("x", "None")
         is None
     )
 
 
 @pytest.mark.parametrize("value", ["an hour", None, "", "1.5", 1.5, 0, -1, "0", 11, [1], float("nan"), float("inf")])
 def test_what_is_no_whole_number_in_bounds_is_refused(value):
-    refused("max_run_s of the task train", request_checks.whole, "max_run_s of the task train", value, 10)
+    refused("max_run_s of the task train", request_checks.parse_count, "max_run_s of the task train", value, 10)
 
 
 @pytest.mark.parametrize("value", ["much", 0, -1, "nan", float("inf")])
 def test_what_is_no_amount_is_refused(value):
-    refused("budget_usd must be an amount of US dollars above 0", request_checks.dollars, "budget_usd", value)
+    refused("budget_usd must be an amount of US dollars above 0", request_checks.parse_usd, "budget_usd", value)
 
 
 def test_instance_types_are_one_or_several():
-    assert request_checks.instance_types("t", "ml.m5.large", None, POLICIES, "fail") == ["ml.m5.large"]
+    assert request_checks.check_instance_types("t", "ml.m5.large", None, POLICIES, "fail") == ["ml.m5.large"]
     several = ["ml.p4d.24xlarge", "ml.m7i-flex.large"]
-    assert request_checks.instance_types("t", "ml.m5.large", several, POLICIES, "on_demand") == several
+    assert request_checks.check_instance_types("t", "ml.m5.large", several, POLICIES, "on_demand") == several
 
 
 @pytest.mark.parametrize(
@@ -68,13 +73,13 @@ def test_instance_types_are_one_or_several():
     ],
 )
 def test_wrong_instance_types_and_policies_are_refused(one, several, policy, words):
-    refused(words, request_checks.instance_types, "t", one, several, POLICIES, policy)
+    refused(words, request_checks.check_instance_types, "t", one, several, POLICIES, policy)
 
 
 def test_config_goes_over_the_request_and_leaves_the_rest():
     made = {"A": {"x": 1, "y": {"z": 2}}, "B": [1], "C": "c"}
     before = copy.deepcopy(made)
-    assert request_checks.merged(made, {"A": {"y": {"w": 3}}, "B": [2], "D": 4}) == {
+    assert request_checks.merge_config(made, {"A": {"y": {"w": 3}}, "B": [2], "D": 4}) == {
         "A": {"x": 1, "y": {"z": 2, "w": 3}}, "B": [2], "C": "c", "D": 4,
     }  # fmt: skip
     assert made == before
@@ -82,31 +87,36 @@ def test_config_goes_over_the_request_and_leaves_the_rest():
 
 @pytest.mark.parametrize("name", ["TrainingJobName", "Tags"])
 def test_config_may_not_have_what_the_job_is_found_by(name):
-    refused(f"config must not have {name}", request_checks.merged, {}, {name: "x"})
+    refused(f"config must not have {name}", request_checks.merge_config, {}, {name: "x"})
 
 
 def test_config_may_not_have_where_the_answers_go_and_may_have_the_rest_of_the_output():
     output = {"S3OutputPath": "s3://all-days", "KmsKeyId": "k"}
-    refused("config must not have TransformOutput.S3OutputPath", request_checks.merged, {}, {"TransformOutput": output})
+    refused(
+        "config must not have TransformOutput.S3OutputPath",
+        request_checks.merge_config,
+        {},
+        {"TransformOutput": output},
+    )
     places = {"KmsKeyId": "k", "Outputs": []}
     refused(
         "config must not have ProcessingOutputConfig.Outputs",
-        request_checks.merged,
+        request_checks.merge_config,
         {},
         {"ProcessingOutputConfig": places},
     )
-    assert request_checks.merged({}, {"ProcessingOutputConfig": {"KmsKeyId": "k"}})["ProcessingOutputConfig"] == {
+    assert request_checks.merge_config({}, {"ProcessingOutputConfig": {"KmsKeyId": "k"}})["ProcessingOutputConfig"] == {
         "KmsKeyId": "k"
     }
-    made = request_checks.merged(
+    made = request_checks.merge_config(
         {"TransformOutput": {"S3OutputPath": "s3://own"}}, {"TransformOutput": {"KmsKeyId": "k"}}
     )
     assert made == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
 
 
 def test_good_request_passes():
-    request_checks.shape(REQUEST, SHAPE)
-    request_checks.checkpoints(REQUEST, "b")
+    request_checks.check_shape(REQUEST, SHAPE)
+    request_checks.check_checkpoint_folder(REQUEST, "b")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +137,7 @@ def test_good_request_passes():
     ],
 )
 def test_request_that_sagemaker_would_refuse_is_refused(more, words):
-    refused(words, request_checks.shape, {**REQUEST, **more}, SHAPE)
+    refused(words, request_checks.check_shape, {**REQUEST, **more}, SHAPE)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +153,10 @@ def test_request_that_sagemaker_would_refuse_is_refused(more, words):
     ],
 )
 def test_checkpoints_have_a_folder_to_themselves(uri, words):
-    refused(words, request_checks.checkpoints, {**REQUEST, "CheckpointConfig": {"S3Uri": uri}}, "b")
+    refused(words, request_checks.check_checkpoint_folder, {**REQUEST, "CheckpointConfig": {"S3Uri": uri}}, "b")
 
 
 def test_folder_that_only_begins_alike_is_another():
-    request_checks.checkpoints({**REQUEST, "CheckpointConfig": {"S3Uri": "s3://b/leeway/jobs-checkpoints"}}, "b")
+    request_checks.check_checkpoint_folder(
+        {**REQUEST, "CheckpointConfig": {"S3Uri": "s3://b/leeway/jobs-checkpoints"}}, "b"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from leeway.hooks.sagemaker.uploads import ChannelHook
+from leeway.hooks.sagemaker.uploads import S3Uploader
 
 ROOT = Path(__file__).parents[5]
 BUNDLE = "pipelines/datasets/flights/bundle.txt"
@@ -16,7 +16,7 @@ SCRIPT = "pipelines/datasets/flights/training.py"
 
 
 class Bucket:
-    """What ChannelHook asks of S3Hook; the real one meets a real server in tests/integration/leeway."""
+    """What S3Uploader asks of S3Hook; the real one meets a real server in tests/integration/leeway."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -44,8 +44,8 @@ def bucket() -> Bucket:
 
 
 @pytest.fixture
-def hook(bucket) -> ChannelHook:
-    return ChannelHook(bucket, "b", "p")
+def hook(bucket) -> S3Uploader:
+    return S3Uploader(bucket, "b", "p")
 
 
 def written(folder: Path, **files: str) -> str:
@@ -56,38 +56,38 @@ def written(folder: Path, **files: str) -> str:
 
 
 def test_channel_is_uploaded_once_a_content(hook, bucket, tmp_path):
-    place = hook.channel(written(tmp_path / "one", **{"a": "1", "deep/b": "2"}))
+    place = hook.upload_channel(written(tmp_path / "one", **{"a": "1", "deep/b": "2"}))
     assert place.startswith("s3://b/p/features/")
     assert place.endswith("/")
     assert len(bucket.uploads) == 2
-    assert hook.channel(written(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == place
+    assert hook.upload_channel(written(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == place
     assert len(bucket.uploads) == 2
     assert len(bucket.lists) == 2, "one call a channel, however many files"
 
 
 def test_other_content_or_other_names_are_another_channel(hook, bucket, tmp_path):
     places = {
-        hook.channel(written(tmp_path / "one", a="1")),
-        hook.channel(written(tmp_path / "two", a="2")),
-        hook.channel(written(tmp_path / "three", b="1")),
+        hook.upload_channel(written(tmp_path / "one", a="1")),
+        hook.upload_channel(written(tmp_path / "two", a="2")),
+        hook.upload_channel(written(tmp_path / "three", b="1")),
     }
     assert len(places) == 3
 
 
 def test_upload_that_was_cut_off_is_completed(hook, bucket, tmp_path):
     folder = written(tmp_path / "one", a="1", b="2")
-    hook.channel(folder)
+    hook.upload_channel(folder)
     lost = bucket.uploads[1]
     del bucket.objects[lost]
-    hook.channel(folder)
+    hook.upload_channel(folder)
     assert bucket.uploads[2:] == [lost]
     bucket.objects[lost] = b"cut"
-    hook.channel(folder)
+    hook.upload_channel(folder)
     assert bucket.uploads[3:] == [lost]
 
 
 def test_channel_that_is_in_s3_stays_there(hook, bucket):
-    assert hook.channel("s3://other/place/") == "s3://other/place/"
+    assert hook.upload_channel("s3://other/place/") == "s3://other/place/"
     assert bucket.uploads == []
 
 
@@ -95,7 +95,7 @@ def test_channel_that_is_not_there_or_empty_is_refused(hook, tmp_path):
     (tmp_path / "empty" / "folder").mkdir(parents=True)
     for place in (tmp_path / "nothing", tmp_path / "empty"):
         with pytest.raises(AirflowFailException, match="not there or empty"):
-            hook.channel(str(place))
+            hook.upload_channel(str(place))
 
 
 def project(folder: Path, age: int = 0) -> Path:
@@ -107,16 +107,16 @@ def project(folder: Path, age: int = 0) -> Path:
 
 
 def test_equal_files_give_equal_bundles_whenever_and_wherever(hook, bucket, tmp_path):
-    first = hook.bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
-    second = hook.bundle(project(tmp_path / "two", age=1_000_000_000), "deep/train.py", "bundle.txt")
+    first = hook.upload_bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
+    second = hook.upload_bundle(project(tmp_path / "two", age=1_000_000_000), "deep/train.py", "bundle.txt")
     assert first == second
     assert len(bucket.uploads) == 1
     (tmp_path / "two" / "lib" / "extra.py").write_text("x = 2")
-    assert hook.bundle(tmp_path / "two", "deep/train.py", "bundle.txt") != first
+    assert hook.upload_bundle(tmp_path / "two", "deep/train.py", "bundle.txt") != first
 
 
 def test_bundle_holds_the_script_at_its_root_and_the_rest_under_its_paths(hook, bucket, tmp_path):
-    hook.bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
+    hook.upload_bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
     content = bucket.objects[bucket.uploads[0]]
     assert content[4:8] == b"\0\0\0\0"  # gzip's time
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(content))) as tar:
@@ -130,9 +130,9 @@ def test_bundle_that_is_not_whole_is_refused_by_name(hook, bucket, tmp_path, gon
     folder = project(tmp_path / "one")
     (folder / gone).unlink()
     with pytest.raises(AirflowFailException, match=gone):
-        hook.bundle(folder, "deep/train.py", "bundle.txt")
+        hook.upload_bundle(folder, "deep/train.py", "bundle.txt")
     assert bucket.uploads == []
 
 
 def test_bundle_of_the_flights_model_is_there(hook, bucket):
-    assert hook.bundle(ROOT, SCRIPT, BUNDLE).endswith("/sourcedir.tar.gz")
+    assert hook.upload_bundle(ROOT, SCRIPT, BUNDLE).endswith("/sourcedir.tar.gz")

@@ -20,11 +20,11 @@ CODE = """
 import json, sys
 from leeway.hooks.step import metrics
 trained = {"cost_usd": 0.25, "saving": 0.7, "interruptions": 2, "billable_s": 30, "training_s": 100.4}
-metrics.trained(trained, "flights")
-metrics.trained({"cost_usd": None, "saving": None}, "")
-metrics.drifted({"outcome": "drift"}, "flights")
-metrics.drifted({"outcome": "none"}, "flights")
-metrics.judged({"outcome": "failed"}, "flights")
+metrics.count_training(trained, "flights")
+metrics.count_training({"cost_usd": None, "saving": None}, "")
+metrics.count_drift_decision({"outcome": "drift"}, "flights")
+metrics.count_drift_decision({"outcome": "none"}, "flights")
+metrics.count_gate_verdict({"outcome": "failed"}, "flights")
 """
 DASHBOARD = compose.ROOT / "docker/monitoring/grafana/dashboards/leeway.json"
 

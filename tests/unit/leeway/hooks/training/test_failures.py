@@ -89,12 +89,12 @@ def watch(**more):
 
 def test_budget_counts_the_attempts_before_and_is_exceeded_only_beyond_it():
     cost = 120 / 3600 * 2 * 3.0
-    assert watch(budget_usd=cost + 1e-9).excess(job(), at(460)) is None
-    assert watch(budget_usd=cost - 1e-9).excess(job(), at(460))[0] == "budget"
-    assert watch(budget_usd=cost + 0.5, spent_usd=0.6).excess(job(), at(460))[0] == "budget"
-    assert watch().excess(job(), at(460)) is None
+    assert watch(budget_usd=cost + 1e-9).exceeded_limit(job(), at(460)) is None
+    assert watch(budget_usd=cost - 1e-9).exceeded_limit(job(), at(460))[0] == "budget"
+    assert watch(budget_usd=cost + 0.5, spent_usd=0.6).exceeded_limit(job(), at(460))[0] == "budget"
+    assert watch().exceeded_limit(job(), at(460)) is None
 
 
 def test_deadline_is_of_the_job_not_of_the_watch():
-    assert watch().excess(job(), at(900 + MARGIN_S)) is None
-    assert watch().excess(job(), at(900 + MARGIN_S + 1))[0] == "deadline"
+    assert watch().exceeded_limit(job(), at(900 + MARGIN_S)) is None
+    assert watch().exceeded_limit(job(), at(900 + MARGIN_S + 1))[0] == "deadline"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, base_name, digest
-from leeway.hooks.training.inputs import inputs, is_same
+from leeway.hooks.training.inputs import build_inputs, has_same_inputs
 
 NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """What SageMaker takes as a TrainingJobName."""
@@ -40,7 +40,7 @@ def asked(**more):
         "image": "xgb:1", "hyperparameters": {"eta": 0.1, "depth": 6}, "code": "s3://b/c.tar.gz", "program": "t.py",
         "channels": {"train": "s3://b/t/", "validation": "s3://b/v/"},
     }  # fmt: skip
-    return inputs(**{**given, **more})
+    return build_inputs(**{**given, **more})
 
 
 def test_inputs_are_strings_in_an_order_of_their_own():
@@ -63,8 +63,8 @@ def test_inputs_are_strings_in_an_order_of_their_own():
 )
 def test_whatever_changes_the_model_changes_the_inputs(more):
     assert digest(asked(**more)) != digest(asked())
-    assert not is_same(asked(), asked(**more))
-    assert not is_same(asked(**more), asked())
+    assert not has_same_inputs(asked(), asked(**more))
+    assert not has_same_inputs(asked(**more), asked())
 
 
 def test_defaults_that_sagemaker_adds_are_no_other_inputs():
@@ -72,4 +72,4 @@ def test_defaults_that_sagemaker_adds_are_no_other_inputs():
     for channel in told["InputDataConfig"]:
         channel |= {"CompressionType": "None", "RecordWrapperType": "None"}
     told["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = False
-    assert is_same(told, asked())
+    assert has_same_inputs(told, asked())

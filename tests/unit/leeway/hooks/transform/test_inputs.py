@@ -5,9 +5,9 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.simple_attempts import failure_of, seconds
+from leeway.hooks.sagemaker.failures import failure_of, seconds
 from leeway.hooks.sagemaker.wait import JobWait
-from leeway.hooks.transform.inputs import asked, is_same, model
+from leeway.hooks.transform.inputs import build_inputs, build_model, has_same_inputs
 
 from pipelines.costs.job_records import on_demand_record
 
@@ -27,24 +27,24 @@ def event(cause="ended", attached_at=None, **more):
 
 @pytest.mark.parametrize("name", ["flights-7", "x" * 200, "späte Flüge/2", "-7"])
 def test_a_models_name_is_one_that_sagemaker_takes(name):
-    told = model(name, ROLE, {"Image": "i"})["ModelName"]
+    told = build_model(name, ROLE, {"Image": "i"})["ModelName"]
     assert re.fullmatch(r"[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?", told) and len(told) <= 63
 
 
 def test_a_models_name_says_all_that_is_in_it():
     container = {"Image": "i", "ModelDataUrl": "s3://b/m", "Environment": {"A": "1"}}
-    name = model("m-1", ROLE, container)["ModelName"]
-    assert name == model("m-1", ROLE, dict(reversed(container.items())))["ModelName"]
+    name = build_model("m-1", ROLE, container)["ModelName"]
+    assert name == build_model("m-1", ROLE, dict(reversed(container.items())))["ModelName"]
     others = [(ROLE + "2", container), *((ROLE, {**container, key: "other"}) for key in container)]
-    assert len({name, *(model("m-1", role, one)["ModelName"] for role, one in others)}) == 5
+    assert len({name, *(build_model("m-1", role, one)["ModelName"] for role, one in others)}) == 5
 
 
 def test_job_is_the_same_where_model_and_rows_are():
-    request = asked("m", "s3://b/rows/")
+    request = build_inputs("m", "s3://b/rows/")
     told = {"TransformInput": {**request["TransformInput"], "CompressionType": "None"}, "ModelName": "m"}
-    assert is_same(told, request)
-    assert not is_same(told, asked("other", "s3://b/rows/"))
-    assert not is_same(told, asked("m", "s3://b/others/"))
+    assert has_same_inputs(told, request)
+    assert not has_same_inputs(told, build_inputs("other", "s3://b/rows/"))
+    assert not has_same_inputs(told, build_inputs("m", "s3://b/others/"))
 
 
 FAILED = {
@@ -89,7 +89,9 @@ RAN = {
 def test_bound_is_of_the_run_and_not_of_the_wait_before(case):
     after_s, times, cause = RAN[case]
     watch = JobWait(job_name="j-1", check_interval_s=1, longest_s=3_630, max_run_s=30, kind="transform")
-    found = watch.excess({**job("InProgress", CreationTime=BEGAN), **times}, BEGAN + dt.timedelta(seconds=after_s))
+    found = watch.exceeded_limit(
+        {**job("InProgress", CreationTime=BEGAN), **times}, BEGAN + dt.timedelta(seconds=after_s)
+    )
     assert (found and found[0]) == cause
 
 
