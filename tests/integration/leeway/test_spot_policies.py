@@ -234,7 +234,7 @@ def test_outage_is_told_once_and_waited_out(
 
     thread = threading.Thread(target=run)
     thread.start()
-    name = f"{spot()._of(context).jobs.base}-1"
+    name = f"{spot()._make_task(context).jobs.base}-1"
     until(lambda: name in at_dock.jobs() and at_dock.describe(name)["SecondaryStatus"] == "Training")
     order(at_dock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2)
     until(lambda: "answers again" in told())

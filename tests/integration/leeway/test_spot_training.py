@@ -213,7 +213,7 @@ def test_worker_killed_after_the_start_of_the_job_leaves_one_job(at_dock, projec
     arguments = [task.dag_id, task.channels["train"], str(tmp_path / "gate")]
     worker = subprocess.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
     assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
-    base = task._of(context).jobs.base
+    base = task._make_task(context).jobs.base
     (orphan,) = [name for name in at_dock.jobs() if name.startswith(base)]
     try:
         told = task.execute(context)
