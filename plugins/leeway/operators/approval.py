@@ -19,18 +19,19 @@ COMMENT = Param("", type="string", title="Why", description="For the registry's 
 
 
 class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
-    """Asks a person whether a judged candidate may be promoted, where its verdict asks for that; else lets it pass.
+    """Ask a person whether a candidate may be promoted, if its verdict requires that; else let it pass.
 
-    The form (Airflow's Required Actions) has the verdict's table, its report, what the candidate is, and what is
-    otherwise than with the champion. Whoever answers is on record, with the comment, as an event of the version. A "no"
-    skips what follows. How long is waited, and what silence means, is in params.yaml, section gate.
+    The form (Airflow's Required Actions) shows the table of checks, the report, facts about the candidate, and its
+    differences from the champion. The answer, its comment and its author are recorded as an event of the version. If
+    the answer is no, the tasks after this one are skipped. params.yaml, section gate, says how long the task waits, and
+    which answer counts if nobody answers.
 
     Args:
         verdict: result of GateOperator (templated).
         python: interpreter of the environment that has the ML libraries (templated).
 
     Returns:
-        `DecideResult` where somebody was asked: model_name, version, approved, who, changed; else asked: false.
+        `DecideResult` if a person was asked: model_name, version, approved, who, changed; else asked: false.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "verdict", "python")
@@ -43,18 +44,21 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         python: str = "",
         **kwargs: Any,
     ) -> None:
-        kwargs.pop("params", None)  # the DAG's, which Airflow gives to each task: the form asks for its own only
-        # Without a response_timeout the base class would take the task's execution_timeout for it; `execute` knows it.
+        kwargs.pop("params", None)  # the DAG's params, which Airflow gives to each task: the form has only its own
+        # Without a response_timeout the base class would use the task's execution_timeout; `execute` sets the real one.
         super().__init__(
-            subject="May it be promoted?", params={"why": COMMENT}, response_timeout=dt.timedelta(days=1), **kwargs
+            subject="May the candidate be promoted?",
+            params={"why": COMMENT},
+            response_timeout=dt.timedelta(days=1),
+            **kwargs,
         )
         self.verdict, self.python = verdict, python
 
     def execute(self, context: Context) -> Any:
-        """Lets pass what asks nobody; else waits for a person's answer."""
+        """Return if nobody has to approve; else wait for a person's answer."""
         verdict = self.verdict
         if not verdict["asks"]:
-            self.log.info("nobody has to agree: %s", verdict["reason"])
+            self.log.info("nobody has to approve: %s", verdict["reason"])
             return {"asked": False}
         self.subject = f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})"
         self.body = body(verdict)
@@ -63,10 +67,10 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """The decision is on record; after a "no" what follows is skipped."""
-        decided = None if "error" in event else self._record(self.verdict, event)
+        """Record the decision; skip the tasks after this one if it is no."""
+        decision = None if "error" in event else self._record(self.verdict, event)
         super().execute_complete(context, event)
-        return decided
+        return decision
 
     def _record(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
         who = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
@@ -80,10 +84,10 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
 
 
 def body(verdict: Mapping[str, Any]) -> str:
-    """A verdict as Markdown: what was checked, what the candidate is, what is otherwise than with the champion."""
+    """Render a verdict as Markdown: its checks, the differences from the champion, and facts about the candidate."""
     checks = [
-        [one["outcome"], one["check"], _number(one["value"]), _interval(one), _number(one["bound"])]
-        for one in verdict["checks"]
+        [check["outcome"], check["check"], _number(check["value"]), _interval(check), _number(check["bound"])]
+        for check in verdict["checks"]
     ]
     parts = [
         verdict["reason"],
@@ -92,15 +96,15 @@ def body(verdict: Mapping[str, Any]) -> str:
     ]
     if verdict["differs"]:
         rows = [[name, *both] for name, both in verdict["differs"].items()]
-        parts.append(_table(["otherwise than with", f"champion {verdict['champion']}", "candidate"], rows))
-    parts.append(_table(["candidate", ""], [[name, told] for name, told in verdict["facts"].items()]))
+        parts.append(_table(["difference", f"champion {verdict['champion']}", "candidate"], rows))
+    parts.append(_table(["candidate", ""], [[name, fact] for name, fact in verdict["facts"].items()]))
     return "\n\n".join(parts)
 
 
 def _links(report: str) -> str:
-    """The page, and beside it the plots."""
-    beside = report.rpartition("/")[0]
-    plots = ", ".join(f"[{name}]({beside}/{file})" for name, file in PLOTS.items())
+    """Link the report and the plots, which are in its folder."""
+    folder = report.rpartition("/")[0]
+    plots = ", ".join(f"[{name}]({folder}/{file})" for name, file in PLOTS.items())
     return f"[The report]({report}): {plots}."
 
 

@@ -12,20 +12,19 @@ from leeway.operators.step import StepOperator
 
 
 class BackfillOperator(StepOperator):
-    """Ingests, judges and publishes many days in one task: for days so small that a task each would be waste.
+    """Ingest, validate and publish many days in one task: for days so small that a task for each would cost too much.
 
-    A refused day fails the task in the end, without retries; the others are published. Idempotent.
+    A refused day fails the task at its end, without retries; the other days are published. Idempotent.
 
     Args:
         dataset: dataset of the days (templated).
         first: first day, YYYY-MM-DD (templated).
         last: last day, included (templated).
-        again: also days that are published already (templated).
-        absent: `fail` or `skip`: what to do about days that the source has not (templated).
+        again: whether to include days that are published already (templated).
+        absent: `fail` or `skip`: what to do about days that the source does not have (templated).
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
-        asset: gets an event where what is published changed, with the days as FIRST..LAST in its extra's partition;
-            none where it did not.
+        asset: gets an event if the published rows changed, with the days as FIRST..LAST in its extra's partition.
 
     Returns:
         `BackfillResult`: published, changed, skipped, absent, snapshot_id.
@@ -54,7 +53,7 @@ class BackfillOperator(StepOperator):
             register_asset(self, asset)
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         result = super().execute(context)
         if self.asset:
             emit_event(context, self.asset, f"{self.first}..{self.last}", result)

@@ -15,36 +15,37 @@ from leeway.operators.step import skip_if_nothing_done
 
 
 class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
-    """Scores a published partition with the champion: in process, or by SageMaker Batch Transform where it is large.
+    """Score a published partition with the champion: in process, or by SageMaker Batch Transform if it is large.
 
-    Either way the same predictions, in the same table. The task is skipped, with the reason, while there is no
-    champion that may score the day. Of a large partition the rows and the packaged model are uploaded, once a content.
-    The job is named as a function of DAG, task, map index and partition, and asked for before it is started: one of the
-    same rows and model that runs is waited for, that completed is collected; one that failed, was stopped, lost its
-    answers or was asked of other rows is followed by the next name (and stopped, if it ran). So a retry, a clear, a
-    killed worker or another run of the day, when its labels came, never pays for a second job. A retry that finds the
-    partition small now stops what the try before left running. Waits in the triggerer, where the job's log shows in the
-    task's. A person's clear or mark stops the job. Idempotent.
+    Both ways write the same predictions to the same table. The task is skipped, with the reason, while no champion may
+    score the day. The rows of a large partition and the packaged model are uploaded once for each content. The job's
+    name is a function of DAG, task, map index and partition. Before the task starts a job it looks for one with that
+    name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
+    its scores; if it failed, was stopped, lost its scores or has other rows, the task starts a job with the next name.
+    So a retry, a clear, a killed worker, or another run of the day when its labels came, never pays for a second job. A
+    retry that finds the partition small now stops the job of the try before. The task waits in the triggerer, and shows
+    the job's log in its own. If a person clears or marks the task, the job is stopped. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated).
         model_name: registered model (templated).
-        partition: day to score, YYYY-MM-DD (templated); the run's partition where it is not given.
-        version: version to score with (templated); the champion where it is not given.
+        partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
+        version: version to score with (templated); by default the champion.
         transform_above_rows: most rows that are scored in process (templated).
-        image_uri: image with SageMaker's inference toolkit (templated); the SDK's xgboost one where it is not given.
-        role_arn: execution role of the model (templated); the environment's LEEWAY_ROLE_ARN where it is not given.
-        bucket: S3 bucket of rows, model and scores (templated); LEEWAY_BUCKET where it is not given.
+        image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
+        role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
+        bucket: S3 bucket of rows, model and scores (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in it (templated).
         instance_type: such as ml.m5.xlarge (templated).
         instance_count: machines that share the rows, 250,000 at a time (templated).
-        max_run_s: longest run, seconds (templated); SageMaker bounds no transform: the task stops it, for good.
-        project: who pays (templated); section `budget` of params.yaml where it is not given.
-        config: more of a request to CreateTransformJob, in its shape (templated): mappings are merged over the task's
-            own, all else replaces it. Neither TransformJobName, ModelName, Tags nor TransformOutput.S3OutputPath.
-        check_interval_s: seconds between two looks at the job (templated).
-        deferrable: wait in the triggerer; in the worker where it is false.
-        python: interpreter of the environment that has the steps; Airflow's own where it is empty (templated).
+        max_run_s: longest run, seconds (templated); the task stops the job then and fails, because SageMaker has no
+            such limit.
+        project: project that pays (templated); by default the one in params.yaml, section `budget`.
+        config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's
+            own, other values replace them. Neither TransformJobName, ModelName, Tags nor TransformOutput.S3OutputPath.
+        check_interval_s: seconds between two requests for the job's state (templated).
+        deferrable: whether to wait in the triggerer; else in the worker.
+        python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
@@ -92,11 +93,11 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         self.check_interval_s, self.python, self.env = check_interval_s, python, env
 
     def execute(self, context: Context) -> Any:
-        """As `SageMakerJobOperator.execute`; skips where nothing may score the partition."""
+        """Run as `SageMakerJobOperator.execute`; skip if no version may score the partition."""
         return skip_if_nothing_done(context, super().execute(context))
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
-        """As `execute`, after the wait."""
+        """Continue as `execute`, after the wait."""
         return skip_if_nothing_done(context, super().execute_complete(context, event, inputs))

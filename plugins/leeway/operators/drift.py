@@ -16,32 +16,32 @@ from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
-TOLD = ("partition", "model_name", "version", "reasons", "worst", "page")
+EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "worst", "page")
 """Fields of the result that go into the event's extra, besides `as_of` and `reason`."""
 
 
 class DriftSensor(StepOperator, BaseSensorOperator):
-    """Waits for the profiles of a window, and decides whether what the champion scored has drifted. Idempotent.
+    """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    On drift the asset has an event with `as_of`, `reason` and `worst` in its extra: what listens to it retrains. No
-    drift is a skip, and so is "undecided" (too few rows, or a champion that is younger than a window); the log says
-    which. In a backfill drift is a skip too, unless it may retrain. The task's button "Drift" leads to the page of what
-    was seen.
+    On drift the asset gets an event with `as_of`, `reason` and `worst` in its extra; DAGs that listen to it retrain.
+    Without drift the task is skipped, and also if the decision is "undecided" (too few rows, or a champion that is
+    younger than a window); the log says which. In a backfill drift is a skip too, unless the backfill may retrain. The
+    task's button "Drift" opens the page of the findings.
 
-    Between two looks it waits in the triggerer and holds no worker; it fails where the profiles are not there after
-    `timeout`, and says which are missing.
+    Between two checks the task waits in the triggerer and uses no worker. It fails if profiles are missing after
+    `timeout`, and names the days.
 
     Args:
         dataset: dataset of the model (templated).
         model_name: registered model (templated).
-        partition: last day of the window, YYYY-MM-DD (templated); the run's partition where it is not given.
-        version: version's number (templated); the one that scores the day where it is not given.
-        asset: gets the event. Only in `outlets` it would get one always.
-        in_backfill: whether drift that a backfill sees retrains (templated); empty: as params.yaml says, section drift.
-        backfill: whether a backfill asks (templated); told by the run where it is not given.
-        deferrable: whether it waits in the triggerer; else as `mode` says, like any sensor.
-        poke_interval: between two looks, seconds; each starts a process.
-        timeout: of all looks together, seconds.
+        partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
+        version: number of the version (templated); by default the one that scores the day.
+        asset: gets the event. An asset that is only in `outlets` would get an event every time.
+        in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift, decides.
+        backfill: whether a backfill runs the task (templated); by default the run says so.
+        deferrable: whether to wait in the triggerer; else as `mode` says, like any sensor.
+        poke_interval: seconds between two checks; each starts a process.
+        timeout: longest time of all checks together, seconds.
 
     Returns:
         `DriftResult`: table, partition, model_name, version, outcome, reasons, worst, as_of, retrain, page, rows,
@@ -76,48 +76,48 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             self.outlets = [*self.outlets, asset]
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec; `in_backfill` is left to params.yaml where nothing was said."""
+        """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
         return drop_unset(super().spec(), "in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Looks once; done where no profile is missing."""
-        found = self.run_step(self.step, self.spec())
-        return PokeReturnValue(not found["missing"], found)
+        """Check once; done if no profile is missing."""
+        result = self.run_step(self.step, self.spec())
+        return PokeReturnValue(not result["missing"], result)
 
     def execute(self, context: Context) -> Any:
-        """The decision, where it is drift that retrains.
+        """Return the decision if it is drift that retrains.
 
         Raises:
-            AirflowSkipException: it is none. The Result is the task's XCom all the same.
+            AirflowSkipException: it is not. The Result is the task's XCom nevertheless.
             AirflowSensorTimeout: profiles are still missing.
         """
         if self.deferrable:
-            return self.look_again(context, None, time.time())
-        return self._decided(context, BaseSensorOperator.execute(self, context))
+            return self.check_again(context, None, time.time())
+        return self._decide(context, BaseSensorOperator.execute(self, context))
 
-    def look_again(self, context: Context, event: Any, since: float) -> Any:
-        """The decision, or one more wait. Raises as `execute` does."""
-        found = self.run_step(self.step, self.spec())
-        if not found["missing"]:
-            return self._decided(context, found)
+    def check_again(self, context: Context, event: Any, since: float) -> Any:
+        """Return the decision, or wait for the next check. Raises as `execute` does."""
+        result = self.run_step(self.step, self.spec())
+        if not result["missing"]:
+            return self._decide(context, result)
         left = since + self.timeout - time.time()
         if left <= 0:
-            missing = ", ".join(found["missing"])
-            told = f"no profile of {missing} by version {found['version']} after {self.timeout:.0f} s"
-            raise AirflowSensorTimeout(f"{told}: have these days been scored?")
+            missing = ", ".join(result["missing"])
+            failure = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
+            raise AirflowSensorTimeout(f"{failure}: have these days been scored?")
         wait = timedelta(seconds=min(self.poke_interval, left))
-        self.log.info("%s: looking again in %s", found["reasons"][0], wait)
-        self.defer(trigger=TimeDeltaTrigger(wait), method_name="look_again", kwargs={"since": since})
+        self.log.info("%s: checking again in %s", result["reasons"][0], wait)
+        self.defer(trigger=TimeDeltaTrigger(wait), method_name="check_again", kwargs={"since": since})
 
-    def _decided(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         metrics.count_drift_decision(result, self.model_name)
         reason = "; ".join(result["reasons"])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)
-            seen = "drift, but this backfill may not retrain: " if result["outcome"] == "drift" else ""
-            raise AirflowSkipException(f"{seen or result['outcome'] + ': '}{reason}")
+            outcome = "drift, but this backfill may not retrain: " if result["outcome"] == "drift" else ""
+            raise AirflowSkipException(f"{outcome or result['outcome'] + ': '}{reason}")
         self.log.warning("%s has drifted: %s", self.model_name, reason)
         if self.asset:
-            told = {name: result[name] for name in TOLD}
-            context["outlet_events"][self.asset].extra = {"as_of": result["as_of"], "reason": reason, **told}
+            fields = {name: result[name] for name in EXTRA_FIELDS}
+            context["outlet_events"][self.asset].extra = {"as_of": result["as_of"], "reason": reason, **fields}
         return result

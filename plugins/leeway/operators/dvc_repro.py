@@ -11,21 +11,21 @@ WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
 
 
 class DvcReproOperator(StepOperator):
-    """Brings stages of dvc.yaml up to date in a workspace of the run's own, over the shared cache. Idempotent.
+    """Bring stages of dvc.yaml up to date in a workspace of the run's own, with the shared cache. Idempotent.
 
-    Concurrent runs never meet DVC's lock, and the same window is computed once: the second run takes it from the run
-    cache. Where LEEWAY_DVC_REMOTE is set, data come from there and go there.
+    Concurrent runs never wait for DVC's lock, and the same window is computed once: the second run takes it from the
+    run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
 
     Args:
-        targets: stages to bring up to date, with those that they depend on (templated).
-        refresh: stages to run afresh first: their inputs lie outside DVC's sight (templated).
-        overrides: of params.yaml, section to key to value (templated).
+        targets: stages to bring up to date, with the stages that they depend on (templated).
+        refresh: stages to run first in any case, because DVC does not see their inputs (templated).
+        overrides: values that replace those of params.yaml: section to key to value (templated).
         window: of the training, as GuardOperator returns it (templated); goes over section `snapshot` of params.yaml.
-        workspace: name of the workspace (templated); of the DAG and the run where it is not given.
-        commit: of the code that runs (templated); LEEWAY_GIT_COMMIT or the project's HEAD where it is not given. With a
+        workspace: name of the workspace (templated); by default it is made of the DAG and the run.
+        commit: commit of the code that runs (templated); by default LEEWAY_GIT_COMMIT or the project's HEAD. With a
             GitDagBundle over the project's repository: "{{ ti.bundle_instance.version or '' }}".
-        push: whether the data go to LEEWAY_DVC_REMOTE, where one is set (templated).
-        wait: whether to wait for a workspace that another task of the run is in (templated).
+        push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
+        wait: whether to wait for a workspace that another task of the run uses (templated).
 
     Returns:
         `ReproResult`: workspace, lock, lock_digest, git_commit, stages (stage to output to digest, size_bytes, files),
@@ -55,7 +55,7 @@ class DvcReproOperator(StepOperator):
         self.commit, self.push, self.wait = commit, push, wait
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec."""
+        """Return the step's spec."""
         overrides = dict(self.overrides or {})
         if self.window:
             overrides["snapshot"] = {**overrides.get("snapshot", {}), **self.window}

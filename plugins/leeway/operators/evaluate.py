@@ -15,12 +15,12 @@ TRAINING_FACTS = (
 
 
 class EvaluateOperator(StepOperator):
-    """Measures a trained model on the holdout, and registers it as a candidate. Idempotent: one candidate, one version.
+    """Measure a trained model on the holdout, and register it as a candidate. Idempotent: one version a candidate.
 
     Args:
         dataset: dataset of the model (templated).
-        workspace: folder of the run's DVC workspace: features and snapshot are read there, the evaluation is written
-            there (templated).
+        workspace: folder of the run's DVC workspace, which has the features and the snapshot, and gets the evaluation
+            (templated).
         training: result of SpotTrainingOperator (templated): its model and record are evaluated, and its job, costs and
             DAG run become tags of the version.
         model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); instead of the training's.
@@ -56,7 +56,7 @@ class EvaluateOperator(StepOperator):
         self.register_as, self.training_job, self.lineage = register_as, training_job, lineage
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec: the workspace's files under the names that dvc.yaml gives them."""
+        """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
         fields = super().spec()
         del fields["workspace"]
         if training := fields.pop("training", None):

@@ -15,10 +15,10 @@ MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "
 
 
 class GateOperator(StepOperator, SkipMixin):
-    """Judges a candidate by the policy in params.yaml, and against the champion on the same holdout.
+    """Judge a candidate by the policy in params.yaml, and compare it with the champion on the same holdout.
 
-    A "no" is a result, and so is "undecided" (too little data to say): the task succeeds, what follows it is skipped,
-    and the log says why. The task's button "Report" leads to the page of its verdict. In a backfill the champion is the
+    A verdict of no, or of undecided (too little data), is a result: the task succeeds, the tasks after it are skipped,
+    and the log says why. The task's button "Report" opens the page of the verdict. In a backfill the champion is the
     one of the candidate's moment, not today's. Idempotent.
 
     Args:
@@ -26,7 +26,7 @@ class GateOperator(StepOperator, SkipMixin):
         workspace: folder of the run's DVC workspace (templated).
         model_name: registered model (templated).
         version: the candidate's version (templated).
-        backfill: whether a backfill asks (templated); told by the run where it is not given.
+        backfill: whether a backfill runs the task (templated); by default the run says so.
 
     Returns:
         `GateResult`: passed, outcome, reason, checks, asks, approval_timeout_h, approval_default, facts, differs,
@@ -52,7 +52,7 @@ class GateOperator(StepOperator, SkipMixin):
         self.model_name, self.version, self.backfill = model_name, version, backfill
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec: the workspace's files under the names that dvc.yaml gives them."""
+        """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
         own = {name: value for name, value in super().spec().items() if name != "workspace"}
         return own | {
             "evaluation": f"{self.workspace}/data/evaluation",
@@ -62,7 +62,7 @@ class GateOperator(StepOperator, SkipMixin):
         }
 
     def execute(self, context: Context) -> Any:
-        """The verdict; where it is a no, what follows is skipped."""
+        """Return the verdict; skip the tasks after this one if it is no."""
         verdict = super().execute(context)
         metrics.count_gate_verdict(verdict, self.model_name)
         for check in verdict["checks"]:
@@ -70,9 +70,9 @@ class GateOperator(StepOperator, SkipMixin):
         if verdict["passed"] or verdict["asks"]:
             return verdict
         self.log.warning("not promoted: %s", verdict["reason"])
-        # `skip` leaves by an exception, so the verdict would never be returned.
+        # `skip` raises, so the verdict would never be returned.
         context["ti"].xcom_push("return_value", verdict)
-        # A teardown that takes this verdict is a direct relative too, and must run.
+        # A teardown that uses this verdict is a direct relative too, and must run.
         followers = context["task"].get_direct_relatives(upstream=False)
         self.skip(context["ti"], [task for task in followers if not task.is_teardown])
         return verdict

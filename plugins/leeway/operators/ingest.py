@@ -7,16 +7,16 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
-"""Template of the run's day: its partition; the logical date of a run by hand; empty, so refused, where it has none."""
+"""Template of the run's day: its partition, else its logical date; if it has neither, empty, which steps refuse."""
 
 
 class IngestOperator(StepOperator):
-    """Stages one partition of a dataset: from its source into the staging table. Idempotent.
+    """Read one partition of a dataset from its source into the staging table. Idempotent.
 
     Args:
-        dataset: package under pipelines/ that holds the source (templated).
-        partition: day to stage, YYYY-MM-DD (templated); the run's partition where it is not given.
-        folder: folder of the source's files (templated); the source's own place where it is not given.
+        dataset: dataset to ingest (templated).
+        partition: day to stage, YYYY-MM-DD (templated); by default the run's partition.
+        folder: folder of the source's files (templated); by default the source's own place.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
 

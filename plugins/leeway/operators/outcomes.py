@@ -11,14 +11,14 @@ from leeway.operators.step import StepOperator, skip_if_nothing_done
 
 
 class OutcomesOperator(StepOperator):
-    """Joins the labels of a published partition to its predictions. Idempotent.
+    """Join the labels of a published partition to its predictions. Idempotent.
 
     The task is skipped, with the reason, while no prediction has a label.
 
     Args:
         dataset: dataset whose published partition has the labels (templated).
         model_name: registered model whose predictions they are joined to (templated).
-        partition: day of both, YYYY-MM-DD (templated); the run's partition where it is not given.
+        partition: day of both, YYYY-MM-DD (templated); by default the run's partition.
 
     Returns:
         `OutcomesResult`: table, partition, model_name, outcomes, unlabelled, changed, reason.
@@ -32,5 +32,5 @@ class OutcomesOperator(StepOperator):
         self.dataset, self.model_name, self.partition = dataset, model_name, partition
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         return skip_if_nothing_done(context, super().execute(context))

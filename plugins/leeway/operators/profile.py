@@ -9,14 +9,14 @@ from leeway.operators.step import StepOperator
 
 
 class ProfileOperator(StepOperator):
-    """Counts a scored partition over the bins of the version that scored it. Idempotent.
+    """Count the values of a scored partition by the bins of the version that scored it. Idempotent.
 
     Args:
         model_name: registered model (templated).
         version: version that scored the rows (templated).
         rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
-        partition: day of the rows, YYYY-MM-DD (templated); the run's partition where it is not given.
-        sketch_rows: rows that quantile sketches are made of (templated); 0: none are made.
+        partition: day of the rows, YYYY-MM-DD (templated); by default the run's partition.
+        sketch_rows: most rows that quantile sketches are made of (templated); 0: no sketches.
 
     Returns:
         `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.

@@ -8,20 +8,20 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
 
 class PromoteOperator(StepOperator):
-    """Makes a version the champion, where its verdict is a yes and it is not older than the champion. Idempotent.
+    """Make a version the champion if its verdict is yes and it is not older than the champion. Idempotent.
 
-    A backfill moves no alias unless it is told to: the task then succeeds, and the version is tagged with what it would
-    have been.
+    A backfill does not move the alias unless it may: the task then succeeds, and a tag of the version says what would
+    have happened.
 
     Args:
         model_name: registered model (templated).
         version: version to promote (templated).
-        verdict: file of the verdict, as GateOperator returned it (templated).
-        promote_in_backfill: whether a backfill may promote (templated); empty: as params.yaml says, section promote.
-        backfill: whether a backfill asks (templated); told by the run where it is not given.
+        verdict: file of the verdict, a field of GateOperator's result (templated).
+        promote_in_backfill: whether a backfill may promote (templated); empty: params.yaml, section promote, decides.
+        backfill: whether a backfill runs the task (templated); by default the run says so.
         force: whether to promote a version that is older than the champion, was judged against another one, was
-            rejected, rolled back or retired (templated); never one whose verdict is a no.
-        why: why, for the record; `force` needs it (templated).
+            rejected, rolled back or retired (templated); never one whose verdict is no.
+        why: reason for the record; required with `force` (templated).
 
     Returns:
         `PromoteResult`: model_name, version, previous, changed, promoted, reason.
@@ -48,7 +48,7 @@ class PromoteOperator(StepOperator):
         self.force, self.why = force, why
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec; `in_backfill` is left to params.yaml where nothing was said."""
+        """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
         own = super().spec()
         own["in_backfill"] = own.pop("promote_in_backfill")
         return drop_unset(own, "in_backfill")

@@ -8,13 +8,13 @@ from leeway.operators.step import StepOperator
 
 
 class RollbackOperator(StepOperator):
-    """Makes the champion before the champion again, and blocks the one that is taken out. Idempotent: once a DAG run.
+    """Make the previous champion the champion again, and block the current one. Idempotent: once a DAG run.
 
     Args:
         model_name: registered model (templated).
-        why: why, for the record (templated).
-        to: version that is to be champion (templated); the champion before where it is not given.
-        force: whether `to` may be a version that was never champion, or is blocked itself (templated).
+        why: reason for the record (templated).
+        to: version to make champion (templated); by default the previous champion.
+        force: whether `to` may be a version that was never champion or is blocked (templated).
 
     Returns:
         `RollbackResult`: model_name, version, previous, changed, reason.
@@ -36,6 +36,6 @@ class RollbackOperator(StepOperator):
         self.model_name, self.why, self.to, self.force = model_name, why, to, force
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec."""
-        # "None" is what Jinja makes of a param that nobody set.
+        """Return the step's spec."""
+        # Jinja renders a param that nobody set to "None".
         return super().spec() | {"to": "" if self.to == "None" else self.to}

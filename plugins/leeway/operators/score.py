@@ -11,15 +11,15 @@ from leeway.operators.step import StepOperator, skip_if_nothing_done
 
 
 class ScoreOperator(StepOperator):
-    """Scores a published partition with the champion, and keeps the predictions. Idempotent.
+    """Score a published partition with the champion, and store the predictions. Idempotent.
 
-    The task is skipped, with the reason, while there is no champion that may score the day.
+    The task is skipped, with the reason, while no champion may score the day.
 
     Args:
         dataset: dataset whose published partition is scored (templated).
         model_name: registered model (templated).
-        partition: day to score, YYYY-MM-DD (templated); the run's partition where it is not given.
-        version: version to score with (templated); the champion where it is not given.
+        partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
+        version: version to score with (templated); by default the champion.
 
     Returns:
         `ScoreResult`: table, partition, model_name, version, scored, changed, rows, large, reason.
@@ -42,5 +42,5 @@ class ScoreOperator(StepOperator):
         self.partition, self.version = partition, version
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         return skip_if_nothing_done(context, super().execute(context))

@@ -12,32 +12,32 @@ from leeway.operators.job import SageMakerJobOperator
 
 
 class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator):
-    """Builds the features of a pinned window with Spark in a SageMaker processing job, one job a task.
+    """Build the features of a pinned window with Spark in a SageMaker processing job, one job a task. Idempotent.
 
-    The window's data files and the code of `pipelines` are uploaded, once a content. The job is named as a function of
-    DAG, run, task and map index, and asked for before it is started: one from the same inputs that runs is waited for,
-    that completed is collected; one that failed, was stopped or had other inputs is followed by the next name (and
-    stopped, if it ran). So a retry, a clear or a killed worker never pays for a second job. Waits in the triggerer,
-    where the job's log shows in the task's. A person's clear or mark stops the job. Idempotent.
+    The window's data files and the code of `pipelines` are uploaded once for each content. The job's name is a function
+    of DAG, run, task and map index. Before the task starts a job it looks for one with that name and the same inputs.
+    If the job runs, the task waits for it; if it completed, the task collects its result; else it starts a job with the
+    next name. So a retry, a clear or a killed worker never pays for a second job. Waits in the triggerer,
+    and shows the job's log in the task's log. If a person clears or marks the task, the job is stopped. Idempotent.
 
     Args:
         snapshot: the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
-        folder: where the features are brought (templated), their digest checked; they stay in S3 where it is empty.
-        validation_days: last days of training that are kept apart (templated); the step's own default where it is None.
+        folder: folder to download the features to, with a check of their digest (templated); empty: they stay in S3.
+        validation_days: last days of training that are used for validation (templated); None: the step's default.
         image_uri: image with Java 17, PySpark, ibis and what else docs/how-to/processing-job.md lists (templated).
-        role_arn: execution role of the job (templated); the environment's LEEWAY_ROLE_ARN where it is not given.
-        bucket: S3 bucket of window, code and features (templated); LEEWAY_BUCKET where it is not given.
+        role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
+        bucket: S3 bucket of window, code and features (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in it (templated).
         instance_type: such as ml.m5.xlarge (templated): Spark uses all cores of the one machine.
         volume_size_gb: disk, GB: the window, what Spark spills, the features (templated).
         max_run_s: longest time, seconds (templated).
-        project: who pays (templated); section `budget` of params.yaml where it is not given.
+        project: project that pays (templated); by default the one in params.yaml, section `budget`.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
-        config: more of a request to CreateProcessingJob, in its shape (templated): mappings are merged over the task's
-            own, all else replaces it. Neither ProcessingJobName, Tags nor ProcessingOutputConfig.Outputs.
-        check_interval_s: seconds between two looks at the job (templated).
-        deferrable: wait in the triggerer; in the worker where it is false.
-        python: interpreter of the environment that has the steps; Airflow's own where it is empty (templated).
+        config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's
+            own, other values replace them. Neither ProcessingJobName, Tags nor ProcessingOutputConfig.Outputs.
+        check_interval_s: seconds between two requests for the job's state (templated).
+        deferrable: whether to wait in the triggerer; else in the worker.
+        python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

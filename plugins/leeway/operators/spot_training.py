@@ -15,12 +15,13 @@ from leeway.operators.job import SageMakerJobOperator
 
 
 class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
-    """Trains on SageMaker managed spot, one job a task: by a name that is a function of DAG, run, task and map index.
+    """Train on SageMaker managed spot, one job a task. Idempotent.
 
-    Before it starts a job it asks what is there under that name: one from the same inputs that runs is waited for, that
-    completed is collected; one that failed, was stopped or had other inputs is followed by the next name (and stopped,
-    if it ran), with the same checkpoints where the inputs are the same. So a retry, a clear or a killed worker never
-    pays for a second job. Waits in the triggerer, where the job's log shows in the task's. A person's clear or mark
+    The job's name is a function of DAG, run, task and map index. Before the task starts a job it looks for one with
+    that name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its
+    result. If it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from
+    the same checkpoints if the inputs are the same. So a retry, a clear or a killed worker never pays for a second job.
+    The task waits in the triggerer, and shows the job's log in its own. A person's clear or mark
     stops the job. Idempotent.
 
     Args:
@@ -28,31 +29,32 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         bundle: text file that lists the other files that the script needs, relative to the project.
         channels: channel name to folder or s3:// prefix (templated); folders are uploaded, once a content.
         hyperparameters: of the script; they go before those of section `train` of params.yaml (templated).
-        role_arn: execution role of the job (templated); the environment's LEEWAY_ROLE_ARN where it is not given.
-        bucket: S3 bucket of channels, code, checkpoints and models (templated); LEEWAY_BUCKET where it is not given.
+        role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
+        bucket: S3 bucket of channels, code, checkpoints and models (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in it (templated).
         framework: of the training image, as the sagemaker SDK names it.
         framework_version: of the training image, as the sagemaker SDK names it.
-        image_uri: a training image of one's own (templated); in the place of a framework.
+        image_uri: training image of your own (templated); instead of a framework.
         instance_type: such as ml.m5.large (templated).
-        instance_types: several, to try in turn with on_no_capacity="next_instance_type" (templated); in its place.
+        instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
+            instance_type.
         instance_count: instances (templated).
         volume_size_gb: disk of each, GB (templated).
-        spot: managed spot; on demand where it is false.
+        spot: whether to use managed spot; else on demand.
         max_run_s: longest training time, seconds (templated).
         max_wait_s: longest time in all, waiting for spot capacity included, seconds; at least max_run_s (templated).
         on_no_capacity: what follows a job that got no machine in max_wait_s, with the same checkpoints: fail;
             next_instance_type, of instance_types; on_demand, after the last of them.
-        budget_usd: what the task's jobs may cost together, US dollars (templated): refused where the worst case exceeds
-            it, stopped where the running cost does. No such limit where it is None.
-        project: who pays (templated); section `budget` of params.yaml where it is not given.
+        budget_usd: what the task's jobs may cost together, US dollars (templated): refused if the worst case exceeds
+            it, stopped if the running cost does. None: no such limit.
+        project: project that pays (templated); by default the one in params.yaml, section `budget`.
         model: name of the model that is trained, for the ledger (templated).
         environment: variables of the script (templated). No secrets: they show in the UI.
-        config: more of a request to CreateTrainingJob, in its shape (templated): mappings are merged over the task's
-            own, all else replaces it. Neither TrainingJobName nor Tags.
-        check_interval_s: seconds between two looks at the job (templated).
-        deferrable: wait in the triggerer; in the worker where it is false.
-        python: interpreter of the environment that has the steps; Airflow's own where it is empty (templated).
+        config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's
+            own, other values replace them. Neither TrainingJobName nor Tags.
+        check_interval_s: seconds between two requests for the job's state (templated).
+        deferrable: whether to wait in the triggerer; else in the worker.
+        python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
@@ -116,5 +118,5 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.python, self.env = python, env
 
     def report_metrics(self, result: Mapping[str, Any]) -> None:
-        """Airflow's metrics tell what the training cost."""
+        """Send the training's costs as Airflow metrics."""
         metrics.count_training(result, self.model)

@@ -1,4 +1,4 @@
-"""What the operators over steps share: the fields python= and env=, and a child that dies with its task."""
+"""StepOperator: what the operators over steps have in common."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ WHO = {
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
 }
-"""Who is asking, for the registry's events: the user that triggered the run, else the run."""
+"""Variables that say who acts, for the registry's events: the user that triggered the run, else the run."""
 
 
 class StepOperator(ReturnsResult, BaseOperator):
-    """Runs one step in a process of its own; its Result, references and numbers, is the task's XCom.
+    """Run one step in a process of its own; its Result, which has references and numbers only, is the task's XCom.
 
-    Subclasses name the step, and say in `spec` what goes into it.
+    A subclass names the step and the fields that go into its spec. The process ends with its task.
 
     Args:
-        python: interpreter of the environment that has the ML libraries (templated); where it is empty,
-            LEEWAY_PYTHON or Airflow's own.
+        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
+            Airflow's own.
         env: more environment variables for the step (templated). No secrets: they show in the UI.
     """
 
@@ -39,12 +39,12 @@ class StepOperator(ReturnsResult, BaseOperator):
     fields: ClassVar[Sequence[str]] = ()
     """Attributes that go into the spec as they are, under their own names."""
     source_conn_id: str | None = None
-    """Connection of the source, in operators over steps that read one: its credentials show nowhere."""
+    """Connection of the source, in operators over steps that read one; its credentials are shown nowhere."""
     template_fields: Sequence[str] = ("python", "env", "who")
     ui_color = "#dcebf7"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """A subclass without a step fails at import, not in a worker."""
+        """Refuse a subclass without a step at import, not in a worker."""
         super().__init_subclass__(**kwargs)
         if not getattr(cls, "step", ""):
             raise TypeError(f"{cls.__name__} must name its step")
@@ -56,35 +56,35 @@ class StepOperator(ReturnsResult, BaseOperator):
         self._hook: StepHook | None = None
 
     def spec(self) -> dict[str, Any]:
-        """The step's spec, of the rendered fields; fields that are None are left to params.yaml and the defaults."""
+        """Return the step's spec, made of the rendered fields that are not None; params.yaml has the others."""
         return {name: value for name in self.fields if (value := getattr(self, name)) is not None}
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         return self.run_step(self.step, self.spec())
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The Result of any step, run as this operator's own."""
+        """Run any step as this operator's own, and return its Result."""
         secrets = source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 
     def on_kill(self) -> None:
-        """The step's process group is gone."""
+        """End the step's process group."""
         if self._hook:
             self._hook.kill()
 
 
 def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """The spec without the field where nobody said it: params.yaml does. A param that is null renders to "None"."""
+    """Return the spec without a field that nobody set, so that params.yaml decides. A null param renders to "None"."""
     return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
 
 
 def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, Any]:
-    """The Result, where it has no reason for why nothing was done.
+    """Return the Result, if it has no reason why nothing was done.
 
     Raises:
-        AirflowSkipException: it has one. The Result is the task's XCom all the same.
+        AirflowSkipException: it has one. The Result is the task's XCom nevertheless.
     """
     if result["reason"]:
         context["ti"].xcom_push("return_value", result)

@@ -10,20 +10,20 @@ from airflow.sdk.definitions.context import Context
 from leeway.operators.step import StepOperator
 
 WATERMARK = "watermark"
-"""Key in the asset's state store."""
+"""Key of the cursor in the asset's state store."""
 
 
 class SyncOperator(StepOperator):
-    """Stages what changed in a source without partitions since the last sync. Idempotent.
+    """Ingest what changed since the last sync in a source without partitions, incrementally by cursor. Idempotent.
 
-    The watermark lives in the asset's state store, and moves after the last commit: a task that was killed repeats, and
-    loses nothing. Two at once would overwrite one another: let the DAG have one active run.
-    A ValidateOperator mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
+    The cursor (watermark) is kept in the asset's state store, and moves after the last commit, so a task that was
+    killed repeats work and loses nothing. Two runs at once would overwrite each other: set the DAG's max_active_runs to
+    1. A ValidateOperator that is mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
 
     Args:
-        dataset: package under pipelines/ that holds the source (templated).
-        asset: the staging table; its state store keeps the watermark. It gets no event.
-        folder: folder of the source's files (templated); the source's own place where it is not given.
+        dataset: dataset to ingest (templated).
+        asset: the staging table; its state store has the watermark. It gets no event.
+        folder: folder of the source's files (templated); by default the source's own place.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
 
@@ -46,11 +46,11 @@ class SyncOperator(StepOperator):
         super().__init__(**kwargs)
         self.dataset, self.asset, self.folder = dataset, asset, folder
         self.source_conn_id = source_conn_id
-        # An inlet: that gives access to the asset's state store, and emits nothing.
+        # An inlet gives access to the asset's state store, and emits nothing.
         self.inlets = [*self.inlets, asset]
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         state = context["asset_state_store"][self.asset]
         result = self.run_step(self.step, {**self.spec(), WATERMARK: state.get(WATERMARK) or ""})
         if result[WATERMARK]:

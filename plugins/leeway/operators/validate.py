@@ -14,21 +14,22 @@ from leeway.operators.step import StepOperator
 
 
 class ValidateOperator(StepOperator):
-    """Judges a staged partition by its suite in expectations/, sets bad rows aside, and publishes the others.
+    """Validate a staged partition by its suite in expectations/, quarantine bad rows, and publish the others.
 
-    A critical failure, or too many bad rows, publish nothing: the task fails without retries, its evidence is kept,
-    and no asset event is emitted. The task's button "Data docs" leads to what was found, failed or not. Idempotent.
+    After a critical failure, or with too many bad rows, nothing is published: the task fails without retries, the
+    results are kept, and no asset event is emitted. The task's button "Data docs" opens the results, whether the task
+    failed or not. Idempotent.
 
     Args:
-        dataset: dataset whose partition is judged (templated).
-        partition: day to judge, YYYY-MM-DD (templated); the run's partition where it is not given.
-        suite: suite in expectations/ (templated); the one named as the dataset where it is not given.
-        max_quarantined_fraction: largest share of the rows that may be set aside, 0 to 1 (templated); params.yaml's
-            where it is not given.
-        withdraw: whether what was published of the day before goes where it is refused (templated); params.yaml's where
-            it is not given, else it stays.
-        asset: gets an event where what is published changed, of the partition, with snapshot_id, rows, changed, changes
-            and columns in its extra; none where it did not. Only in `outlets` it would get one always.
+        dataset: dataset whose partition is validated (templated).
+        partition: day to validate, YYYY-MM-DD (templated); by default the run's partition.
+        suite: suite in expectations/ (templated); by default the one with the dataset's name.
+        max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
+            params.yaml decides.
+        withdraw: whether a refused day also removes what was published of it before (templated); by default params.yaml
+            decides.
+        asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
+            and columns in its extra. An asset that is only in `outlets` would get an event every time.
 
     Returns:
         `ValidateResult`: table, partition, rows, quarantined, evaluated, warnings, evidence, docs, snapshot_id,
@@ -57,10 +58,11 @@ class ValidateOperator(StepOperator):
             register_asset(self, asset)
 
     def execute(self, context: Context) -> Any:
-        """The step's Result."""
+        """Run the step and return its Result."""
         result = super().execute(context)
         if self.asset:
             day = result["partition"]
-            told = emit_event(context, self.asset, day, result, key=day)
-            self.log.info("%s of %s: %s", self.asset.name, day, "an event" if told else "announced before, so no event")
+            has_event = emit_event(context, self.asset, day, result, key=day)
+            outcome = "an event" if has_event else "this version had an event before"
+            self.log.info("%s of %s: %s", self.asset.name, day, outcome)
         return result

@@ -1,4 +1,4 @@
-"""The credentials of a source: from an Airflow connection to the environment of the step that reads it."""
+"""Turn the Airflow connection of a source into environment variables of the step that reads the source."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from airflow.sdk.log import mask_secret
 
 POSTGRES = ("postgres", "postgresql")
 OPEN = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
-"""No secrets."""
+"""Variables that are no secrets."""
 
 
 def source_environment(conn_id: str) -> dict[str, str]:
-    """Environment variables for the step: what a source's `url_env` and `headers_env` name. None of it is logged.
+    """Return the variables that a source's `url_env` and `headers_env` name. None of them is logged.
 
     The connection `flights_db` gives, by its type:
 
@@ -27,22 +27,22 @@ def source_environment(conn_id: str) -> dict[str, str]:
     - aws: AWS_ACCESS_KEY_ID and its like, of the role where it names one. They are the step's, so the lake's too.
 
     Args:
-        conn_id: of the connection; its name in capitals begins the variables' names.
+        conn_id: id of the connection; the variables' names begin with it, in capitals.
 
     Raises:
-        AirflowFailException: the type of the connection is another one.
+        AirflowFailException: the connection has another type. A retry cannot help.
     """
     connection = BaseHook.get_connection(conn_id)
     kind = (connection.conn_type or "").lower()
     if kind in (*POSTGRES, "sqlite"):
-        found = _database(connection, kind)
+        values = _database(connection, kind)
     elif kind in ("http", "https"):
-        found = _headers(connection)
+        values = _headers(connection)
     elif kind == "aws":
         return _masked(_keys(conn_id))
     else:
         raise AirflowFailException(f"connection {conn_id} is of type {kind!r}. Known: postgres, sqlite, http, aws.")
-    return _masked({f"{_name(conn_id)}_{name}": value for name, value in found.items() if value})
+    return _masked({f"{_name(conn_id)}_{name}": value for name, value in values.items() if value})
 
 
 def _database(connection: Connection, kind: str) -> dict[str, str]:
@@ -66,13 +66,13 @@ def _headers(connection: Connection) -> dict[str, str]:
     host = connection.host or ""
     if host and "://" not in host:
         host = f"{connection.schema or connection.conn_type}://{host}"
-    found = {"URL": f"{host}:{connection.port}" if connection.port else host}
+    values = {"URL": f"{host}:{connection.port}" if connection.port else host}
     if connection.login:
         pair = f"{connection.login}:{connection.password or ''}"
-        found["AUTHORIZATION"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        values["AUTHORIZATION"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
     elif connection.password:
-        found["AUTHORIZATION"] = f"Bearer {connection.password}"
-    return found | {_name(name): str(value) for name, value in connection.extra_dejson.items()}
+        values["AUTHORIZATION"] = f"Bearer {connection.password}"
+    return values | {_name(name): str(value) for name, value in connection.extra_dejson.items()}
 
 
 def _keys(conn_id: str) -> dict[str, str]:
@@ -80,7 +80,7 @@ def _keys(conn_id: str) -> dict[str, str]:
 
     hook: Any = AwsGenericHook(aws_conn_id=conn_id)
     keys = hook.get_credentials()
-    found = {
+    values = {
         "AWS_ACCESS_KEY_ID": keys.access_key,
         "AWS_SECRET_ACCESS_KEY": keys.secret_key,
         "AWS_SESSION_TOKEN": keys.token,
@@ -88,16 +88,16 @@ def _keys(conn_id: str) -> dict[str, str]:
         "AWS_ENDPOINT_URL": hook.conn_config.endpoint_url,
         "AWS_ENDPOINT_URL_S3": hook.conn_config.get_service_endpoint_url("s3"),
     }
-    return {name: str(value) for name, value in found.items() if value}
+    return {name: str(value) for name, value in values.items() if value}
 
 
 def _name(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII).upper()
 
 
-def _masked(found: dict[str, str]) -> dict[str, str]:
-    """Airflow knows the connection's password as a secret, but not what was made of it."""
-    for name, value in found.items():
+def _masked(values: dict[str, str]) -> dict[str, str]:
+    """Mask the values in logs: Airflow knows the connection's password as a secret, but not what is made of it."""
+    for name, value in values.items():
         if name not in OPEN and (not name.endswith("_URL") or "@" in value):
             mask_secret(value)
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""Running a step of `pipelines` as a child process, and turning its exit code into what Airflow should do."""
+"""Run a step of `pipelines` as a child process, and turn its exit code into the error that Airflow needs."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ REQUEST_IS_WRONG = 2
 
 
 class Logger(Protocol):
-    """What an operator's `log` has."""
+    """The methods of an operator's `log` that are used here."""
 
     def info(self, event: Any, *args: Any, **kw: Any) -> Any:
-        """Tells a line."""
+        """Log a line."""
 
     def warning(self, event: Any, *args: Any, **kw: Any) -> Any:
-        """Tells a line that somebody should see."""
+        """Log a line that somebody should see."""
 
 
 class StepHook:
-    """Runs steps in a process group of their own, so that neither a killed task nor a step that died leaves anything.
+    """Run steps in a process group of their own, so that neither a killed task nor a dead step leaves processes behind.
 
     Args:
-        log: where the step's lines go.
-        python: interpreter of the environment that has the ML libraries; where it is empty LEEWAY_PYTHON, or this one.
+        log: log of the task, which gets the step's lines.
+        python: interpreter of the environment that has the ML libraries; empty: LEEWAY_PYTHON, else this one.
         env: more environment variables for the step.
     """
 
@@ -53,33 +53,33 @@ class StepHook:
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The step's Result.
+        """Run a step and return its Result.
 
         Raises:
-            AirflowFailException: the request or the data is wrong; Airflow will not try again.
-            AirflowException: something outside failed, or a bug; Airflow tries again as the task says.
+            AirflowFailException: the request or the data is wrong. A retry cannot help.
+            AirflowException: an external system failed, or there is a bug. A retry can help.
         """
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-            asked, out = Path(folder) / "spec.json", Path(folder) / "result.json"
-            # A file, not a pipe: nothing to wait for where the step ends before it reads.
-            asked.write_text(json.dumps(spec, default=str), encoding="utf-8")
-            code = self._run([self.python, "-u", "-m", "pipelines", step, "--spec", str(asked), "--out", str(out)])
-            told = _told(out)
+            request, out = Path(folder) / "spec.json", Path(folder) / "result.json"
+            # A file, not a pipe: a step that ends before it reads cannot block the write.
+            request.write_text(json.dumps(spec, default=str), encoding="utf-8")
+            code = self._run([self.python, "-u", "-m", "pipelines", step, "--spec", str(request), "--out", str(out)])
+            result = _read_result(out)
         if code:
-            raise _error(step, code, told)
-        if told.get("schema_version") != SCHEMA_VERSION:
-            raise _unreadable(step, told)
-        return told
+            raise _error_of(step, code, result)
+        if result.get("schema_version") != SCHEMA_VERSION:
+            raise _error_of_version(step, result)
+        return result
 
     def kill(self) -> None:
-        """The step and all that it started are gone."""
+        """End the step and all processes that it started. Idempotent."""
         child = self._child
         if child is None or child.returncode is not None:
             return
         self.log.info("stopping the step (process group %s)", child.pid)
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + KILL_AFTER_S
-        # Not child.wait: on_kill runs in a signal handler, and what it interrupted may hold the lock of that.
+        # Not child.wait(): on_kill runs in a signal handler, and the interrupted code may hold the lock that it needs.
         while child.returncode is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if child.returncode is None:
@@ -87,23 +87,23 @@ class StepHook:
         _signal_group(child, signal.SIGKILL)
 
     def _run(self, command: list[str]) -> int:
-        """Streams the child's lines to the log; returns its exit code."""
-        own = {name: str(value) for name, value in self.env.items()}
-        environment = {**os.environ, **own, "LEEWAY_PARENT": str(os.getpid())}
-        with self._started(command, environment) as child:
+        """Stream the child's lines to the log; return its exit code."""
+        variables = {name: str(value) for name, value in self.env.items()}
+        environment = {**os.environ, **variables, "LEEWAY_PARENT": str(os.getpid())}
+        with self._start(command, environment) as child:
             self._child = child
-            threading.Thread(target=_sweep, args=(child,), daemon=True).start()
+            threading.Thread(target=_end_group, args=(child,), daemon=True).start()
             try:
                 for line in child.stdout or ():
                     self.log.info("%s", line.rstrip())
-                _sweep(child)
+                _end_group(child)
             except BaseException:
-                # A time-out of the task comes out of the blue, and on_kill only after this block: which would wait.
+                # A time-out of the task may be raised here; on_kill would be called only after this block.
                 self.kill()
                 raise
         return child.returncode
 
-    def _started(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    def _start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         project = environment.get("LEEWAY_PROJECT") or os.getcwd()
         try:
             return subprocess.Popen(
@@ -121,45 +121,45 @@ class StepHook:
             raise AirflowFailException(f"cannot run {self.python} in {project}: {error.strerror}.") from None
 
 
-def _sweep(child: subprocess.Popen[str]) -> None:
-    """Waits for the step, then ends what it left behind: children that hold its stdout would hang the task."""
+def _end_group(child: subprocess.Popen[str]) -> None:
+    """Wait for the step, then end the processes that it left: children that hold its stdout would hang the task."""
     child.wait()
     _signal_group(child, signal.SIGKILL)
 
 
 def _signal_group(child: subprocess.Popen[str], number: int) -> None:
-    # The kernel may give a reaped step's number away, but not while its group lives: taken, it is another's.
+    # The step is reaped: a process with its number is another program, and its group is gone.
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)
 
 
-def _told(out: Path) -> dict[str, Any]:
-    """What the step left at `--out`; nothing where that is not a JSON object."""
+def _read_result(out: Path) -> dict[str, Any]:
+    """Read what the step wrote to `--out`; empty if that is not a JSON object."""
     try:
-        told = json.loads(out.read_text(encoding="utf-8"))
+        result = json.loads(out.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return result if isinstance(result, dict) else {}
 
 
-def _error(step: str, code: int, told: Mapping[str, Any]) -> AirflowException:
-    """The exception that an exit code stands for; see `pipelines.errors`."""
+def _error_of(step: str, code: int, result: Mapping[str, Any]) -> AirflowException:
+    """Return the error that an exit code stands for; see `pipelines.errors`."""
     try:
-        report = Report.model_validate(told)
+        report = Report.model_validate(result)
         text = f"{step}: {report.message} {report.hint}".strip()
     except ValidationError:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        text = f"{step} {how} and said no more; the log above tells what it did."
+        text = f"{step} {how} without an error report; see the log above."
     return AirflowFailException(text) if code == REQUEST_IS_WRONG else AirflowException(text)
 
 
-def _unreadable(step: str, told: Mapping[str, Any]) -> AirflowException:
-    if not told:
-        return AirflowException(f"{step} ended well but left no result.")
-    version = told.get("schema_version")
+def _error_of_version(step: str, result: Mapping[str, Any]) -> AirflowException:
+    if not result:
+        return AirflowException(f"{step} succeeded but wrote no result.")
+    version = result.get("schema_version")
     return AirflowFailException(
-        f"{step} answered in version {version} of the step contract, and this Airflow reads {SCHEMA_VERSION}: "
+        f"{step} wrote version {version} of the step contract, and this Airflow reads {SCHEMA_VERSION}: "
         "install the same Leeway in both environments."
     )

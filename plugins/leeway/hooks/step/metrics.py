@@ -1,4 +1,4 @@
-"""What Airflow's metrics (StatsD, OpenTelemetry) tell of results; nothing where `[metrics]` names no backend."""
+"""Send Airflow metrics (StatsD, OpenTelemetry) about results; nothing is sent if `[metrics]` names no backend."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MICROS = 1_000_000
-"""Of a dollar: counters are whole numbers."""
+"""Millionths in a dollar: counters are whole numbers."""
 
 
 def count_training(result: Mapping[str, Any], model: str) -> None:
-    """A training's cost, its saving, its interruptions and its length have been told."""
+    """Send a training's cost, saving, interruptions and length."""
     tags = {"model": model or "none"}
     _count("training.jobs", 1, tags)
     _count("training.cost_usd_micros", round(MICROS * (result.get("cost_usd") or 0)), tags)
@@ -22,14 +22,14 @@ def count_training(result: Mapping[str, Any], model: str) -> None:
 
 
 def count_drift_decision(result: Mapping[str, Any], model: str) -> None:
-    """What was decided of drift has been told."""
+    """Send a decision about drift."""
     outcome = str(result.get("outcome"))
     _count("drift.decisions", 1, {"model": model, "outcome": outcome})
     _stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
 
 
 def count_gate_verdict(result: Mapping[str, Any], model: str) -> None:
-    """A gate's verdict has been told."""
+    """Send a gate's verdict."""
     _count("gate.verdicts", 1, {"model": model, "verdict": str(result.get("outcome"))})
 
 
@@ -39,7 +39,7 @@ def _count(name: str, by: int, tags: dict[str, str]) -> None:
 
 
 def _stats() -> Any:
-    # Here: it sets a backend up, which parsing a DAG need not do.
+    # Imported here, because it sets up a backend, which parsing a DAG does not need.
     from airflow.providers.common.compat.sdk import Stats
 
     return Stats

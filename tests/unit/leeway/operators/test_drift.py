@@ -77,9 +77,9 @@ def test_missing_profiles_are_waited_for_without_a_worker(found: Callable[..., s
     waiting = sensor(found(missing=["2013-04-06"], outcome="undecided", retrain=False), poke_interval=300)
     with pytest.raises(TaskDeferred) as caught:
         waiting.execute(context)
-    assert caught.value.method_name == "look_again"
+    assert caught.value.method_name == "check_again"
     later = sensor(found())
-    assert later.look_again(context, None, **caught.value.kwargs)["retrain"]
+    assert later.check_again(context, None, **caught.value.kwargs)["retrain"]
 
 
 def test_profiles_that_never_come_fail_the_task_and_are_named(
@@ -87,7 +87,7 @@ def test_profiles_that_never_come_fail_the_task_and_are_named(
 ) -> None:
     waiting = sensor(found(missing=["2013-04-06"], outcome="undecided", retrain=False), timeout=60)
     with pytest.raises(AirflowSensorTimeout, match="no profile of 2013-04-06 by version 2 after 60 s"):
-        waiting.look_again(context, None, since=0.0)
+        waiting.check_again(context, None, since=0.0)
     plain = sensor(found(missing=["2013-04-06"]), timeout=0, poke_interval=0, deferrable=False)
     with pytest.raises(AirflowSensorTimeout):
         plain.execute(context)

@@ -181,7 +181,7 @@ def test_number_of_a_reaped_step_that_is_another_s_by_now_is_left_alone(commands
     step, other = commands.start("true"), commands.start("sleep", "300")
     step.wait()
     own, step.pid = step.pid, other.pid
-    module._sweep(step)
+    module._end_group(step)
     assert alive(other.pid)
     step.pid = own
 
