@@ -48,16 +48,16 @@ def status(
     worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, with commas between them.")] = "",
 ) -> None:
     """Whether drift would start a training as of a day, and what each guard says to it. Changes nothing."""
-    from pipelines.loop.facts import training_window
+    from pipelines.loop.facts import load_training_window
     from pipelines.loop.guards import GUARDS, list_hold_backs
     from pipelines.loop.journal import Journal
-    from pipelines.steps.guard import GuardSpec, request
+    from pipelines.steps.guard import GuardSpec, build_request
 
     moment = as_of or str(dt.datetime.now(dt.UTC).date())
     given = {"dataset": dataset, "model_name": model, "as_of": moment, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **given}, "loop status")
     history = Journal.open().state(model)
-    training = request(spec, NOBODY, training_window(spec.as_of).window())
+    training = build_request(spec, NOBODY, load_training_window(spec.as_of).window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(training, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)

@@ -1,4 +1,4 @@
-"""What is so while a training is asked for: its data, what validation says of it, and the budget."""
+"""Collect the facts that the guards need: the training's window and data, failed validations, and the budget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pipelines.validation.results_table import Evidence
 from pipelines.window import DAY, Days, Window
 
 PRICED = {"region", "instance_types", "max_run_s"}
-"""Keys of params.yaml, section budget, without which there is no worst case to hold against it."""
+"""Keys of params.yaml, section budget, that a worst-case cost is computed from."""
 
 
-def training_window(as_of: dt.date) -> WindowSpec:
-    """Read the window of a training as of a moment: the section `snapshot` of params.yaml, with that moment.
+def load_training_window(as_of: dt.date) -> WindowSpec:
+    """Load the window of a training as of a moment: the section `snapshot` of params.yaml, with that moment.
 
     Raises:
         SpecError: the section is not valid. A retry cannot help.
@@ -32,38 +32,42 @@ def training_window(as_of: dt.date) -> WindowSpec:
     return WindowSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
 
 
-def data_digest(lake: Lake, chosen: Dataset, window: Window) -> str:
-    """Digest what a training would see: the published days of its window, and their content."""
-    versions = lake.find_versions(chosen.published, lake.count_rows_of_days(chosen.published, [*window.all]))
+def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
+    """Compute the SHA-256 of what a training would see: the window, its published days, and their content."""
+    versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all]))
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def broken(lake: Lake, chosen: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:
-    """What the last validation of each day found wrong, in words: days that it blocked, and the drifted columns.
+def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:
+    """Find what the last validation of each day says against a training, one sentence for each failure.
+
+    A failure is a validated day that was not published, a failed critical expectation, or a failed expectation on a
+    column from which a drifted feature is built.
 
     Args:
         lake: the lake.
-        chosen: dataset that was validated.
-        days: of the window in which drift was seen.
-        worst: features that drifted; the columns that they are made of are looked at. A score or a metric has none.
+        dataset: the validated dataset.
+        days: days of the window in which drift was seen; without days there is no failure.
+        worst: columns that drifted. A score or a metric is built from no column.
     """
     if not days:
         return
-    rows = Evidence(lake).newest(chosen.name, days.first, days.last)
-    published = lake.count_rows_of_days(chosen.published, [*days])
-    suspects = _columns(lake, chosen, worst) if published else set()
+    rows = Evidence(lake).newest(dataset.name, days.first, days.last)
+    published = lake.count_rows_of_days(dataset.published, [*days])
+    suspects = _find_suspects(lake, dataset, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
         yield f"{day} was not published"
     for row in rows:
-        if not row["success"] and (row["severity"] == "critical" or suspects & _about(row)):
-            yield _words(row)
+        if not row["success"] and (row["severity"] == "critical" or suspects & _list_columns(row)):
+            yield _describe_failure(row)
 
 
-def over_budget() -> str:
-    """Why params.yaml, section budget, does not allow its worst case; empty where it does, or names none.
+def explain_budget_refusal() -> str:
+    """Explain why the budget does not allow the worst-case cost of a training; empty where it does.
 
-    Money is of the month on the wall: a replay pays today.
+    Also empty where params.yaml, section budget, lacks a key of `PRICED`. The budget is that of the current month by
+    wall-clock time: a replay of past days is paid for today.
     """
     section = params.load_section(settings().project, "budget")
     if not section.keys() >= PRICED:
@@ -72,22 +76,24 @@ def over_budget() -> str:
     return "" if verdict.allowed else verdict.reason
 
 
-def before(as_of: dt.date, days: int) -> Days:
-    """So many days before a moment."""
-    return Days(as_of - days * DAY, as_of - DAY)
+def select_days_before(as_of: dt.date, count: int) -> Days:
+    """Select the `count` days that end on the day before `as_of`."""
+    return Days(as_of - count * DAY, as_of - DAY)
 
 
-def _columns(lake: Lake, chosen: Dataset, worst: Collection[str]) -> set[str]:
-    made = find_source_columns(chosen, lake.read_schema(chosen.published)) if set(worst) & set(chosen.features) else {}
-    return set(worst).union(*(made.get(name, ()) for name in worst))
+def _find_suspects(lake: Lake, dataset: Dataset, worst: Collection[str]) -> set[str]:
+    """Find the drifted columns, and the columns from which drifted features are built."""
+    has_features = bool(set(worst) & set(dataset.features))
+    sources = find_source_columns(dataset, lake.read_schema(dataset.published)) if has_features else {}
+    return set(worst).union(*(sources.get(name, ()) for name in worst))
 
 
-def _about(row: Mapping[str, Any]) -> set[str]:
-    """The columns that a failed expectation accuses. What is merely told of several together accuses none of them."""
-    told = row["column"] or ""
-    return {told, *(told.split(", ") if row["severity"] != "info" else ())}
+def _list_columns(row: Mapping[str, Any]) -> set[str]:
+    """List the columns of a failed expectation. An `info` on several columns does not say which of them is wrong."""
+    text = row["column"] or ""
+    return {text, *(text.split(", ") if row["severity"] != "info" else ())}
 
 
-def _words(row: Mapping[str, Any]) -> str:
+def _describe_failure(row: Mapping[str, Any]) -> str:
     column = f" of {row['column']}" if row["column"] else ""
     return f"{row[PARTITION]}: {row['severity']} {row['expectation']}{column}: {row['error'] or row['observed']}"

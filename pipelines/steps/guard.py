@@ -1,7 +1,7 @@
-"""Says whether a training may start: drift is held back where a guard says so. A "no" is a result. Idempotent.
+"""Decide whether a training may start. Only a request by drift can be held back. Idempotent.
 
-Every run that asks is an event, and so is what held it back. Only drift is ever held back: what a person or the
-calendar starts is recorded, so that it counts, and so is a backfill, which does not.
+Every answer is recorded as a loop event. A training that a person or the schedule starts is recorded because the
+guards count it; a backfill is recorded too, but not counted. "Held back" is a result, not an error.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from pipelines.window import Window
 
 
-def _names(given: object) -> object:
-    if not isinstance(given, str) or given.startswith("["):
-        return json.loads(given) if isinstance(given, str) else given
-    return [name.strip() for name in given.split(",") if name.strip()]
+def _parse_names(value: object) -> object:
+    """Parse a list that may be given as JSON or as names with commas between them."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        return json.loads(value)
+    return [name.strip() for name in value.split(",") if name.strip()]
 
 
 class GuardSpec(Spec):
-    """A training that is asked for."""
+    """A request for a training."""
 
     dataset: str = "flights"
     """Dataset of the model."""
@@ -40,78 +43,82 @@ class GuardSpec(Spec):
     as_of: dt.date
     """Moment of training (YYYY-MM-DD)."""
     trigger: Trigger = "manual"
-    """Who asks: drift, the schedule, a person, or a backfill."""
+    """What makes the request: drift, the schedule, a person, or a backfill."""
     reason: str = ""
-    """Why, in words."""
-    worst: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
-    """Columns that drifted, the worst first; a list, as JSON or by commas."""
+    """Why the training is requested, in words."""
+    worst: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
+    """Columns that drifted, the worst first: a JSON list, or names with commas between them."""
     run: str = ""
-    """Run that asks, DAG/RUN; the one of LEEWAY_RUN, which the operators set, where it is not given."""
+    """Run that makes the request, DAG/RUN; by default the one of LEEWAY_RUN, which the operators set."""
     policy: Policy = Policy()
-    """What the guards hold to."""
+    """The limits that the guards apply."""
 
 
 class GuardResult(Result):
-    """The answer."""
+    """The answer to a request."""
 
     model_name: str
     """Registered model."""
     as_of: dt.date
     """Moment of training."""
     trigger: Trigger
-    """Who asked."""
+    """What made the request."""
     outcome: Literal["started", "held_back"]
-    """Whether it may start."""
+    """Whether the training may start."""
     guard: str
-    """Guard that holds it back, the gravest where several do; empty where it may start."""
+    """Guard that holds it back, the most serious one where several do; empty where it may start."""
     reason: str
-    """Why, by all guards that hold it back, in a line; empty where it may start."""
+    """What all guards that hold it back say, in one line; empty where it may start."""
     until: dt.date | None
-    """First moment at which the guards would let drift start one by themselves; null: something has to happen first."""
+    """First as_of at which the guards would let drift start a training; null: something has to change first."""
     alert: bool
-    """Whether somebody should look at it: data did not pass validation, or trainings the gate; once for a cause."""
+    """Whether a person should act: data failed validation, or trainings failed the gate. True once for each cause."""
     window: dict[str, int | dt.date]
     """Window of the training, for the step `snapshot`: as_of, train_days, holdout_days, label_delay_days."""
 
 
 def run(spec: GuardSpec) -> GuardResult:
-    """The answer is among the model's loop events; the same run has the same answer until it ended.
+    """Answer the request and record the answer in the model's loop events.
+
+    A run gets the same answer each time, until its training has ended.
 
     Raises:
-        SpecError: no run asks, or params.yaml is not valid. A retry cannot help.
-        DataError: the budget's instance type has no known price. A retry cannot help.
-        ConflictError: others kept writing events. A retry can help.
+        SpecError: no run is named, or params.yaml is not valid. A retry cannot help.
+        DataError: the price of the budget's instance type is not known. A retry cannot help.
+        ConflictError: other writers kept adding events. A retry can help.
     """
-    from pipelines.loop import facts
+    from pipelines.loop.facts import load_training_window
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import answer_request
 
-    window = facts.training_window(spec.as_of)
-    asked, journal = request(spec, asking(spec.run), window.window()), Journal.open()
-    event = journal.change(spec.model_name, lambda history: answer_request(asked, history, spec.policy))
-    told = event or journal.state(spec.model_name).last_answer(asked.run)
-    assert told is not None  # it was told before, or this very moment
-    return _result(told, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
+    window = load_training_window(spec.as_of)
+    request = build_request(spec, resolve_run(spec.run), window.window())
+    journal = Journal.open()
+    event = journal.change(spec.model_name, lambda history: answer_request(request, history, spec.policy))
+    answer = event or journal.state(spec.model_name).last_answer(request.run)
+    assert answer is not None  # `change` adds no event only where an earlier call added the answer
+    _log_answer(answer)
+    return _build_result(answer, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
 
 
-def asking(given: str) -> str:
-    """The run that is given, or the one of a DAG that this process works for.
+def resolve_run(run: str) -> str:
+    """Return `run`, or where it is empty the DAG run that this process works for.
 
     Raises:
-        SpecError: there is none.
+        SpecError: there is neither. A retry cannot help.
     """
-    if not (given or settings().run):
-        raise SpecError("no run asks: LEEWAY_RUN is not set.", "Give --run, a name for this training.")
-    return given or settings().run
+    if not (run or settings().run):
+        raise SpecError("no run is named: LEEWAY_RUN is not set.", "Give --run, a name for this training.")
+    return run or settings().run
 
 
-def request(spec: GuardSpec, run: str, window: Window) -> Request:
-    """What is asked, with what is so now. What only guards of drift ask is not looked up for others."""
+def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
+    """Build the request with the facts that the guards need; the facts that only drift needs stay empty for others."""
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
 
-    lake, chosen, drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
-    days = facts.before(spec.as_of, spec.policy.quality_days if drift else 0)
+    lake, dataset, is_drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
+    days = facts.select_days_before(spec.as_of, spec.policy.quality_days if is_drift else 0)
     return Request(
         model=spec.model_name,
         run=run,
@@ -120,16 +127,29 @@ def request(spec: GuardSpec, run: str, window: Window) -> Request:
         now=dt.datetime.now(dt.UTC),
         reason=spec.reason,
         worst=tuple(spec.worst),
-        data=facts.data_digest(lake, chosen, window),
-        failed_validations=tuple(facts.broken(lake, chosen, days, spec.worst)),
-        over_budget=facts.over_budget() if drift else "",
+        data=facts.digest_training_data(lake, dataset, window),
+        failed_validations=tuple(facts.find_validation_failures(lake, dataset, days, spec.worst)),
+        over_budget=facts.explain_budget_refusal() if is_drift else "",
     )
 
 
-def _result(told: Event, window: dict[str, int | dt.date]) -> GuardResult:
-    held = told.kind == "held_back"
-    say = log.warning if told.alert else log.info
-    say("%s as of %s, by %s: %s%s", told.model, told.as_of, told.trigger, told.kind, f": {told.why}" if held else "")
-    answer = {"outcome": "held_back" if held else "started", "guard": told.guard, "reason": told.why}
-    about = {"model_name": told.model, "as_of": told.as_of, "trigger": told.trigger}
-    return GuardResult.model_validate(about | answer | {"until": told.until, "alert": told.alert, "window": window})
+def _log_answer(answer: Event) -> None:
+    why = f": {answer.why}" if answer.kind == "held_back" else ""
+    write = log.warning if answer.alert else log.info
+    write("%s as of %s, by %s: %s%s", answer.model, answer.as_of, answer.trigger, answer.kind, why)
+
+
+def _build_result(answer: Event, window: dict[str, int | dt.date]) -> GuardResult:
+    return GuardResult.model_validate(
+        {
+            "model_name": answer.model,
+            "as_of": answer.as_of,
+            "trigger": answer.trigger,
+            "outcome": "held_back" if answer.kind == "held_back" else "started",
+            "guard": answer.guard,
+            "reason": answer.why,
+            "until": answer.until,
+            "alert": answer.alert,
+            "window": window,
+        }
+    )

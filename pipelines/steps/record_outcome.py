@@ -1,4 +1,4 @@
-"""Record how a training ended that `guard` let start: it passed the gate, did not pass, or failed. Idempotent."""
+"""Record how a training ended that `guard` let start: passed, not passed, or failed. Idempotent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from pipelines.contract import Result, Spec
 from pipelines.loop.events import Outcome
-from pipelines.steps.guard import asking
+from pipelines.steps.guard import resolve_run
 from pipelines.system.log import log
 
 
@@ -16,7 +16,7 @@ class RecordOutcomeSpec(Spec):
     model_name: str
     """Registered model."""
     version: str = ""
-    """Version that the run's gate judged; empty if the run did not come so far."""
+    """Version that the run's gate judged; empty if the run ended before its gate."""
     run: str = ""
     """Run that has ended, DAG/RUN; by default the one of LEEWAY_RUN, which the operators set."""
 
@@ -44,20 +44,20 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import end_training
 
-    run_id, outcome, journal = asking(spec.run), _outcome(spec), Journal.open()
+    run_id, outcome, journal = resolve_run(spec.run), _find_outcome(spec), Journal.open()
     event = journal.change(
         spec.model_name, lambda history: end_training(spec.model_name, run_id, outcome, spec.version, history)
     )
     training = journal.state(spec.model_name).trainings.get(run_id)
     recorded = training.outcome if training else ""
-    log.info("%s: the training of %s: %s", spec.model_name, run_id, recorded or "was never let start")
+    log.info("%s: the training of %s: %s", spec.model_name, run_id, recorded or "the guard never let it start")
     return RecordOutcomeResult.model_validate(
         {"model_name": spec.model_name, "version": spec.version, "outcome": recorded, "changed": event is not None}
     )
 
 
-def _outcome(spec: RecordOutcomeSpec) -> Outcome:
-    """Return the outcome that the last event of the version says: its verdict, or the decision of a person."""
+def _find_outcome(spec: RecordOutcomeSpec) -> Outcome:
+    """Find the outcome in the last event of the version: the gate's verdict, or the decision of a person."""
     from pipelines.registry.lifecycle import Journal, Kind
 
     last = Journal.open().state(spec.model_name).standing.get(spec.version)

@@ -276,7 +276,7 @@ def test_the_end_is_what_the_last_word_on_the_version_says() -> None:
 
 
 def test_a_run_has_to_be_named(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
-    with pytest.raises(SpecError, match="no run asks"):
+    with pytest.raises(SpecError, match="no run is named"):
         ask("")
     monkeypatch.setenv("LEEWAY_RUN", "d/1")
     fresh_settings()
