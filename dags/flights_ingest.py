@@ -1,4 +1,4 @@
-"""flights_ingest: a day of flights, staged, judged and published."""
+"""flights_ingest: ingest, validate and publish a day of flights."""
 
 import datetime as dt
 
@@ -8,16 +8,16 @@ from leeway.operators.ingest import IngestOperator
 from leeway.operators.validate import ValidateOperator
 
 DOC = """
-### A day of flights, a partition of the lake
+### Ingest, validate and publish a day of flights
 
-`ingest` stages the flights that were scheduled to depart on the run's day, with the weather at their origin and their
-plane. `validate` judges the day by `expectations/flights.json`: a critical failure leaves the day unpublished, its rows
-in `flights_raw` and what was found on the page behind the task's button *Data docs* (tab Details).
+`ingest` reads the flights that were scheduled to depart on the run's day, with the weather at their origin and their
+plane. `validate` checks the day by `expectations/flights.json` and publishes it. After a critical failure the day is
+not published: its rows stay in `flights_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
-* **Backfill**: any range of 2013; days run side by side; one run again changes nothing unless its source changed.
-* **Late data**: a run again of a day whose source changed publishes it anew; only then has the asset `flights` an
-  event, which says what changed.
-* **A day was refused**: mend the source, clear the run.
+* **Backfill**: any range of 2013. Days run in parallel. Repeating a day changes nothing unless its source changed.
+* **Late data**: if the source of a day changed, run the day again. It is published again, and only then the asset
+`flights` gets an event, which says what changed.
+* **A day was refused**: correct the source, then clear the run.
 """
 
 with DAG(

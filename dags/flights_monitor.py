@@ -1,4 +1,4 @@
-"""flights_monitor: has what the champion scored drifted, up to a day? Where it has, flights_train is to retrain."""
+"""flights_monitor: decide whether the data that the champion scored have drifted, and start a retraining if so."""
 
 import datetime as dt
 
@@ -7,27 +7,28 @@ from leeway.default_args import default_args
 from leeway.operators.drift import DriftSensor
 
 DOC = """
-### Drift, a day at a time
+### Detect drift, a day at a time
 
-`drift` waits for the profiles that `flights_score` makes, holds those of the window up to the run's day against the
-reference of the champion of that day, and decides by `params.yaml`, section `drift`. On drift the asset `flights_drift`
-has an event with the moment to retrain as of, the reason and the worst columns: `flights_train` starts on it. No drift
-is a skip. What was seen is behind the task's button *Drift* (tab Details), and in the lake's table `drift_results`.
+`drift` waits for the profiles that `flights_score` writes. It compares those of the window that ends with the run's day
+with the reference of the champion of that day, and decides by `params.yaml`, section `drift`. On drift the asset
+`flights_drift` gets an event with the moment to retrain as of, the reason and the worst columns, which starts
+`flights_train`. Without drift the task is skipped. The task's button *Drift* (tab Details) and the lake's table
+`drift_results` show the findings.
 
-* **Paused** at first, as `flights_score` is: without profiles each run would wait for them, and fail.
-* **By hand**: trigger it with a day; unlike a backfill it may retrain.
-* **Backfill**: any range of days that were scored; decides as the daily runs would have. It retrains only with the
-param `retrain_in_backfill`, or where params.yaml says so.
-* **An alarm lasts** until the data come back or a new champion is there: each day has its event. What keeps the loop
-from running away is in `flights_train`.
+* **Paused** at first, like `flights_score`: without profiles each run would wait for them, and fail.
+* **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
+* **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
+param `retrain_in_backfill`, or if params.yaml says so.
+* **Drift lasts** until the data come back or there is a new champion, and each day gets its event. The guard of
+`flights_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails and names the days.
 """
 
 with DAG(
     dag_id="flights_monitor",
     doc_md=DOC,
-    description="Decides whether what the champion of flights scored has drifted, and asks for a retraining.",
-    # Not by partitions: events of runs with a partition key do not start DAGs that have none, as flights_train.
+    description="Decides whether the data that the champion scored have drifted, and starts a retraining if so.",
+    # Not by partitions: events of runs with a partition key do not start DAGs without partitions, like flights_train.
     schedule=CronTriggerTimetable("0 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
@@ -36,8 +37,8 @@ with DAG(
     max_active_runs=4,
     tags=["leeway", "flights", "drift"],
     params={
-        "partition": Param(None, type=["null", "string"], format="date", description="Day; null: that of the run."),
-        "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
+        "partition": Param(None, type=["null", "string"], format="date", description="Last day. Null: the run's day."),
+        "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
     },
     default_args=default_args("ml"),
 ):

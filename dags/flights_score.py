@@ -1,4 +1,4 @@
-"""flights_score: a published day of flights, scored by the champion, and its labels joined where they are known."""
+"""flights_score: score a published day of flights with the champion, and join its labels when they are known."""
 
 import datetime as dt
 
@@ -9,18 +9,19 @@ from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
 
 DOC = """
-### A published day, scored
+### Score a published day
 
-Starts once for each event of the asset `flights`: a day that was published, or published anew. `score` builds the day's
-features as `preprocess` does and keeps the champion's predictions in the table `flights_predictions`; `outcomes` joins
-the labels that are known to them, in `flights_outcomes`; `profile` counts what was scored, in `profiles`, for drift.
+Each event of the asset `flights` starts a run: each day that is published or published again. `score` builds the day's
+features as `preprocess` does, and writes the champion's predictions to the table `flights_predictions`. `outcomes`
+joins the known labels to them, in `flights_outcomes`. `profile` counts the scored values for drift detection, in
+`profiles`.
 
-* **Paused** at first: unpause it once there is a champion. Until then each published day would only be skipped.
-* **No champion** that is of the day or before: `score` is skipped, and says so.
-* **A day of more than a million rows** is scored by SageMaker Batch Transform, to the same predictions.
+* **Paused** at first: unpause it when there is a champion. Until then each published day would only be skipped.
+* **No champion** as of the day or before: `score` is skipped, and says so.
+* **A day of more than a million rows** is scored by SageMaker Batch Transform, with the same predictions.
 * **Labels** come a day later, with another publication of the day: that run finds the same predictions, and joins.
 * **Days that were published before there was a champion, or while this DAG was paused**: trigger it with the
-day as logical date, or `python -m pipelines score`; a schedule on assets has no backfill.
+day as logical date, or run `python -m pipelines score`. A schedule on assets has no backfill.
 """
 MODEL = "flights"
 
@@ -33,7 +34,7 @@ with DAG(
     ),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     catchup=False,
-    is_paused_upon_creation=True,  # a backfill of a year before the first model would start 365 runs for nothing
+    is_paused_upon_creation=True,  # a year of days before the first model would start 365 runs for nothing
     max_active_runs=4,
     tags=["leeway", "flights", "scoring"],
     default_args=default_args("ml"),

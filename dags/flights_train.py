@@ -32,8 +32,7 @@ backtest.
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
 * The calendar: the first day of each month.
-* A backfill: it does not move the champion unless `promote_in_backfill` is set. Use `--max-active-runs 1`, so that each
-  run compares its candidate with the one before.
+* A backfill: it moves no champion unless `promote_in_backfill` is set. Use `--max-active-runs 1`: one after another.
 """
 
 with DAG(
@@ -50,8 +49,13 @@ with DAG(
     max_active_runs=2,
     tags=["leeway", "flights", "training"],
     params={
-        "as_of": Param(None, type=["null", "string"], format="date", description="Moment of training."),
-        "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: as params.yaml says."),
+        "as_of": Param(
+            None,
+            type=["null", "string"],
+            format="date",
+            description="Moment. Null: of the drift event, or the run's date.",
+        ),
+        "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
     },
     default_args=default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
 ):

@@ -1,4 +1,4 @@
-"""weather_ingest: a month of weather, staged, judged and published."""
+"""weather_ingest: ingest, validate and publish a month of weather."""
 
 import datetime as dt
 
@@ -8,15 +8,16 @@ from leeway.macros import month_end
 from leeway.operators.backfill import BackfillOperator
 
 DOC = """
-### A month of weather, day by day, in one task
+### Ingest a month of weather, day by day, in one task
 
-A day of weather is 72 rows: a task for each would mostly start processes. `publish` ingests, judges (by
+A day of weather has 72 rows, so a task for each day would mostly start processes. `publish` ingests, validates (by
 `expectations/weather.json`) and publishes every day of the run's month that the source has. A refused day fails the
-task in the end; the others are published.
+task at its end; the other days are published.
 
-* **Backfill**: any range of 2013. * **Late data**: a run again reads every day again, and publishes those that differ;
-only then has the asset `weather` an event.
-* **A run by hand** is of the month of its logical date.
+* **Backfill**: any range of 2013.
+* **Late data**: run the month again. It reads every day again, and publishes the days that differ; only then the asset
+`weather` gets an event.
+* **By hand**: the run is of the month of its logical date.
 """
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
 

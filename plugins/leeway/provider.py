@@ -1,4 +1,4 @@
-"""What Airflow asks a provider package for, through the entry point apache_airflow_provider."""
+"""The provider's information for Airflow, by the entry point apache_airflow_provider."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from leeway import __version__
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Name, version and description of the provider."""
+    """Return name, version and description of the provider."""
     return {
         "package-name": "leeway",
         "name": "Leeway",

@@ -258,7 +258,7 @@ def test_a_person_sees_the_evidence_agrees_and_takes_it_back(checkout, airflow, 
     asked = airflow.request("GET", form)
     assert asked["subject"] == "Promote flights version 2? (passed)"
     assert "| passed | auc against the champion's |" in asked["body"]
-    assert "| eta | 0.05 | 0.2 |" in asked["body"], "what is otherwise than with the champion"
+    assert "| eta | 0.05 | 0.2 |" in asked["body"], "differences from the champion"
     report = airflow.request("GET", f"{run}/taskInstances/gate/links")["extra_links"]["Report"]
     assert f"[The report]({report})" in asked["body"]
     for page in (report, report.replace("report.html", "curves.png")):

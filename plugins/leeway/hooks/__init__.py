@@ -1,1 +1,1 @@
-"""How operators reach what is outside of Airflow."""
+"""The connections of operators to systems outside of Airflow: steps, SageMaker, S3."""

@@ -9,10 +9,10 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class DataDocsLink(PageLink):
-    """The button "Data docs" on a task that judges a partition: what the validation found, on a failed task too.
+    """The button "Data docs" on a task that validates a partition: the results, on a failed task too.
 
-    Airflow's worker asks for the address when the task has ended, however it ended, and keeps it as an XCom. The page
-    was written before a failure was raised; there is none where the partition never came to be judged.
+    Airflow's worker calls `get_link` when the task has ended, in any state, and stores the address as an XCom. The page
+    is written before a failure is raised. There is none if the partition was not validated.
     """
 
     name = "Data docs"

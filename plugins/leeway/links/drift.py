@@ -9,7 +9,7 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class DriftLink(PageLink):
-    """The button "Drift" on the task that looks for it: what was seen up to its day, whatever was decided."""
+    """The button "Drift" on a task that detects drift: the findings up to its day, whatever was decided."""
 
     name = "Drift"
     xcom_key = "drift"

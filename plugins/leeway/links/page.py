@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @attrs.define()
 class PageLink(BaseOperatorLink):
-    """A button on a task, to a page beside the data docs; subclasses say which."""
+    """A button on a task that opens a page of the docs; subclasses say which."""
 
     page: ClassVar[str]
-    """Method of the settings that gives its address."""
+    """Method of the settings that returns the page's address."""
     of: ClassVar[Sequence[str]]
-    """Attributes of the operator that go into it."""
+    """Attributes of the operator that are the method's arguments."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the page; empty, so no button, where the operator does not say of what."""
-        told: list[Any] = [getattr(operator, name) for name in self.of]
-        return str(getattr(settings(), self.page)(*told)) if all(told) else ""
+        """Return the address of the page; empty, so that there is no button, if an attribute is empty."""
+        values: list[Any] = [getattr(operator, name) for name in self.of]
+        return str(getattr(settings(), self.page)(*values)) if all(values) else ""

@@ -9,7 +9,7 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class ReportLink(PageLink):
-    """The button "Report" on the task that judges a candidate: its verdict, curves and slices, whatever it came to."""
+    """The button "Report" on a task that judges a candidate: its verdict, curves and slices, passed or not."""
 
     name = "Report"
     xcom_key = "report"

@@ -1,1 +1,1 @@
-"""Telling people what happened: by mail and in Slack."""
+"""Notify people by mail and in Slack."""

@@ -1,4 +1,4 @@
-"""What there is to tell of a task that ended, and telling it by mail and in Slack at once, for a bounded time."""
+"""Make the message about a task that ended, and send it by mail and Slack at the same time, for a limited time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from leeway.hooks.step.hook import Logger
 from leeway.notifiers import mail, slack
 from leeway.notifiers.message import LINE, Message, clean
-from leeway.notifiers.step_messages import SAYS, failure_of, message_of
+from leeway.notifiers.step_messages import BUILDERS, failure_of, message_of
 
 LONGEST_S = 10.0
-"""Longest that a task waits: Airflow ends it 20 s after its work ([core] task_success_overtime)."""
+"""Longest wait of a task: Airflow ends the task 20 s after its work ([core] task_success_overtime)."""
 
 
-def news(context: Context, failed: bool) -> Message | None:
-    """What there is to tell of a task that ended; None where that is nothing. A backfill's failures show in the UI."""
+def make_message(context: Context, failed: bool) -> Message | None:
+    """Return the message about a task that ended; None if its end is no news, as are failures of a backfill."""
     ti, step = context["ti"], getattr(context["task"], "step", "")
     backfill = context["dag_run"].run_type == "backfill"
-    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if _tells(step, failed) else None
+    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if _has_message(step, failed) else None
     log = ti.log_url
     message = message_of(step, result or {}, backfill=backfill, log=log)
     if message or not failed or backfill:
@@ -33,54 +33,54 @@ def news(context: Context, failed: bool) -> Message | None:
     return failure_of(ti.dag_id, ti.run_id, ti.task_id, tried=ti.try_number, log=log, error=error)
 
 
-def tell(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:
-    """The message is on its way by each connection that there is; what fails or hangs is a line in the log."""
-    ways = {mail_conn_id: mail.send, slack_conn_id: slack.send}
-    found = {conn_id: connection for conn_id in ways if (connection := _configured(conn_id))}
+def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:
+    """Send the message by each connection that exists; log those that fail or do not answer in time."""
+    senders = {mail_conn_id: mail.send, slack_conn_id: slack.send}
+    connections = {conn_id: connection for conn_id in senders if (connection := _find_connection(conn_id))}
 
     def send(conn_id: str) -> None:
         try:
-            to = ways[conn_id](message, found[conn_id])
-            log.info("told %s: %s", to or f"nobody, {conn_id} has no `to` in its extra", message.title)
+            to = senders[conn_id](message, connections[conn_id])
+            log.info("notified %s: %s", to or f"nobody, {conn_id} has no `to` in its extra", message.title)
         except Exception as error:
-            why = _without_secrets(_said(error), found[conn_id])
-            log.warning("not told by %s (%s): %s", conn_id, clean(why, LINE), message.title)
+            reason = _remove_secrets(_describe(error), connections[conn_id])
+            log.warning("not sent by %s (%s): %s", conn_id, clean(reason, LINE), message.title)
 
-    # Daemons: one that hangs must not keep the task's process from ending.
-    threads = {conn_id: threading.Thread(target=send, args=(conn_id,), daemon=True) for conn_id in found}
+    # Daemon threads: one that hangs must not keep the task's process from ending.
+    threads = {conn_id: threading.Thread(target=send, args=(conn_id,), daemon=True) for conn_id in connections}
     for thread in threads.values():
         thread.start()
-    ends = time.monotonic() + LONGEST_S
+    deadline = time.monotonic() + LONGEST_S
     for conn_id, thread in threads.items():
-        thread.join(max(0.0, ends - time.monotonic()))
+        thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
-            log.warning("not told by %s (no answer in %.0f s): %s", conn_id, LONGEST_S, message.title)
+            log.warning("not sent by %s (no answer in %.0f s): %s", conn_id, LONGEST_S, message.title)
 
 
-def in_a_line(error: Exception) -> str:
-    """The error, for the log."""
-    return clean(_said(error), LINE)
+def error_line(error: Exception) -> str:
+    """Return the error as one line for the log."""
+    return clean(_describe(error), LINE)
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _tells(step: str, failed: bool) -> bool:
-    """Whether the result tells what happened: of what failed only a guard's, which fails where a person has to look."""
-    return step == "guard" if failed else step in SAYS
+def _has_message(step: str, failed: bool) -> bool:
+    """Return whether the step's result makes a message. Of failed tasks only a guard has a result."""
+    return step == "guard" if failed else step in BUILDERS
 
 
-def _configured(conn_id: str) -> Connection | None:
+def _find_connection(conn_id: str) -> Connection | None:
     try:
-        found: Connection = Connection.get(conn_id)
+        connection: Connection = Connection.get(conn_id)
     except AirflowNotFoundException:
         return None
-    return found
+    return connection
 
 
-def _without_secrets(text: str, connection: Connection) -> str:
-    """A server's answer may tell what it was asked: Slack's address is a secret, in its path."""
+def _remove_secrets(text: str, connection: Connection) -> str:
+    """Mask secrets in a server's answer, which may repeat the request: the path of Slack's address is a secret."""
     password = connection.password or ""
     for secret in filter(None, (password, urlsplit(password).path)):
         text = text.replace(secret, "***")

@@ -1,4 +1,4 @@
-"""Whoever is to be told is told: `**told()` in a DAG's default_args."""
+"""Notify people about a model's life: `**lifecycle_callbacks()` in a DAG's default_args."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from airflow.sdk.definitions.context import Context
 
 
 class LifecycleNotifier(BaseNotifier):
-    """Tells what a task's end means to people: drift, verdicts, champions, trainings held back, failures.
+    """Notify people when the end of a task is news: drift, verdicts, champions, trainings held back, failures.
 
-    Never fails the task and never holds it up for long; what could not be told is a line in the log. Not templated: the
-    providers' own notifiers render their text, and this one has text that came from data.
+    A notifier never fails the task and never delays it for long; a message that could not be sent is a line in the log.
+    It has no templates: the providers' own notifiers render their text, and the text here comes from data.
 
     Args:
-        mail_conn_id: connection of the mail server; its extra says `from_email` and `to`. Not there: no mail.
-        slack_conn_id: connection of Slack's incoming webhook. Not there: nothing in Slack.
-        failed: whether it is called where a task failed; Airflow's context does not always say so.
+        mail_conn_id: connection of the mail server; its extra has `from_email` and `to`. Without it no mail is sent.
+        slack_conn_id: connection of Slack's incoming webhook. Without it nothing is sent to Slack.
+        failed: whether this is the callback of failed tasks; Airflow's context does not always say so.
     """
 
     def __init__(
@@ -25,20 +25,20 @@ class LifecycleNotifier(BaseNotifier):
         self.mail_conn_id, self.slack_conn_id, self.failed = mail_conn_id, slack_conn_id, failed
 
     def notify(self, context: Context) -> None:
-        """Whoever is configured is told, where the task's end is news."""
-        from leeway.notifiers.delivery import in_a_line, news, tell
+        """Send a message by each configured connection, if the task's end is news."""
+        from leeway.notifiers.delivery import error_line, make_message, send_message
 
         try:
-            if message := news(context, self.failed):
-                tell(message, self.mail_conn_id, self.slack_conn_id, self.log)
+            if message := make_message(context, self.failed):
+                send_message(message, self.mail_conn_id, self.slack_conn_id, self.log)
         except Exception as error:
-            self.log.warning("nobody was told: %s", in_a_line(error))
+            self.log.warning("no notification was sent: %s", error_line(error))
 
 
 def lifecycle_callbacks(
     mail_conn_id: str = "smtp_default", slack_conn_id: str = "slack_default"
 ) -> dict[str, LifecycleNotifier]:
-    """What a DAG's default_args need, so that people are told of its tasks."""
+    """Return the callbacks that a DAG's default_args need for notifications about its tasks."""
     ended, failed = (
         LifecycleNotifier(mail_conn_id=mail_conn_id, slack_conn_id=slack_conn_id, failed=failed)
         for failed in (False, True)

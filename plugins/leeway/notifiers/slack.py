@@ -1,4 +1,4 @@
-"""A message as Slack's blocks."""
+"""Send a message to Slack."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from airflow.sdk import Connection
 from leeway.notifiers.message import Message, is_web
 
 MOST = 3_000
-"""Most characters that Slack takes of a section."""
+"""Most characters that Slack accepts in a section."""
 
 
 def send(message: Message, connection: Connection) -> str:
-    """The message is with Slack; tells where.
+    """Send the message; return where to.
 
     Raises:
-        Exception: Slack is not there, or does not take it.
+        Exception: Slack does not answer, or refuses.
     """
     from airflow.providers.slack.hooks.slack_webhook import SlackWebhookHook
 
     hook = SlackWebhookHook(slack_webhook_conn_id=connection.conn_id)
-    hook.send(text=_escaped(message.title), blocks=blocks(message), unfurl_links=False)
+    hook.send(text=_escaped(message.title), blocks=render_blocks(message), unfurl_links=False)
     return "Slack"
 
 
-def blocks(message: Message) -> list[dict[str, Any]]:
-    """The message as blocks; of what came from data only the addresses of links are more than plain text."""
+def render_blocks(message: Message) -> list[dict[str, Any]]:
+    """Render the message as blocks; of the text that comes from data, only links' addresses are markup."""
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
     lines = "\n".join(f"• {line}" for line in message.lines)
     files = "\n".join(f"{label}: {address}" for label, address in message.links.items() if not is_web(address))
@@ -49,5 +49,5 @@ def _link(label: str, address: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Slack asks for: then <!channel> and <url|label> are only text."""
+    """Escape the text as Slack requires, so that <!channel> and <url|label> are only text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,1 +1,1 @@
-"""Operators, one a file, each named as its step."""
+"""Operators, one a module, each named after its step."""

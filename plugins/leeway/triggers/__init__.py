@@ -1,1 +1,1 @@
-"""What waits, in the triggerer, for what Leeway's operators started."""
+"""Triggers that wait, in the triggerer, for jobs that Leeway's operators started."""

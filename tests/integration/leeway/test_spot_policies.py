@@ -334,7 +334,7 @@ def watching_trigger(deferred, number):
 
     async def begin() -> None:
         wait = asyncio.create_task(anext(trigger.run()))
-        while await wait_for_job.watcher(trigger.wait) != f"{trigger._try}/{trigger._number}":
+        while await wait_for_job.read_waiter(trigger.wait) != f"{trigger._try}/{trigger._number}":
             await asyncio.sleep(0.05)
         wait.cancel()
         await asyncio.gather(wait, return_exceptions=True)

@@ -114,8 +114,8 @@ def test_nothing_is_lost_where_nobody_can_be_told(airflow, post, channel):
     ran = airflow(smtp_default=post.connection().replace("tweety", "sylvester"), slack_default=channel.connection())
     assert ran.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
     assert post.mails == []
-    assert "not told by smtp_default (SMTPAuthenticationError" in ran.log
-    assert "not told by slack_default (AirflowException" in ran.log
+    assert "not sent by smtp_default (SMTPAuthenticationError" in ran.log
+    assert "not sent by slack_default (AirflowException" in ran.log
     assert "sings-of-secrets" not in ran.log + str(ran.xcoms)
 
 

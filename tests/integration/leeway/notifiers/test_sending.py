@@ -58,13 +58,13 @@ def test_promotion_is_told_by_mail_and_in_slack(post, channel, log):
     said = log()
     assert mail["Subject"] == "[Leeway] flights version 3 is champion"
     assert (mail["From"], mail["To"]) == ("leeway@example.com", "crew@example.com")
-    assert "before: 2" in mail.get_body(("plain",)).get_content()
+    assert "previous champion: 2" in mail.get_body(("plain",)).get_content()
     assert "flights version 3 is champion</h1>" in mail.get_body(("html",)).get_content()
     (posted,) = channel.posts
     assert posted["text"] == "flights version 3 is champion"
     assert posted["blocks"][0]["text"]["text"] == "flights version 3 is champion"
-    assert "told crew@example.com: flights version 3 is champion" in said
-    assert "told Slack" in said
+    assert "notified crew@example.com: flights version 3 is champion" in said
+    assert "notified Slack" in said
 
 
 def test_failure_is_told_with_its_first_line(post):
@@ -103,14 +103,14 @@ def test_connection_without_anybody_to_tell_says_so(post, connect, log):
     connect(smtp_default=post.connection(to=""))
     LifecycleNotifier()(ended())
     assert post.mails == []
-    assert "told nobody, smtp_default has no `to` in its extra" in log()
+    assert "notified nobody, smtp_default has no `to` in its extra" in log()
 
 
 def test_only_those_are_told_whom_the_server_took(post, connect, log):
     connect(smtp_default=post.connection(to="crew@example.com, nobody@example.com"))
     LifecycleNotifier()(ended())
     assert len(post.mails) == 1
-    assert "told crew@example.com, nobody@example.com (refused): flights" in log()
+    assert "notified crew@example.com, nobody@example.com (refused): flights" in log()
 
 
 def test_connections_can_have_other_names(post, connect):
@@ -123,14 +123,14 @@ def test_mail_server_that_is_away_does_not_keep_slack_from_being_told(post, chan
     connect(smtp_default=post.connection().replace(f'"port": {post.port}', f'"port": {shut}'))
     LifecycleNotifier()(ended())
     assert len(channel.posts) == 1
-    assert "not told by smtp_default (ConnectionRefusedError" in log()
+    assert "not sent by smtp_default (ConnectionRefusedError" in log()
 
 
 def test_slack_that_is_away_does_not_keep_the_mail_from_being_sent(post, channel, connect, shut, log):
     connect(slack_default=channel.connection().replace(f":{channel.port}/", f":{shut}/"))
     LifecycleNotifier()(ended())
     assert len(post.mails) == 1
-    assert "not told by slack_default (" in log()
+    assert "not sent by slack_default (" in log()
 
 
 def test_server_that_says_nothing_is_not_waited_for(post, channel, connect, silent, log, monkeypatch, until):
@@ -138,7 +138,7 @@ def test_server_that_says_nothing_is_not_waited_for(post, channel, connect, sile
     forever = post.connection(timeout=100_000).replace(f'"port": {post.port}', f'"port": {silent}')
     connect(smtp_default=forever)
     LifecycleNotifier()(ended())
-    assert "not told by smtp_default (no answer in 1 s): flights version 3 is champion" in log()
+    assert "not sent by smtp_default (no answer in 1 s): flights version 3 is champion" in log()
     until(lambda: channel.posts)  # however slow this machine is
 
 
@@ -146,7 +146,7 @@ def test_slack_that_answers_500_is_a_line_in_the_log(channel, log):
     channel.status = 500
     LifecycleNotifier()(ended())
     said = log()
-    assert "not told by slack_default (AirflowException" in said
+    assert "not sent by slack_default (AirflowException" in said
     assert "no such hook: /services/***', Status Code: 500" in said
     assert CANARY not in said
 
@@ -166,14 +166,14 @@ def test_wrong_password_is_a_line_in_the_log(post, connect, log):
     LifecycleNotifier()(ended())
     said = log()
     assert post.mails == []
-    assert "not told by smtp_default (SMTPAuthenticationError" in said
+    assert "not sent by smtp_default (SMTPAuthenticationError" in said
     assert "sylvester" not in said
 
 
 def test_result_of_another_make_fails_nothing(post, log):
     LifecycleNotifier()(ended("gate"))
     assert post.mails == []
-    assert "nobody was told: KeyError" in log()
+    assert "no notification was sent: KeyError" in log()
 
 
 def test_hostile_text_is_only_text(post, channel):

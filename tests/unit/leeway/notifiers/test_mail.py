@@ -31,7 +31,7 @@ def message(**links: str) -> Message:
 
 
 def sent(message: Message, to: str = "crew@example.com", sender: str = "leeway@example.com"):
-    return message_from_bytes(mail.mail_of(message, to, sender, "smtp_default").as_bytes(), policy=default)
+    return message_from_bytes(mail.build_mail(message, to, sender, "smtp_default").as_bytes(), policy=default)
 
 
 def test_text_and_html_say_the_same():
@@ -43,13 +43,13 @@ def test_text_and_html_say_the_same():
 
 
 def test_nothing_of_the_data_becomes_markup():
-    page = Tags(mail.html(message(Report="https://docs/r.html"), "smtp_default"))
+    page = Tags(mail.render_html(message(Report="https://docs/r.html"), "smtp_default"))
     assert not page.tags & {"script", "img"}
     assert page.links == ["https://docs/r.html"]
 
 
 def test_only_addresses_of_the_web_are_links():
-    assert Tags(mail.html(message(Report="javascript:alert(1)", Log="file:///x"), "c")).links == []
+    assert Tags(mail.render_html(message(Report="javascript:alert(1)", Log="file:///x"), "c")).links == []
 
 
 def test_title_cannot_add_a_header():

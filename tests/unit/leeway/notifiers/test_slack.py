@@ -5,24 +5,24 @@ from leeway.notifiers.message import LINES, Message
 
 
 def parts(message: Message) -> list[str]:
-    return [block["text"]["text"] for block in slack.blocks(message)]
+    return [block["text"]["text"] for block in slack.render_blocks(message)]
 
 
 def test_title_facts_lines_and_links_each_have_a_block():
     told = Message.of("flights has drifted", {"model": "flights"}, ["wind"], {"Page": "https://docs/d?a=1&b=2"})
-    assert [block["type"] for block in slack.blocks(told)] == ["header", "section", "section", "section"]
+    assert [block["type"] for block in slack.render_blocks(told)] == ["header", "section", "section", "section"]
     assert parts(told) == ["flights has drifted", "model: flights", "• wind", "<https://docs/d?a=1&amp;b=2|Page>"]
 
 
 def test_data_calls_nobody_hides_no_link_and_is_not_formatted():
     told = Message.of("*t*", {"model": "<!channel> ~_*x*_~"}, ["<https://evil|the `report`>"], {"Page": "file:///_a_"})
-    assert {block["text"]["type"] for block in slack.blocks(told)} == {"plain_text"}, "Slack shows it as it is"
+    assert {block["text"]["type"] for block in slack.render_blocks(told)} == {"plain_text"}, "Slack shows it as it is"
     assert parts(told)[1] == "model: <!channel> ~_*x*_~"
 
 
 def test_address_hides_nothing_either():
     told = Message.of("t", {}, [], {"Page": "https://d/<a|b>"})
-    assert slack.blocks(told)[1]["text"]["type"] == "mrkdwn"
+    assert slack.render_blocks(told)[1]["text"]["type"] == "mrkdwn"
     assert parts(told)[1:] == ["<https://d/&lt;a%7Cb&gt;|Page>"]
 
 

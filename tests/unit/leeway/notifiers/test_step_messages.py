@@ -21,7 +21,7 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(result):
     assert message.facts["worst columns"] == "wind_speed, visib"
     assert message.facts["retraining as of"] == "2013-04-08"
     assert message.lines == ("wind_speed: psi 0.41 over 0.2", "label rate: 0.31 over 0.22")
-    assert list(message.links) == ["What was seen", "Log"]
+    assert list(message.links) == ["Findings", "Log"]
 
 
 def test_verdict_names_what_failed_and_what_is_open_not_what_passed(result):
@@ -43,7 +43,7 @@ def test_verdict_that_passed_says_so(result):
 
 def test_promotion_and_rollback_name_both_versions_and_why(result, home: Path):
     message = told("promote", result("promote"))
-    assert (message.title, message.facts["before"]) == ("flights version 3 is champion", "2")
+    assert (message.title, message.facts["previous champion"]) == ("flights version 3 is champion", "2")
     assert message.links["Report"].endswith("/models/flights/3/report.html")
     message = told("rollback", result("rollback"))
     assert (message.title, message.facts["rolled back"]) == ("flights was rolled back to version 2", "3")
@@ -51,7 +51,7 @@ def test_promotion_and_rollback_name_both_versions_and_why(result, home: Path):
     assert message.links["Report"].endswith("/models/flights/3/report.html")
 
 
-@pytest.mark.parametrize(("until", "words"), [("2013-04-12", "2013-04-12"), (None, "something has to happen first")])
+@pytest.mark.parametrize(("until", "words"), [("2013-04-12", "2013-04-12"), (None, "a person or new data change it")])
 def test_retraining_that_is_held_back_says_by_what_why_and_until_when(result, until, words):
     message = told("guard", result("guard", until=until))
     assert message.title == "flights: a retraining is held back"
@@ -136,4 +136,4 @@ def test_result_is_told_without_its_secrets(result, secret):
     message = told("drift", result("drift", model_name=secret, worst=[secret], reasons=reasons, page=f"s3://{secret}"))
     assert (message.title, message.facts["worst columns"]) == ("*** has drifted", "***")
     assert message.lines == ("psi of *** is 0.41", "x" * (LINE - 10) + "***")
-    assert message.links["What was seen"] == "s3://***"
+    assert message.links["Findings"] == "s3://***"
