@@ -39,7 +39,7 @@ import json
 from pipelines.registry.versions import Registry
 
 registry = Registry.open()
-champion, versions = registry.champion("flights"), registry.versions("flights")
+champion, versions = registry.find_champion("flights"), registry.list_versions("flights")
 print(json.dumps({
     "champion": champion.version if champion else None,
     "versions": [{"version": version.version, **{k.removeprefix("leeway."): v for k, v in version.tags.items()}}

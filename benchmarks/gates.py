@@ -72,7 +72,7 @@ def _build_holdout(rows: int) -> tuple[Array, Array, Array]:
 
 
 def _bootstrap_with_pipelines(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
-    interval = bootstrap.paired(*holdout, metric, alpha=0.05, seed=1, draws=draws)
+    interval = bootstrap.estimate_difference(*holdout, metric, alpha=0.05, seed=1, draws=draws)
     return interval.low, interval.high
 
 

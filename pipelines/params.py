@@ -8,9 +8,8 @@ from typing import Any
 import yaml
 
 from pipelines.errors import SpecError
+from pipelines.settings import PARAMS_FILE
 from pipelines.steps import STEPS, spec_of
-
-FILE = "params.yaml"
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
@@ -24,7 +23,7 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
     Raises:
         SpecError: the file is not YAML, a section or a key is unknown, or a value is wrong. A retry cannot help.
     """
-    path = folder / FILE
+    path = folder / PARAMS_FILE
     if not path.exists():
         return {}
     sections = _read(path)

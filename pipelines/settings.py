@@ -15,6 +15,9 @@ from urllib.parse import quote
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+PARAMS_FILE = "params.yaml"
+"""File of the project that holds the parameters of the steps; see `pipelines.params`."""
+
 
 class Settings(BaseSettings):
     """Folders, addresses and identity of this process."""

@@ -288,7 +288,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[subprocess.Popen[bytes], str]:
-        from pipelines.container.tracking import is_reachable
+        from pipelines.system.mlflow_server import is_reachable
 
         folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
         command = [

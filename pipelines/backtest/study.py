@@ -21,7 +21,8 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_labelled
 from pipelines.lake import PARTITION, Lake
-from pipelines.registry.versions import Registry, as_of
+from pipelines.registry.scorer import load_scorer
+from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
@@ -103,12 +104,12 @@ def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, An
         run = f"{row['dag_id']}/{row['run_id']}"
         costs[run] = costs.get(run, 0.0) + row["cost_usd"]
     models = {}
-    for version in registry.versions(name):
-        auc = registry.metrics(version).get(_HOLDOUT)
+    for version in registry.list_versions(name):
+        auc = registry.get_metrics(version).get(_HOLDOUT)
         if "leeway.as_of" in version.tags and auc is not None:
             passed = version.tags.get("leeway.verdict") == "passed"
             cost = costs.get(version.tags.get("leeway.dag_run", ""))
-            models[as_of(version)] = TrainedModel(str(version.version), as_of(version), passed, auc, cost)
+            models[read_as_of(version)] = TrainedModel(str(version.version), read_as_of(version), passed, auc, cost)
     return [models[moment] for moment in sorted(models)]
 
 
@@ -147,7 +148,7 @@ def run_study(
             "Publish the days after the first model, or choose other days.",
         )
     snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
-    scorers = {model.version: registry.scorer(registry.version(name, model.version)) for model in models}
+    scorers = {model.version: load_scorer(registry.get_version(name, model.version)) for model in models}
     months = []
     for days in spans:
         frame = read_labelled_rows(dataset, lake.read_window(dataset.published, days.first, days.last, snapshot_id))

@@ -28,12 +28,12 @@ def lineage(
     from pipelines.registry import lineage_tree
 
     if partition:
-        _tell(lineage_tree.seen(table, _day(partition)))
+        _tell(lineage_tree.find_versions_with_partition(table, _day(partition)))
         return
     model, at, version = which.partition("@")
     if not (model and at and version):
         raise SpecError(f"{which!r}: MODEL@VERSION or MODEL@ALIAS is wanted.", "As in: flights@champion, flights@3.")
-    lineage_tree.show(model, version)
+    lineage_tree.print_tree(model, version)
 
 
 def _day(text: str) -> dt.date:

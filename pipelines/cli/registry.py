@@ -66,10 +66,10 @@ def retire(
     why: Annotated[str, typer.Option(help="Why: it stays on record.")],
 ) -> None:
     """The version is not promoted any more, unless that is forced. Nothing is deleted."""
-    from pipelines.registry.lifecycle import retired
+    from pipelines.registry.lifecycle import record_retirement
     from pipelines.registry.versions import Registry
 
-    fresh = retired(Registry.open(), model, version, why)
+    fresh = record_retirement(Registry.open(), model, version, why)
     _tell(f"{model}: version {version} is retired" + ("" if fresh else ", or was rolled back: it was blocked already"))
 
 

@@ -1,47 +1,24 @@
 """What a training run tells of itself: always as files, and to MLflow too where a server answers.
 
-Travels in the training job's bundle, so: the standard library, and mlflow where it is installed.
+Travels in the training job's bundle, so it imports the standard library, and mlflow where it is installed.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import logging
 import os
 import platform
 import resource
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, silence_header_warnings
 from pipelines.system.packages import find_versions
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
-JOB = "training_job"
-"""Key of environment.json: the training job that left the record."""
-JOB_TAG = f"leeway.{JOB}"
-"""Tag of an MLflow run: the training job that it belongs to."""
-
-
-def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
-    """Whether an MLflow server answers at `uri` (http or https)."""
-    try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout_s) as answer:  # noqa: S310
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
-
-
-def silence_mlflow_warnings() -> None:
-    """MLflow does not warn at every request.
-
-    sagemaker-mlflow 0.5 gives MLflow request headers for SageMaker's own server, and fails on any other address.
-    """
-    logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
 
 
 class Tracker:
@@ -61,7 +38,7 @@ class Tracker:
     def start(self, params: dict[str, Any]) -> None:
         """Parameters, code version and environment are recorded."""
         self._write("params.json", params)
-        self._write("environment.json", {JOB: self.job, **describe_environment()})
+        self._write("environment.json", {JOB_KEY: self.job, **describe_environment()})
         if self._mlflow:
             self._mlflow.log_params(params)
             self._mlflow.set_tags({f"environment.{key}": value for key, value in describe_environment().items()})
@@ -165,7 +142,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     except ImportError:
         sys.stderr.write("mlflow is not installed here: this run is recorded in files only.\n")
         return None
-    silence_mlflow_warnings()
+    silence_header_warnings()
     try:
         client = MlflowClient(uri)
         found = client.get_experiment_by_name(experiment)

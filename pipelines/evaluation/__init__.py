@@ -1,1 +1,1 @@
-"""Judgement of a candidate: metrics, statistics, gates and the report."""
+"""Evaluate a candidate: metrics, statistics, gates and the report."""

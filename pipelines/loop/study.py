@@ -23,7 +23,8 @@ from pipelines.loop.events import History, Kind
 from pipelines.loop.journal import Journal
 from pipelines.registry.lifecycle import Kind as LifecycleKind
 from pipelines.registry.lifecycle.journal import Journal as Lifecycle
-from pipelines.registry.versions import Registry, as_of
+from pipelines.registry.scorer import load_scorer
+from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
@@ -157,7 +158,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
     numbers = {served.version for strategy in strategies for served in strategy.served}
-    scorers = {number: registry.scorer(registry.version(name, number)) for number in numbers}
+    scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
     for span in _week_spans(days):
         frame = read_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
@@ -175,10 +176,12 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     Raises:
         DataError: there was no champion on the first day. A retry cannot help.
     """
-    versions = {str(version.version): version for version in registry.versions(name)}
+    versions = {str(version.version): version for version in registry.list_versions(name)}
     events = Lifecycle.open().state(name).events
     promoted = {event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions}
-    earlier = sorted((as_of(versions[number]), int(number)) for number in promoted if as_of(versions[number]) <= first)
+    earlier = sorted(
+        (read_as_of(versions[number]), int(number)) for number in promoted if read_as_of(versions[number]) <= first
+    )
     if not earlier:
         raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
     begin = str(earlier[-1][1])
@@ -241,7 +244,7 @@ def _list_moments(registry: Registry, name: str, history: History, first: dt.dat
         if event.trigger == "drift" or event.kind is Kind.RESET:
             words = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
             moments.append(Moment(day, event.outcome or str(event.kind), words))
-    trained = {str(version.version): as_of(version) for version in registry.versions(name)}
+    trained = {str(version.version): read_as_of(version) for version in registry.list_versions(name)}
     moments += [
         Moment(
             trained[event.version],
@@ -249,6 +252,6 @@ def _list_moments(registry: Registry, name: str, history: History, first: dt.dat
             f"version {event.from_version or 'none'} to {event.to_version or 'none'}",
         )
         for event in Lifecycle.open().state(name).events
-        if event.moves and event.version in trained
+        if event.changes_champion and event.version in trained
     ]
     return sorted((moment for moment in moments if first <= moment.day <= last), key=lambda moment: moment.day)

@@ -1,1 +1,17 @@
-"""The MLflow registry: versions, their lineage, and the events that decide which one is champion."""
+"""The MLflow registry: versions, their lineage, and the events that decide which version is champion.
+
+Importing any module of this package configures MLflow's client first.
+"""
+
+import os
+
+from pipelines.system.mlflow_server import silence_header_warnings
+
+# MLflow's defaults retry for minutes: a server that is down is to be reported within seconds.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+# By default MLflow packs the uv.lock of the whole project, 700 KB, into every model.
+os.environ.setdefault("MLFLOW_UV_AUTO_DETECT", "false")
+silence_header_warnings()

@@ -1,4 +1,4 @@
-"""Where a model came from, as tags of its registered version."""
+"""Record where a model came from: tags, provenance and costs of its registered version."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.features.pin import PinnedWindow
 from pipelines.settings import settings
@@ -18,76 +18,91 @@ from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
 from pipelines.versioning.git import DIRTY
 
-if TYPE_CHECKING:
-    from pipelines.steps.evaluate import EvaluateSpec
-
-
-def candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
-    """SHA-256 of what makes a candidate: the model, its features, the pinned window."""
-    return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()
-
-
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
-"""Keys of `lineage` that are numbers: metrics of the run, besides tags of run and version."""
+"""Keys of a lineage whose values are numbers; they become metrics of the run, and tags of run and version."""
 COST_TAGS = (*COSTS, "instance_type", "price_date")
 
 
-def cost_metrics(told: Mapping[str, str]) -> dict[str, float]:
-    """What is a number among the costs in a lineage. What a training of before the ledger left empty is not."""
-    metrics = {}
-    for name in COSTS:
-        with suppress(KeyError, ValueError):
-            metrics[name] = float(told[name])
-    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+@dataclass(frozen=True)
+class Origin:
+    """The files that a candidate was made of."""
+
+    features: Path
+    """Folder with train/ and holdout/, as `preprocess` wrote it."""
+    snapshot: Path
+    """The pinned window, as `snapshot` wrote it."""
+    lock: Path
+    """dvc.lock of the run; it need not exist. Its folder holds the code."""
+    model_digest: str
+    """SHA-256 of the model's files."""
 
 
-def cost_tags(told: Mapping[str, str]) -> dict[str, str]:
-    """The costs in a lineage as tags of an MLflow run."""
-    return {f"leeway.{name}": told[name] for name in COST_TAGS if told.get(name)}
+def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]) -> dict[str, str]:
+    """Build every lineage tag of a version, name to value.
 
-
-def tags(spec: EvaluateSpec, rows: dict[str, int], model_digest: str) -> dict[str, str]:
-    """Every lineage tag of a version, name to value.
+    Args:
+        origin: what the candidate was made of.
+        rows: number of rows of `train` and `holdout`.
+        extra: more tags, without the prefix `leeway.`; they replace those of the same name.
 
     Raises:
-        DataError: the snapshot file is not there.
+        DataError: the snapshot file does not exist. A retry cannot help.
     """
-    pinned = PinnedWindow.read(spec.snapshot)
-    code = _code(spec)
-    told = {
+    snapshot = PinnedWindow.read(origin.snapshot)
+    code = _read_code(origin)
+    schema = json.dumps(read_schema(origin.features))
+    tags = {
         "git_commit": code.git_commit,
         "git_dirty": str(code.git_commit.endswith(DIRTY)).lower(),
         "code_digest": code.digest,
         "uv_lock": code.uv_lock or "none",
-        "as_of": pinned.as_of.isoformat(),
-        "window": str(pinned.window()),
-        "table": pinned.table,
-        "snapshot_id": str(pinned.snapshot_id),
-        "data_version": sha256(spec.features)[:12],
-        "features_schema": hashlib.sha256(json.dumps(schema(spec.features)).encode()).hexdigest()[:12],
-        "dvc_lock": sha256(spec.lock) if spec.lock.exists() else "none",
+        "as_of": snapshot.as_of.isoformat(),
+        "window": str(snapshot.window()),
+        "table": snapshot.table,
+        "snapshot_id": str(snapshot.snapshot_id),
+        "data_version": sha256(origin.features)[:12],
+        "features_schema": hashlib.sha256(schema.encode()).hexdigest()[:12],
+        "dvc_lock": sha256(origin.lock) if origin.lock.exists() else "none",
         "rows_train": str(rows["train"]),
         "rows_holdout": str(rows["holdout"]),
-        "model_digest": model_digest,
-        **spec.lineage,
+        "model_digest": origin.model_digest,
+        **extra,
     }
-    return {f"leeway.{name}": value for name, value in told.items()}
+    return {f"leeway.{name}": value for name, value in tags.items()}
 
 
-def provenance(spec: EvaluateSpec, model_digest: str) -> dict[str, Any]:
-    """What a version was made of, as `reproduce` compares it: code, libraries, features and their schema, model."""
-    features = {"schema": schema(spec.features), "features": digest_files(spec.features)}
-    return {"code": asdict(_code(spec)), **features, "model_digest": model_digest}
+def build_provenance(origin: Origin) -> dict[str, Any]:
+    """Build what `reproduce` compares: the code and its libraries, the features and their schema, the model."""
+    features = {"schema": read_schema(origin.features), "features": digest_files(origin.features)}
+    return {"code": asdict(_read_code(origin)), **features, "model_digest": origin.model_digest}
 
 
-def schema(features: Path) -> dict[str, str]:
-    """Column to type of the features, in their order, as the holdout has them."""
+def build_cost_metrics(lineage: Mapping[str, str]) -> dict[str, float]:
+    """Build the run's metrics from the costs in a lineage.
+
+    A training that is older than the ledger has empty costs: what is not a finite number is left out.
+    """
+    metrics = {}
+    for name in COSTS:
+        with suppress(KeyError, ValueError):
+            metrics[name] = float(lineage[name])
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def build_cost_tags(lineage: Mapping[str, str]) -> dict[str, str]:
+    """Build the run's tags from the costs in a lineage."""
+    return {f"leeway.{name}": lineage[name] for name in COST_TAGS if lineage.get(name)}
+
+
+def read_schema(features: Path) -> dict[str, str]:
+    """Return column to type of the features, in the order of the columns of the holdout."""
     from pyarrow import parquet
 
-    return {one.name: str(one.type) for one in parquet.read_schema(features / "holdout" / "data.parquet")}
+    schema = parquet.read_schema(features / "holdout" / "data.parquet")
+    return {column.name: str(column.type) for column in schema}
 
 
-def _code(spec: EvaluateSpec) -> Code:
-    """The code of the workspace that the features come from; the project's where they were made in it."""
-    folder = spec.lock.absolute().parent
+def _read_code(origin: Origin) -> Code:
+    """Return the code that built the features: a workspace's where dvc.lock lies in one, else the project's."""
+    folder = origin.lock.absolute().parent
     return Code.of(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)

@@ -1,4 +1,4 @@
-"""The lineage of a version as a tree, and backwards: the versions that saw a partition."""
+"""Show what a version was made of as a tree, and find the versions whose window contains a partition."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from pipelines.container.tracking import JOB_TAG
 from pipelines.registry.lifecycle import Journal, State
 from pipelines.registry.versions import Registry
+from pipelines.system.mlflow_server import JOB_TAG
 from pipelines.versioning.git import DIRTY
 from pipelines.window import Days
 
 WIDTH = 120
+PREFIX = "leeway."
+"""Prefix of the lineage tags."""
 BRANCHES = {
     "code": ("git_commit", "code_digest", "uv_lock"),
     "data": (
@@ -28,28 +30,31 @@ BRANCHES = {
     "cost": ("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
-"""Branch to the version's tags on it, without their prefix."""
+"""Branch of the tree to the version's tags on it, without their prefix."""
 HOLDOUT = "holdout_"
-"""Prefix of the run's metrics that are of the holdout."""
+"""Prefix of the run's metrics of the holdout."""
+ROLES = ("train", "holdout")
+"""The parts of a window, in the order of tag `leeway.window`."""
 
 
-def show(model: str, which: str) -> None:
-    """Prints the tree of a version.
+def print_tree(model: str, selector: str) -> None:
+    """Print the tree of the version that a number or an alias names.
 
     Raises:
-        DataError: there is no such version.
+        DataError: there is no such version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry = Registry.open()
-    version = registry.named(model, which)
+    version = registry.find_version(model, selector)
     run = registry.client.get_run(version.run_id).data if version.run_id else None
-    made = tree(version, run.metrics if run else {}, run.params if run else {}, Journal.open().state(model))
+    metrics, params = (run.metrics, run.params) if run else ({}, {})
+    tree = build_tree(version, metrics, params, Journal.open().state(model))
     console = Console(width=None if Console().is_terminal else WIDTH, highlight=False)
-    console.print(made, soft_wrap=True)
+    console.print(tree, soft_wrap=True)
 
 
-def tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapping[str, str], state: State) -> Tree:
-    """What the version is made of: code, data, training, cost, metrics, verdict, events.
+def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapping[str, str], state: State) -> Tree:
+    """Build the tree of a version: code, data, training, cost, verdict, metrics, params, events.
 
     Args:
         version: with its tags.
@@ -57,76 +62,78 @@ def tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapping[st
         params: of its run.
         state: of its model.
     """
-    root = Tree(Text(f"{version.name} version {version.version}{_role(str(version.version), state)}"))
-    tags = {JOB_TAG.removeprefix("leeway."): version.tags.get(JOB_TAG, "")}
-    tags |= {name.removeprefix("leeway."): value for name, value in version.tags.items()}
+    number = str(version.version)
+    root = Tree(Text(f"{version.name} version {number}{_describe_role(number, state)}"))
+    tags = {JOB_TAG.removeprefix(PREFIX): version.tags.get(JOB_TAG, "")}
+    tags |= {name.removeprefix(PREFIX): value for name, value in version.tags.items()}
     for branch, names in BRANCHES.items():
-        _branch(root, branch, [(name, _said(name, tags[name])) for name in names if tags.get(name)])
-    held = [(name.removeprefix(HOLDOUT), f"{value:g}") for name, value in metrics.items() if name.startswith(HOLDOUT)]
-    _branch(root, "metrics of the holdout", held)
-    _branch(root, "params", sorted(params.items()))
-    _branch(root, "events", _events(str(version.version), state))
+        _add_branch(root, branch, [(name, _describe_tag(name, tags[name])) for name in names if tags.get(name)])
+    holdout = [
+        (name.removeprefix(HOLDOUT), f"{value:g}") for name, value in metrics.items() if name.startswith(HOLDOUT)
+    ]
+    _add_branch(root, "metrics of the holdout", holdout)
+    _add_branch(root, "params", sorted(params.items()))
+    _add_branch(root, "events", _describe_events(number, state))
     return root
 
 
-def seen(table: str, day: dt.date) -> list[str]:
-    """A line for each version, of any model, whose window over `table` has the day.
+def find_versions_with_partition(table: str, day: dt.date) -> list[str]:
+    """Describe each version, of any model, whose window over `table` contains the day: one line a version.
 
     Raises:
         ServiceError: MLflow does not answer. A retry can help.
     """
-    registry = Registry.open()
-    found = []
-    for version in registry.seen_with("leeway.table", table):
-        role = _saw(version.tags.get("leeway.window", ""), day)
+    lines = []
+    for version in Registry.open().list_versions_with_tag("leeway.table", table):
+        tags = version.tags
+        role = _find_role(tags.get("leeway.window", ""), day)
         if role:
-            told = version.tags
-            found.append(
-                f"{version.name} version {version.version}  {role:<8} as of {told.get('leeway.as_of')}, snapshot "
-                f"{told.get('leeway.snapshot_id')}, {told.get('leeway.verdict', 'not judged')}"
+            lines.append(
+                f"{version.name} version {version.version}  {role:<8} as of {tags.get('leeway.as_of')}, snapshot "
+                f"{tags.get('leeway.snapshot_id')}, {tags.get('leeway.verdict', 'not judged')}"
             )
-    return found or [f"No version saw {day} of {table}."]
+    return lines or [f"No version saw {day} of {table}."]
 
 
-def _saw(window: str, day: dt.date) -> str:
-    """In which part of a window, TRAIN | HOLDOUT, the day lies; empty where in none."""
-    for role, part in zip(("train", "holdout"), window.split(" | "), strict=False):
-        days = _days(part)
+def _find_role(window: str, day: dt.date) -> str:
+    """Return the part of a window, TRAIN | HOLDOUT, that contains the day; empty where neither does."""
+    for role, part in zip(ROLES, window.split(" | "), strict=False):
+        days = _parse_days(part)
         if days and days.first <= day <= days.last:
             return role
     return ""
 
 
-def _days(part: str) -> Days | None:
-    """Of FIRST..LAST; None where somebody else wrote something else."""
+def _parse_days(part: str) -> Days | None:
+    """Parse FIRST..LAST; None where the tag holds something else, because a person wrote it."""
     first, _, last = part.partition("..")
     with suppress(ValueError):
         return Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
     return None
 
 
-def _partitions(part: str) -> str:
-    days = _days(part)
-    return f" ({len(days)} partitions)" if days else ""
-
-
-def _branch(root: Tree, name: str, leaves: Sequence[tuple[str, str]]) -> None:
+def _add_branch(root: Tree, name: str, leaves: Sequence[tuple[str, str]]) -> None:
     if leaves:
         branch = root.add(Text(name))
         for key, value in leaves:
             branch.add(Text(f"{key}: {value}"))
 
 
-def _said(name: str, value: str) -> str:
+def _describe_tag(name: str, value: str) -> str:
     if name == "git_commit" and value.endswith(DIRTY):
         return f"{value.removesuffix(DIRTY)} (dirty: the code differed from it)"
     if name == "window":
-        parts = zip(("train", "holdout"), value.split(" | "), strict=False)
-        return ", ".join(f"{role} {part}{_partitions(part)}" for role, part in parts)
+        parts = zip(ROLES, value.split(" | "), strict=False)
+        return ", ".join(f"{role} {part}{_count_partitions(part)}" for role, part in parts)
     return value
 
 
-def _role(version: str, state: State) -> str:
+def _count_partitions(part: str) -> str:
+    days = _parse_days(part)
+    return f" ({len(days)} partitions)" if days else ""
+
+
+def _describe_role(version: str, state: State) -> str:
     if version == state.champion:
         return ", champion"
     if version == state.challenger:
@@ -134,11 +141,14 @@ def _role(version: str, state: State) -> str:
     return f", blocked: {state.blocked[version]}" if version in state.blocked else ""
 
 
-def _events(version: str, state: State) -> list[tuple[str, str]]:
-    """The events that are about the version, or took it in or out of service."""
-    told = []
-    for one in state.events:
-        if version in (one.version, one.from_version, one.to_version):
-            moved = f" {one.from_version or 'none'} -> {one.to_version or 'none'}" if one.moves else ""
-            told.append((f"{one.at:%Y-%m-%d %H:%M:%S}Z {one.kind}{moved}", f"by {one.who}{one.why and f', {one.why}'}"))
-    return told
+def _describe_events(version: str, state: State) -> list[tuple[str, str]]:
+    """Describe the events that are about the version, or made it champion or replaced it: moment and kind to text."""
+    lines = []
+    for event in state.events:
+        if version in (event.version, event.from_version, event.to_version):
+            change = (
+                f" {event.from_version or 'none'} -> {event.to_version or 'none'}" if event.changes_champion else ""
+            )
+            why = f", {event.why}" if event.why else ""
+            lines.append((f"{event.at:%Y-%m-%d %H:%M:%S}Z {event.kind}{change}", f"by {event.who}{why}"))
+    return lines

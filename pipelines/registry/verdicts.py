@@ -1,4 +1,4 @@
-"""A verdict's file, and whether it is the one that was given on a version."""
+"""Read the file of a verdict, and check that it belongs to a version."""
 
 from __future__ import annotations
 
@@ -12,30 +12,35 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
-def given(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """The verdict on this very version, as it was given.
+def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
+    """Read the verdict that the gate last recorded on the version, as its digest proves.
 
     Raises:
-        DataError: the file is none.
-        PromotionError: it is about another version, or was changed since.
+        DataError: the file is no verdict. A retry cannot help.
+        PromotionError: the verdict is about another version, or is not the last one. A retry cannot help.
     """
-    told = about(path, version)
+    verdict = read_verdict(path, version)
     if version.tags.get("leeway.verdict_digest") != sha256(path):
-        what = f"{version.name} version {version.version}"
-        raise PromotionError(f"{path.name} is not the verdict that was given on {what}.", "Run the gate again.")
-    return told
+        raise PromotionError(
+            f"{path.name} is not the verdict that the gate recorded on {version.name} version {version.version}.",
+            "Run the gate again.",
+        )
+    return verdict
 
 
-def about(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """A verdict on this version, whether or not it is the last that was given.
+def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
+    """Read a verdict about the version, which need not be the last one.
 
     Raises:
-        DataError: the file is none.
-        PromotionError: it is about another version.
+        DataError: the file is no verdict. A retry cannot help.
+        PromotionError: the verdict is about another version. A retry cannot help.
     """
-    told, what = read_json(path, "the step `gate` writes it"), f"{version.name} version {version.version}"
-    if not isinstance(told, dict):
+    verdict = read_json(path, "the step `gate` writes it")
+    if not isinstance(verdict, dict):
         raise DataError(f"{path} is no verdict.", "The step `gate` writes it.")
-    if (told.get("model_name"), told.get("version")) != (version.name, str(version.version)):
-        raise PromotionError(f"the verdict is about {told.get('model_name')} {told.get('version')}, not {what}.")
-    return told
+    if (verdict.get("model_name"), verdict.get("version")) != (version.name, str(version.version)):
+        raise PromotionError(
+            f"the verdict is about {verdict.get('model_name')} {verdict.get('version')}, "
+            f"not {version.name} version {version.version}."
+        )
+    return verdict

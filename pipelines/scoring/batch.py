@@ -20,7 +20,8 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
-from pipelines.registry.mlflow_errors import outages
+from pipelines.registry.artifacts import download_package
+from pipelines.registry.mlflow_errors import service_errors
 from pipelines.registry.versions import Registry
 
 PART_ROWS = 250_000
@@ -31,7 +32,7 @@ RESPONSE_SUFFIX = ".out"
 
 def list_features(version: ModelVersion) -> list[str]:
     """List the features of a version, in the order of its signature."""
-    with outages():
+    with service_errors():
         info = mlflow.models.get_model_info(f"models:/{version.name}/{version.version}")
     return [str(column.name) for column in info.signature.inputs.inputs]
 
@@ -42,7 +43,7 @@ def pack_model(registry: Registry, version: ModelVersion, archive: Path) -> None
     Equal packages give byte-identical archives.
     """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        _write_archive(registry.package(version, Path(folder)), archive)
+        _write_archive(download_package(version, Path(folder)), archive)
 
 
 def _write_archive(folder: Path, archive: Path) -> None:

@@ -21,7 +21,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
-from pipelines.registry.versions import Registry, as_of
+from pipelines.registry.versions import Registry, read_as_of
 from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import spill_folder
@@ -42,11 +42,11 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
     """
     if number:
-        return registry.version(name, number)
-    champion = registry.champion(name)
-    if champion is None or as_of(champion) <= day:
+        return registry.get_version(name, number)
+    champion = registry.find_champion(name)
+    if champion is None or read_as_of(champion) <= day:
         return champion
-    return registry.champion_before(name, day + DAY)
+    return registry.find_champion_as_of(name, day + DAY)
 
 
 @contextmanager

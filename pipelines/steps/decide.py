@@ -1,4 +1,7 @@
-"""Records what a person decided on a verdict that asks for it: approve or reject. A "no" is a result. Idempotent."""
+"""Records what a person decided on a verdict that needs approval: approve or reject. Idempotent.
+
+A rejection is a result, not an error.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pipelines.system.log import log
 
 
 class DecideSpec(Spec):
-    """A decision."""
+    """What a person decided, on which verdict."""
 
     model_name: str
     """Registered model."""
@@ -20,51 +23,61 @@ class DecideSpec(Spec):
     verdict: Path
     """The verdict's file, as `gate` wrote it; its digest must be the one on the version."""
     decision: Literal["approve", "reject"]
-    """What was decided."""
+    """The decision."""
     why: str = ""
-    """Why, for the event."""
+    """The person's reason, for the event."""
 
 
 class DecideResult(Result):
-    """A decision that is on record."""
+    """A recorded decision."""
 
     model_name: str
     """Registered model."""
     version: str
-    """Version that it is about."""
+    """Version that the decision is about."""
     approved: bool
     """Whether the version may be promoted."""
     who: str
-    """Who decided: LEEWAY_ACTOR, else the user of the operating system."""
+    """Who decided: LEEWAY_ACTOR, or else the user of the operating system."""
     changed: bool
-    """Whether this call recorded it: not where the same was decided on this verdict already."""
+    """Whether this call recorded the decision; false if the same was decided on this verdict before."""
 
 
 def run(spec: DecideSpec) -> DecideResult:
-    """The decision is among the model's events, and alias `challenger` follows it.
+    """Record the decision among the model's events, and update alias `challenger`. Idempotent.
 
     Raises:
-        PromotionError: the verdict asks nobody, is about another version, or was changed since.
-        DataError: there is no such version, or no verdict.
-        ServiceError: MLflow does not answer. A retry is safe.
+        PromotionError: the verdict needs no approval, is about another version, or was changed since. A retry cannot
+            help.
+        DataError: there is no such version, or no verdict. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.registry import lifecycle, verdicts
     from pipelines.registry.versions import Registry
     from pipelines.system.files import sha256
 
     registry = Registry.open()
-    version = registry.version(spec.model_name, spec.version)
-    # A "no" holds whatever was found since; a "yes" is one to the last verdict only.
-    read = verdicts.given if spec.decision == "approve" else verdicts.about
+    version = registry.get_version(spec.model_name, spec.version)
+    # An approval holds for the last verdict only; a rejection holds whatever the gate found afterwards.
+    read = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
     if not read(spec.verdict, version).get("asks"):
-        what = f"{spec.model_name} version {spec.version}"
-        raise PromotionError(f"the verdict on {what} asks nobody.", "See `approval` in params.yaml, section gate.")
-    event, changed = lifecycle.decided(registry, spec, sha256(spec.verdict))
+        raise PromotionError(
+            f"the verdict on {spec.model_name} version {spec.version} needs no approval.",
+            "See `approval` in params.yaml, section gate.",
+        )
+    event, is_new = lifecycle.record_decision(
+        registry,
+        spec.model_name,
+        spec.version,
+        approved=spec.decision == "approve",
+        why=spec.why,
+        digest=sha256(spec.verdict),
+    )
     log.info("%s version %s: %s by %s", spec.model_name, spec.version, event.kind, event.who)
     return DecideResult(
         model_name=spec.model_name,
         version=spec.version,
         approved=event.kind is lifecycle.Kind.APPROVED,
         who=event.who,
-        changed=changed,
+        changed=is_new,
     )

@@ -117,22 +117,23 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.monitoring import drift, windows
     from pipelines.monitoring.profiles.record import of_version
     from pipelines.monitoring.profiles.table import Profiles
-    from pipelines.registry.versions import as_of
+    from pipelines.registry.artifacts import download_importance
+    from pipelines.registry.versions import read_as_of
 
     number = str(version.version)
-    if as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
-        reason = f"version {number} was trained as of {as_of(version)}, after {spec.partition}"
+    if read_as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
+        reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
         return _undecided_result(spec, number, reason, [])
     record = of_version(registry, version)
     table = Profiles.open()
-    first = max(as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
+    first = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     refused = _list_refused_days(spec, first)
     profiles = table.window(first, spec.partition, spec.model_name, number)
     # A day may have been scored and then withdrawn.
     days = {day: profile for day, profile in profiles.items() if day not in refused}
     if result := _check_complete(spec, number, days, refused, table):
         return result
-    weights = registry.importance(version)
+    weights = download_importance(registry, version)
     compared = list(
         windows.compare_windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused)
     )

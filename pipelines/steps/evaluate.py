@@ -1,7 +1,7 @@
-"""Measures a trained model on the holdout, and registers it as a candidate where it is told a name.
+"""Measures a trained model on the holdout, and registers it as a candidate if a name is given.
 
-Evidence: metrics.json, the curves as CSV and a PNG, the score of every holdout row, and reference.json for profiles.
-Idempotent: the same model on the same holdout is registered once.
+Writes the evidence: metrics.json, the curves as CSV and as a PNG, the score of every row of the holdout, and
+reference.json for profiles. Idempotent: the same model on the same holdout is registered once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow.entities.model_registry import ModelVersion
 
     from pipelines.dataset import Dataset, TrainedModel
-    from pipelines.registry.versions import Registry
 
 
 class EvaluateSpec(Spec):
@@ -41,72 +39,66 @@ class EvaluateSpec(Spec):
     evaluation: Path = Path("data/evaluation")
     """Folder to write: metrics.json, predictions.parquet, reference.json, plots/."""
     register_as: str = ""
-    """Name of the registered model; empty: do not register."""
+    """Name of the model to register a version of; empty: do not register."""
     training_job: str = ""
-    """Name of the training job; the local training's where it is not given."""
+    """Name of the training job; empty: the one that the record names."""
     reference: Policy = Policy()
-    """How fine the bins are over which what the model scores is profiled later."""
+    """Bins for the profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run; its digest goes into the lineage where the file exists."""
+    """dvc.lock of the run; the lineage has its digest if the file exists."""
     lineage: dict[str, str] = Field(default_factory=dict)
-    """More tags for the version: the job's ARN, the run of the DAG, its costs; costs are metrics of the run, too."""
+    """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
 
 class EvaluateResult(Result):
-    """An evaluated model."""
+    """An evaluated model, and the version that it was registered as."""
 
     evaluation: Path
     """Folder of the evidence."""
     metrics: dict[str, float]
-    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics.metrics`."""
+    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics.compute_metrics`."""
     model_digest: str
     """SHA-256 of the model's files."""
     model_name: str = ""
-    """Registered model; empty where it was not registered."""
+    """Registered model; empty if it was not registered."""
     version: str = ""
-    """Its version."""
+    """Version of the registered model."""
     run_id: str = ""
-    """Its MLflow run."""
+    """MLflow run of the version."""
 
 
 def run(spec: EvaluateSpec) -> EvaluateResult:
-    """`spec.evaluation` is whole, and the candidate registered where a name was given.
+    """Write all evidence to `spec.evaluation`, and register the candidate if a name is given. Idempotent.
 
     Raises:
-        DataError: the model, the holdout or the snapshot is not there or not readable.
+        DataError: the model, the holdout or the snapshot does not exist, or cannot be read. A retry cannot help.
         ServiceError: S3 or MLflow does not answer. A retry can help.
     """
-    from pipelines.evaluation import metrics as evaluation
     from pipelines.system import s3
-    from pipelines.system.files import replace_folder, sha256, write_json
+    from pipelines.system.files import replace_folder, sha256
 
     chosen = load_dataset(spec.dataset)
-    holdout, train = (_rows(spec.features, split) for split in ("holdout", "train"))
-    with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as making:
+    holdout, train = (_read_rows(spec.features, split) for split in ("holdout", "train"))
+    with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
         model = chosen.load_model(folder)
-        score, label = _score(model, holdout), holdout[chosen.label].to_numpy(dtype=float)
-        told = evaluation.metrics(label, score, float(train[chosen.label].mean()))
-        tables = {
-            "pr_curve": evaluation.precision_recall(label, score),
-            "calibration": evaluation.calibration(label, score),
-            "importance": evaluation.importance(model.importance()),
-        }
-        write_json(making / "metrics.json", told)
-        evaluation.write_tables(making / "plots", tables)
-        evaluation.draw(making / "evaluation.png", tables, told, f"{spec.dataset}: {len(holdout)} rows of holdout")
-        holdout[[*chosen.key, chosen.label]].assign(score=score).to_parquet(making / "predictions.parquet")
-        _keep_reference(spec, chosen, holdout.assign(score=score), making / "reference.json")
+        scored = holdout.assign(score=_score(model, holdout))
+        metrics = _write_metrics(spec, chosen, model, scored, float(train[chosen.label].mean()), output)
+        scored[[*chosen.key, chosen.label, "score"]].to_parquet(output / "predictions.parquet")
+        _write_reference(spec, chosen, scored, output / "reference.json")
         digest = sha256(folder)
-    log.info(
-        "holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f",
-        *(told[key] for key in ("rows", "auc", "pr_auc", "brier")),
-    )
-    result = EvaluateResult(evaluation=spec.evaluation, metrics=told, model_digest=digest)
-    return (
-        _registered(spec, result, holdout, {"train": len(train), "holdout": len(holdout)})
-        if spec.register_as
-        else result
-    )
+    values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
+    log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
+    result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
+    return _register(spec, result, holdout, len(train)) if spec.register_as else result
+
+
+def _read_rows(features: Path, split: str) -> pd.DataFrame:
+    import pandas as pd
+
+    path = features / split / "data.parquet"
+    if not path.exists():
+        raise DataError(f"{path} does not exist.", "The step `preprocess` writes it.")
+    return pd.read_parquet(path)
 
 
 def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
@@ -114,12 +106,34 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
         return model.score(rows)
     except KeyError as error:
         raise DataError(
-            f"the features lack {error}, which the model was trained with.", "Run `preprocess`, `train`."
+            f"the features lack {error}, which the model was trained with.", "Run `preprocess`, then `train`."
         ) from None
 
 
-def _keep_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, path: Path) -> None:
-    """`path` holds the bins for profiles of what the model scores, and the training's and holdout's profiles."""
+def _write_metrics(
+    spec: EvaluateSpec, chosen: Dataset, model: TrainedModel, scored: pd.DataFrame, base_rate: float, output: Path
+) -> dict[str, float]:
+    """Compute the metrics; write them to `output` with the curves, as tables and as a figure."""
+    from pipelines.evaluation import metrics as computing
+    from pipelines.evaluation.figure import draw_evaluation
+    from pipelines.evaluation.tables import write_tables
+    from pipelines.system.files import write_json
+
+    score, label = scored["score"].to_numpy(), scored[chosen.label].to_numpy(dtype=float)
+    metrics = computing.compute_metrics(label, score, base_rate)
+    tables = {
+        "pr_curve": computing.compute_precision_recall(label, score),
+        "calibration": computing.compute_calibration(label, score),
+        "importance": computing.tabulate_importance(model.importance()),
+    }
+    write_json(output / "metrics.json", metrics)
+    write_tables(output / "plots", tables)
+    draw_evaluation(output / "evaluation.png", tables, metrics, f"{spec.dataset}: {len(scored)} rows of holdout")
+    return metrics
+
+
+def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, path: Path) -> None:
+    """Write the bins for profiles of the rows that the model will score, and the profiles of training and holdout."""
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import Record
@@ -130,71 +144,49 @@ def _keep_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, p
     reference = fit(train, chosen.features, chosen.label, spec.reference)
     with spill_folder() as folder:
         scored.to_parquet(folder / "holdout.parquet")
-        days = [count_days(reference, one, PARTITION) for one in (train, folder / "holdout.parquet")]
-        Record(reference, *days).write(path)
+        profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
+        Record(reference, *profiles).write(path)
 
 
-def _rows(features: Path, split: str) -> pd.DataFrame:
-    import pandas as pd
-
-    path = features / split / "data.parquet"
-    if not path.exists():
-        raise DataError(f"{path} is not there.", "The step `preprocess` writes it.")
-    return pd.read_parquet(path)
-
-
-def _local_job(record: Path) -> str:
-    """The training job that left a record."""
-    from pipelines.container.tracking import JOB
-    from pipelines.system.files import read_json
-
-    told = read_json(record / "environment.json", "the training script writes it")
-    if JOB not in told:
-        raise DataError(f"{record}/environment.json does not name its training job.", "Give `--training-job`.")
-    return str(told[JOB])
-
-
-def _registered(
-    spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows: dict[str, int]
-) -> EvaluateResult:
-    """The result, with the version that the candidate became."""
-    from pipelines import params
+def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int) -> EvaluateResult:
+    """Register the candidate; return the result with its version."""
     from pipelines.registry import lifecycle, lineage
-    from pipelines.registry.versions import Candidate, Registry
+    from pipelines.registry.candidate import Candidate, compute_candidate_digest
+    from pipelines.registry.registration import log_costs, register_candidate
+    from pipelines.registry.versions import Registry
+    from pipelines.settings import PARAMS_FILE
     from pipelines.system import s3
 
     registry, chosen = Registry.open(), load_dataset(spec.dataset)
+    origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
-        evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(params.FILE))
+        evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(PARAMS_FILE))
         candidate = Candidate(
             dataset=chosen,
             folder=folder,
-            tags=lineage.tags(spec, rows, result.model_digest),
-            digest=lineage.candidate_digest(result.model_digest, spec.features, spec.snapshot),
-            training_job=spec.training_job or _local_job(record),
+            tags=lineage.build_tags(origin, {"train": rows_train, "holdout": len(holdout)}, spec.lineage),
+            digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
+            training_job=spec.training_job or _read_job_name(record),
             metrics=result.metrics,
             artifacts=tuple(path for path in evidence if path.exists()),
-            provenance=lineage.provenance(spec, result.model_digest),
+            provenance=lineage.build_provenance(origin),
             example=holdout[list(chosen.features)].head(3),
         )
-        version = registry.register(candidate, spec.register_as)
-        lifecycle.registered(version.name, str(version.version))
-    _tell_costs(registry, version, spec.lineage)
+        version = register_candidate(registry, candidate, spec.register_as)
+        lifecycle.record_registration(version.name, str(version.version))
+    metrics, tags = lineage.build_cost_metrics(spec.lineage), lineage.build_cost_tags(spec.lineage)
+    log_costs(registry, version, metrics, tags)
     log.info("registered as %s version %s", version.name, version.version)
-    named = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
-    return result.model_copy(update=named)
+    fields = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
+    return result.model_copy(update=fields)
 
 
-def _tell_costs(registry: Registry, version: ModelVersion, told: dict[str, str]) -> None:
-    """The version's run has the costs as metrics and tags. Idempotent: said again at one moment, a metric is one."""
-    from mlflow.entities import Metric, RunTag
+def _read_job_name(record: Path) -> str:
+    """Read from a training's record which job wrote it."""
+    from pipelines.system.files import read_json
+    from pipelines.system.mlflow_server import JOB_KEY
 
-    from pipelines.registry import lineage
-    from pipelines.registry.mlflow_errors import outages
-
-    at = version.creation_timestamp
-    metrics = [Metric(name, value, at, 0) for name, value in lineage.cost_metrics(told).items()]
-    tags = [RunTag(name, value) for name, value in lineage.cost_tags(told).items()]
-    if metrics or tags:
-        with outages():
-            registry.client.log_batch(version.run_id, metrics, tags=tags)
+    environment = read_json(record / "environment.json", "the training script writes it")
+    if JOB_KEY not in environment:
+        raise DataError(f"{record}/environment.json does not name its training job.", "Give `--training-job`.")
+    return str(environment[JOB_KEY])

@@ -1,35 +1,28 @@
-"""Judges a candidate by the policy, against the champion where there is one. A "no" is a result, not an error.
+"""Judges a candidate by the policy, and against the champion where there is one. A "no" is a result, not an error.
 
-In a backfill the champion is the one of the candidate's moment, not today's, which would bring the future into the
-past. The verdict is written as a file, and onto the registered version where one is named. Idempotent.
+In a backfill the champion is the one of the candidate's moment: today's champion was trained on data of the
+candidate's future. Writes the verdict as a file, and onto the registered version where one is named. Idempotent.
 """
 
 from __future__ import annotations
 
 import shutil
-import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import Dataset, load_dataset
-from pipelines.errors import DataError
+from pipelines.dataset import load_dataset
 from pipelines.evaluation.gates import Approval, Check, Outcome, Policy
 from pipelines.settings import settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from mlflow.entities.model_registry import ModelVersion
-
     from pipelines.evaluation.gates.holdout import Holdout
-    from pipelines.evaluation.gates.serving import Measured
-    from pipelines.registry.versions import Registry
-
-LAST_DAYS = 7
-"""Of the training rows: their rate is what a model that only follows the season would say."""
+    from pipelines.evaluation.gates.judging import Evidence, Judgement
+    from pipelines.registry.candidacy import Candidacy
 
 
 class GateSpec(Spec):
@@ -42,50 +35,50 @@ class GateSpec(Spec):
     features: Path = Path("data/features")
     """Folder with train/ and holdout/, as `preprocess` wrote it."""
     policy: Policy = Field(default_factory=Policy)
-    """What a candidate must show."""
+    """What a candidate must prove."""
     model_name: str = ""
-    """Registered model; empty: no registry, so no champion to compare with."""
+    """Registered model; empty: judge without a registry, and so without a champion."""
     version: str = ""
-    """The candidate's version."""
+    """Version of the candidate."""
     approval: Approval = "none"
-    """When a person has to agree: never; required, to each pass; when_undecided. A backfill asks nobody."""
+    """When a person has to agree: none; required: to each pass; when_undecided. Never in a backfill."""
     approval_timeout_h: float = Field(default=72.0, gt=0, allow_inf_nan=False)
-    """Hours that an answer is waited for."""
+    """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
-    """What silence means then."""
+    """Decision when nobody answers in that time."""
     backfill: bool = False
-    """Whether a backfill asks: then the champion is the newest that was trained as of an earlier moment."""
+    """Whether a backfill runs this; then the champion is the newest that was trained as of an earlier moment."""
     verdict: Path = Path("data/verdict.json")
     """File to write."""
     report: Path = Path("data/report")
-    """Folder to write: report.html, which shows the verdict and what is behind it, and its pictures."""
+    """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of the page."""
 
 
 class GateResult(Result):
-    """A verdict, as in the file."""
+    """A verdict, as in its file."""
 
     passed: bool
     """Whether the candidate may be promoted."""
     outcome: Outcome
-    """passed, failed, or undecided: too little data to say, which is no pass."""
+    """passed, failed, or undecided: too little data to decide, which is no pass."""
     reason: str
-    """The failed and the open checks in words."""
+    """The failed and the undecided checks, in words."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     asks: bool = False
-    """Whether a person has to agree before it is promoted."""
+    """Whether a person has to agree before the candidate is promoted."""
     approval_timeout_h: float = 72.0
-    """Hours that an answer is waited for."""
+    """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
-    """What silence means then."""
+    """Decision when nobody answers in that time."""
     model_digest: str = ""
-    """SHA-256 of the model's files as they were judged; empty of one that is not registered."""
+    """SHA-256 of the model's files as they were judged; empty for a model that is not registered."""
     facts: dict[str, str] = Field(default_factory=dict)
-    """What the candidate is, by name."""
+    """Description of the candidate: name to value."""
     differs: dict[str, list[str]] = Field(default_factory=dict)
-    """What is otherwise than with the champion: name to the champion's and the candidate's."""
+    """What differs from the champion: name to the champion's and the candidate's value."""
     champion: str = ""
-    """Version that it was compared with; empty where there was none."""
+    """Version that the candidate was compared with; empty where there was none."""
     model_name: str = ""
     """Registered model that was judged."""
     version: str = ""
@@ -93,188 +86,136 @@ class GateResult(Result):
     verdict: Path
     """The file."""
     report: str
-    """Address of the page that shows it."""
+    """Address of the report's page."""
 
 
 def run(spec: GateSpec) -> GateResult:
-    """`spec.verdict` holds the verdict, and so do the version's tags.
+    """Judge the candidate; write the verdict and its report, and record them with the version. Idempotent.
 
     Raises:
         DataError: there is no evaluation or no such version, the holdout cannot be judged, or the champion cannot be
             loaded any more. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    from pipelines.evaluation import gates
-    from pipelines.evaluation.gates import candidates
-    from pipelines.evaluation.gates.judging import Evidence, judge
-    from pipelines.evaluation.report.making import make
-    from pipelines.system.files import sha256, write_json
+    from pipelines.evaluation.gates.judging import judge
 
-    registry = _registry(spec)
-    candidate = registry.version(spec.model_name, spec.version) if registry else None
-    champion = _champion(spec, registry) if registry else None
-    newer = _days_newer(spec, registry, champion) if registry and champion else None
-    # A champion of a later moment was trained on this very holdout: to compare with it would be unfair.
-    fair = champion if (newer or 0) >= 0 else None
-    told = Evidence(
-        rows=_holdout(spec, registry, fair),
-        features=tuple(load_dataset(spec.dataset).features),
-        days_newer=newer,
-        packaged=_packaged(spec, registry) if registry and spec.policy.serving else None,
-        cost_usd=candidates.cost(candidate) if candidate else None,
-    )
-    judged = judge(told, spec.policy)
-    checks = judged.checks
-    outcome = gates.verdict(checks)
-    result = GateResult(
-        passed=outcome == gates.PASSED,
-        outcome=outcome,
-        reason=gates.words(checks),
-        checks=checks,
-        asks=_asks(spec, registry, outcome),
-        model_digest=candidates.judged_digest(registry, candidate) if registry and candidate else "",
-        approval_timeout_h=spec.approval_timeout_h,
-        approval_default=spec.approval_default,
-        facts=candidates.facts(candidate, told.rows),
-        differs=candidates.differs(registry, candidate, champion) if registry and candidate and champion else {},
-        champion=str(champion.version) if champion else "",
-        model_name=spec.model_name,
-        version=spec.version,
-        verdict=spec.verdict,
-        report=_address(spec),
-    )
-    written = result.model_dump(mode="json", exclude={"verdict", "report"})
-    make(spec.report, written, told.rows, judged, spec.policy, _importance(spec.evaluation), result.facts)
-    # A retry, or another run that trained the same, gives the same verdict: a clock that demands nothing is not in it.
-    lasting = [one.model_dump(mode="json") for one in checks if not (one.timed and one.outcome == gates.REPORTED)]
-    write_json(spec.verdict, {**written, "checks": lasting})
-    if registry:
-        from pipelines.registry import lifecycle
-
-        _publish(spec, registry)
-        digest = sha256(spec.verdict)
-        tags = {"leeway.verdict": outcome, "leeway.verdict_reason": result.reason, "leeway.verdict_digest": digest}
-        registry.tag(spec.model_name, spec.version, tags)
-        lifecycle.judged(registry, result, outcome, digest, backfill=spec.backfill)
-    log.info("verdict: %s. %s", {"passed": "yes", "failed": "NO"}.get(outcome, "UNDECIDED"), result.reason)
+    with _open_candidacy(spec) as candidacy:
+        evidence = _collect_evidence(spec, candidacy)
+        judgement = judge(evidence, spec.policy)
+        result = _make_result(spec, candidacy, evidence.holdout, judgement)
+        _write(spec, result, evidence.holdout, judgement)
+        if candidacy:
+            _record(spec, candidacy, result)
+    outcome = {"passed": "yes", "failed": "NO"}.get(result.outcome, "UNDECIDED")
+    log.info("verdict: %s. %s", outcome, result.reason)
     return result
 
 
-def _registry(spec: GateSpec) -> Registry | None:
-    """The registry, with the candidate known to be in it; None where no model is named."""
+def _open_candidacy(spec: GateSpec) -> AbstractContextManager[Candidacy | None]:
     if not spec.model_name:
-        return None
-    from pipelines.registry.versions import Registry
+        return nullcontext()
+    from pipelines.registry.candidacy import open_candidacy
 
-    registry = Registry.open()
-    registry.version(spec.model_name, spec.version)
-    return registry
+    return open_candidacy(spec.model_name, spec.version, backfill=spec.backfill)
 
 
-def _champion(spec: GateSpec, registry: Registry) -> ModelVersion | None:
-    """The champion; none where it is the candidate itself."""
-    if spec.backfill:
-        from pipelines.registry.versions import as_of
-
-        return registry.champion_before(spec.model_name, as_of(registry.version(spec.model_name, spec.version)))
-    found = registry.champion(spec.model_name)
-    return None if found is None or str(found.version) == spec.version else found
-
-
-def _days_newer(spec: GateSpec, registry: Registry, champion: ModelVersion) -> int:
-    from pipelines.registry.versions import as_of
-
-    return (as_of(registry.version(spec.model_name, spec.version)) - as_of(champion)).days
-
-
-def _holdout(spec: GateSpec, registry: Registry | None, champion: ModelVersion | None) -> Holdout:
-    """The holdout's rows, with what both models say of them."""
-    from pipelines.evaluation.gates.holdout import Holdout
-
+def _collect_evidence(spec: GateSpec, candidacy: Candidacy | None) -> Evidence:
     chosen = load_dataset(spec.dataset)
-    rows, train = (_read(spec.features / split / "data.parquet", "preprocess") for split in ("holdout", "train"))
-    return Holdout(
-        label=rows[chosen.label].to_numpy(dtype=float),
-        candidate=_scores(spec, chosen, rows),
-        champion=registry.score(champion, rows) if registry and champion else None,
-        rows=rows,
-        base_rate=float(train[chosen.label].mean()),
-        last_week=_last_rate(train, chosen.label),
-    )
+    if candidacy:
+        from pipelines.registry.evidence import collect_evidence
+
+        return collect_evidence(candidacy, chosen, spec.features, spec.evaluation, spec.policy)
+    from pipelines.evaluation.gates.inputs import read_holdout
+    from pipelines.evaluation.gates.judging import Evidence
+
+    return Evidence(read_holdout(chosen, spec.features, spec.evaluation, None), tuple(chosen.features))
 
 
-def _scores(spec: GateSpec, chosen: Dataset, rows: pd.DataFrame) -> Any:
-    """What the candidate said of each row of the holdout.
-
-    Raises:
-        DataError: it said it of other rows.
-    """
-    told = _read(spec.evaluation / "predictions.parquet", "evaluate")
-    key = list(chosen.key)
-    if "score" not in told or not told[key].reset_index(drop=True).equals(rows[key].reset_index(drop=True)):
-        raise DataError(f"{spec.evaluation}/predictions.parquet is not of the holdout.", "Run `evaluate` again.")
-    return told["score"].to_numpy(dtype=float)
-
-
-def _last_rate(train: pd.DataFrame, label: str) -> float:
-    import pandas as pd
-
-    days = pd.to_datetime(train["date"])
-    return float(train.loc[days > days.max() - pd.Timedelta(days=LAST_DAYS), label].mean())
-
-
-def _packaged(spec: GateSpec, registry: Registry) -> Measured:
-    """The candidate as it would be served."""
-    from pipelines.evaluation.gates import serving
-
-    version, chosen = registry.version(spec.model_name, spec.version), load_dataset(spec.dataset)
-    holdout = _read(spec.features / "holdout" / "data.parquet", "preprocess").head(1_000)
-    batch = spec.policy.serving.batch_rows if spec.policy.serving else 1
-    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        scores = registry.artifact(version, "training/scores.parquet", Path(folder))
-        return serving.measure(
-            score=registry.scorer(version),
-            rows=holdout[list(chosen.features)],
-            trained=_read(scores, "train") if scores else None,
-            folder=registry.package(version, Path(folder)),
-            batch=batch,
-        )
-
-
-def _address(spec: GateSpec) -> str:
-    return (
-        settings().report_page(spec.model_name, spec.version) if spec.model_name else str(spec.report / "report.html")
-    )
-
-
-def _publish(spec: GateSpec, registry: Registry) -> None:
-    """The report is among the version's evidence, and where the data docs are served."""
-    from pipelines.system.files import replace_folder
-
-    registry.keep(registry.version(spec.model_name, spec.version), spec.report, "report")
-    with replace_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as making:
-        shutil.copytree(spec.report, making, dirs_exist_ok=True)
-
-
-def _importance(evaluation: Path) -> dict[str, float]:
-    import pandas as pd
-
-    path = evaluation / "plots" / "importance.csv"
-    return dict(pd.read_csv(path).itertuples(index=False)) if path.exists() else {}
-
-
-def _asks(spec: GateSpec, registry: Registry | None, outcome: Outcome) -> bool:
-    """Whether a person has to agree: to no backfill, which plays the past, nor to what is champion already."""
+def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, judgement: Judgement) -> GateResult:
     from pipelines.evaluation import gates
 
-    champion = registry.champion(spec.model_name) if registry and not spec.backfill else None
-    settled = spec.backfill or (champion is not None and str(champion.version) == spec.version)
-    return not settled and gates.asks_a_person(outcome, spec.approval)
+    outcome = gates.combine_outcomes(judgement.checks)
+    # Nobody has to agree to a backfill, which replays the past, nor to what is champion already.
+    can_be_promoted = not spec.backfill and not (candidacy and candidacy.is_champion)
+    return GateResult(
+        passed=outcome == gates.PASSED,
+        outcome=outcome,
+        reason=gates.summarize_checks(judgement.checks),
+        checks=judgement.checks,
+        asks=can_be_promoted and gates.needs_approval(outcome, spec.approval),
+        model_digest=candidacy.compute_digest() if candidacy else "",
+        approval_timeout_h=spec.approval_timeout_h,
+        approval_default=spec.approval_default,
+        facts=_describe(candidacy, holdout),
+        differs=_compare_with_champion(candidacy),
+        champion=str(candidacy.champion.version) if candidacy and candidacy.champion else "",
+        model_name=spec.model_name,
+        version=spec.version,
+        verdict=spec.verdict,
+        report=_get_report_address(spec),
+    )
 
 
-def _read(path: Path, step: str) -> pd.DataFrame:
-    import pandas as pd
+def _describe(candidacy: Candidacy | None, holdout: Holdout) -> dict[str, str]:
+    """Describe the candidate for the report, and for the person who has to agree."""
+    facts = {"rows of holdout": f"{len(holdout.label):,}", "rate": f"{holdout.label.mean():.4f}"}
+    if candidacy is None:
+        return facts
+    from pipelines.registry.description import describe_version
 
-    if not path.exists():
-        raise DataError(f"{path} is not there.", f"The step `{step}` writes it.")
-    return pd.read_parquet(path)
+    return {**describe_version(candidacy.version), **facts}
+
+
+def _compare_with_champion(candidacy: Candidacy | None) -> dict[str, list[str]]:
+    if candidacy is None or candidacy.champion is None:
+        return {}
+    from pipelines.registry.description import compare_versions
+
+    registry, champion, version = candidacy.registry, candidacy.champion, candidacy.version
+    return compare_versions(champion, registry.get_params(champion), version, registry.get_params(version))
+
+
+def _get_report_address(spec: GateSpec) -> str:
+    if spec.model_name:
+        return settings().report_page(spec.model_name, spec.version)
+    return str(spec.report / "report.html")
+
+
+def _write(spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement) -> None:
+    """Write the report, then the verdict's file."""
+    from pipelines.evaluation.gates import REPORTED
+    from pipelines.evaluation.report.report import write_report
+    from pipelines.evaluation.tables import read_importance
+    from pipelines.system.files import write_json
+
+    path = spec.evaluation / "plots" / "importance.csv"
+    importance = read_importance(path) if path.exists() else {}
+    verdict = result.model_dump(mode="json", exclude={"verdict", "report"})
+    write_report(spec.report, verdict, holdout, judgement, spec.policy, importance)
+    # Times without a bound are not in the file: a retry would write other bytes, and so give another digest.
+    stable = [check for check in result.checks if not (check.timed and check.outcome == REPORTED)]
+    write_json(spec.verdict, {**verdict, "checks": [check.model_dump(mode="json") for check in stable]})
+
+
+def _record(spec: GateSpec, candidacy: Candidacy, result: GateResult) -> None:
+    """Publish the report, and record the verdict in the version's tags and among the model's events."""
+    from pipelines.registry import artifacts, lifecycle
+    from pipelines.system.files import replace_folder, sha256
+
+    artifacts.upload_folder(candidacy.registry, candidacy.version, spec.report, "report")
+    with replace_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as folder:
+        shutil.copytree(spec.report, folder, dirs_exist_ok=True)
+    digest = sha256(spec.verdict)
+    tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
+    prefixed = {f"leeway.{name}": value for name, value in tags.items()}
+    candidacy.registry.set_tags(spec.model_name, spec.version, prefixed)
+    lifecycle.record_verdict(
+        candidacy.registry,
+        spec.model_name,
+        spec.version,
+        outcome=result.outcome,
+        reason=result.reason,
+        champion=result.champion,
+        digest=digest,
+        backfill=spec.backfill,
+    )

@@ -111,7 +111,7 @@ def _record(spec: ProfileSpec) -> tuple[Record, str]:
             raise SpecError(f"version {spec.version} is an alias, which only the registry knows.", "Give its number.")
         return Record.read(spec.reference), spec.version
     registry = Registry.open()
-    version = registry.named(spec.model_name, spec.version)
+    version = registry.find_version(spec.model_name, spec.version)
     return of_version(registry, version), str(version.version)
 
 

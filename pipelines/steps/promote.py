@@ -1,11 +1,12 @@
-"""Makes a version the champion, where its verdict is a yes and it is not older than the champion. Idempotent.
+"""Makes a version the champion, if it passed the gate and is not older than the champion. Idempotent.
 
-A backfill moves no alias unless it is told to: it only notes on the version what it would have done.
+A backfill moves no alias unless `in_backfill` is set: it only tags the version with what it would have done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PromoteSpec(Spec):
-    """What to promote, on which verdict."""
+    """What to promote, and the verdict that allows it."""
 
     model_name: str
     """Registered model."""
@@ -32,148 +33,170 @@ class PromoteSpec(Spec):
     verdict: Path
     """The verdict's file, as `gate` wrote it; its digest must be the one on the version."""
     backfill: bool = False
-    """Whether a backfill asks."""
+    """Whether a backfill runs this."""
     in_backfill: bool = False
-    """Whether a backfill may promote, where the version is not older than the champion."""
+    """Whether a backfill may promote a version that is not older than the champion."""
     force: bool = False
-    """Whether to promote a version that is older than the champion, was judged against another one, was rejected,
-    rolled back or retired. Never one whose verdict is a no. Needs `why`."""
+    """Whether to promote a version that is older than the champion, was judged against another champion, was rejected,
+    rolled back or retired. Even then it must have passed the gate. Needs `why`."""
     why: str = ""
-    """Why, for the event."""
+    """The reason, for the event."""
     moved_by_hand: Literal["keep", "put_back"] = "put_back"
-    """What to do with an alias `champion` that somebody moved by hand, before anything is promoted."""
+    """What to do first if a person moved alias `champion` by hand."""
 
     @model_validator(mode="after")
-    def _says_why(self) -> Self:
+    def _check_reason(self) -> Self:
         if self.force and not self.why.strip():
             raise ValueError("force needs why")
         return self
 
 
 class PromoteResult(Result):
-    """What became of the version."""
+    """Whether the version was promoted, and why."""
 
     model_name: str
     """Registered model."""
     version: str
-    """Version that was to be promoted."""
+    """Version to promote, as requested."""
     previous: str
-    """Version that was champion before; empty where there was none."""
+    """Version that was champion before; empty if there was none."""
     changed: bool
-    """Whether the champion changed: not where this version was champion already."""
+    """Whether the champion changed; false if this version was champion already."""
     promoted: bool
     """Whether this version is champion now."""
     reason: str
-    """Why, in a line."""
+    """The reason, in one line."""
 
 
 def run(spec: PromoteSpec) -> PromoteResult:
-    """Alias `champion` names the version; after a backfill that may not promote, the version says what it would be.
+    """Make the version champion, by an event and then by alias `champion`. Idempotent.
 
-    Of several at once that were judged against the same champion, exactly one is promoted.
+    Only one of several promoters wins that run at once with verdicts against the same champion.
 
     Raises:
-        PromotionError: the verdict is a no, is about another version, or it or the model's files were changed since; or
-            it was given against another champion than today's, the champion is newer, or the version was rejected,
-            rolled back or retired: no error in a backfill, which does not promote then.
-        DataError: there is no such version, or no verdict; or the champion was deleted in MLflow.
+        PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
+            files were changed since. Also, except in a backfill, which then does not promote: the verdict is against
+            another champion, the champion is newer, or the version was rejected, rolled back or retired. A retry
+            cannot help.
+        DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
     """
-    from pipelines.registry.lifecycle import Journal, reconcile, settle
+    from pipelines.registry.lifecycle import Journal, reconcile, sync_aliases
     from pipelines.registry.versions import Registry
 
     registry, journal = Registry.open(), Journal.open()
-    version = registry.version(spec.model_name, spec.version)
-    given = _demand_yes(spec, version)
-    _demand_same_files(registry, version, given)
+    version = registry.get_version(spec.model_name, spec.version)
+    verdict = _read_passing_verdict(spec, version)
+    _check_files(version, verdict)
     if spec.backfill and not spec.in_backfill:
-        return _would(spec, registry, given, "a backfill moves no alias unless promote_in_backfill is set")
-    found = reconcile(registry, journal, spec.model_name, keep=spec.moved_by_hand == "keep")
-    log.info("%s: %s", spec.model_name, found)
+        reason = "a backfill moves no alias unless promote_in_backfill is set"
+        return _tag_would_promote(spec, registry, verdict, reason)
+    status = reconcile(registry, journal, spec.model_name, keep=spec.moved_by_hand == "keep")
+    log.info("%s: %s", spec.model_name, status)
+    promotion = _Promotion(spec, registry, version, verdict)
     try:
-        event = journal.change(spec.model_name, lambda state: _decided(spec, registry, version, given, state))
-    except PromotionError as refused:
+        event = journal.change(spec.model_name, promotion.decide)
+    except PromotionError as error:
         if not spec.backfill:
             raise
-        return _would(spec, registry, given, refused.message)
-    settle(registry, journal, spec.model_name)
+        return _tag_would_promote(spec, registry, verdict, error.message)
+    sync_aliases(registry, journal, spec.model_name)
     if event is None:
-        return _told(spec, spec.version, False, "it was champion already")
+        return _make_result(spec, spec.version, changed=False, reason="it was champion already")
     how = "forced" if event.evidence["forced"] else "it passed"
-    return _told(spec, event.from_version, True, f"{how}, after {event.from_version or 'none'}")
+    reason = f"{how}, after {event.from_version or 'none'}"
+    return _make_result(spec, event.from_version, changed=True, reason=reason)
 
 
-def _decided(
-    spec: PromoteSpec, registry: Registry, version: ModelVersion, given: dict[str, Any], state: State
-) -> Event | None:
-    """The event of the promotion, where the model's state allows it; None where the version is champion already."""
-    from pipelines.registry.lifecycle import Event, Kind, crowned
+@dataclass(frozen=True)
+class _Promotion:
+    """A requested promotion, which is decided by the model's state at the moment of the commit."""
 
-    if state.champion == spec.version:
-        return None
-    _demand_agreement(given, version, state)
-    against = list(_objections(spec, version, given, state, crowned(registry, spec.model_name, state)))
-    if against and not spec.force:
-        raise PromotionError(f"version {spec.version} of {spec.model_name} is not promoted: {'; '.join(against)}.")
-    return Event.of(
-        Kind.PROMOTED,
-        spec.model_name,
-        spec.version,
-        moved=(state.champion, spec.version),
-        why=spec.why or str(given.get("reason", "")),
-        evidence={
-            "verdict_digest": version.tags["leeway.verdict_digest"],
-            "judged_against": given.get("champion", ""),
-            "forced": against,
-            "backfill": spec.backfill,
-        },
-        key=str(len(state.events)),
-    )
+    spec: PromoteSpec
+    registry: Registry
+    version: ModelVersion
+    verdict: Mapping[str, Any]
 
+    def decide(self, state: State) -> Event | None:
+        """Return the event of the promotion; None if the version is champion already.
 
-def _objections(
-    spec: PromoteSpec, version: ModelVersion, given: dict[str, Any], state: State, champion: ModelVersion | None
-) -> Iterator[str]:
-    """What speaks against the promotion, though the verdict is a yes."""
-    from pipelines.registry.lifecycle import Kind
-    from pipelines.registry.versions import as_of
+        Raises:
+            PromotionError: the state forbids the promotion. A retry cannot help.
+        """
+        from pipelines.registry.lifecycle import Event, Kind, get_champion
 
-    if champion and as_of(version) < as_of(champion):
-        yield (
-            f"promotion only moves forward, and champion {champion.version} is as of {as_of(champion)}, later than its "
-            f"{as_of(version)}"
+        spec = self.spec
+        if state.champion == spec.version:
+            return None
+        _check_approval(self.verdict, self.version, state)
+        champion = get_champion(self.registry, spec.model_name, state)
+        objections = list(self._find_objections(state, champion))
+        if objections and not spec.force:
+            reasons = "; ".join(objections)
+            raise PromotionError(f"version {spec.version} of {spec.model_name} is not promoted: {reasons}.")
+        return Event.of(
+            Kind.PROMOTED,
+            spec.model_name,
+            spec.version,
+            moved=(state.champion, spec.version),
+            why=spec.why or str(self.verdict.get("reason", "")),
+            evidence={
+                "verdict_digest": self.version.tags["leeway.verdict_digest"],
+                "judged_against": self.verdict.get("champion", ""),
+                "forced": objections,
+                "backfill": spec.backfill,
+            },
+            key=str(len(state.events)),
         )
-    met = str(given.get("champion", ""))
-    # A backfill's verdict is against the champion of the candidate's moment, on purpose.
-    if not spec.backfill and met != state.champion:
-        yield (f"it was judged against {_named(met)}, but {_named(state.champion)} is champion now: run the gate again")
-    last = state.standing.get(spec.version)
-    if last and last.kind is Kind.REJECTED:
-        yield f"{last.who} rejected it: {last.why}"
-    if spec.version in state.blocked:
-        yield f"{state.blocked[spec.version]} (--force and --why promote it all the same)"
+
+    def _find_objections(self, state: State, champion: ModelVersion | None) -> Iterator[str]:
+        """Yield what speaks against the promotion of a version that passed; `force` overrules it."""
+        from pipelines.registry.lifecycle import Kind
+        from pipelines.registry.versions import read_as_of
+
+        spec, version = self.spec, self.version
+        if champion and read_as_of(version) < read_as_of(champion):
+            yield (
+                f"promotion only moves forward, and champion {champion.version} is as of {read_as_of(champion)}, later "
+                f"than its {read_as_of(version)}"
+            )
+        opponent = str(self.verdict.get("champion", ""))
+        # A backfill's verdict is against the champion of the candidate's own moment, which need not be today's.
+        if not spec.backfill and opponent != state.champion:
+            yield (
+                f"it was judged against {_name_champion(opponent)}, but {_name_champion(state.champion)} is champion "
+                "now: run the gate again"
+            )
+        last = state.judgements.get(spec.version)
+        if last and last.kind is Kind.REJECTED:
+            yield f"{last.who} rejected it: {last.why}"
+        if spec.version in state.blocked:
+            yield f"{state.blocked[spec.version]} (to promote it all the same, give --force and --why)"
 
 
-def _named(version: str) -> str:
+def _name_champion(version: str) -> str:
     return f"version {version}" if version else "no champion"
 
 
-def _would(spec: PromoteSpec, registry: Registry, given: dict[str, Any], but: str) -> PromoteResult:
-    """A backfill notes on the version that it would have been champion, unless it is."""
-    from pipelines.registry.versions import WOULD_TAG
+def _tag_would_promote(
+    spec: PromoteSpec, registry: Registry, verdict: Mapping[str, Any], obstacle: str
+) -> PromoteResult:
+    """Tag the version with the champion that it would have replaced, unless it is champion."""
+    from pipelines.registry.versions import WOULD_PROMOTE_TAG
 
-    found, met = registry.champion(spec.model_name), str(given.get("champion", ""))
-    champion = str(found.version) if found else ""
+    version, opponent = registry.find_champion(spec.model_name), str(verdict.get("champion", "")) or "none"
+    champion = str(version.version) if version else ""
     if champion == spec.version:
-        return _told(spec, champion, False, "it was champion already")
-    registry.tag(spec.model_name, spec.version, {WOULD_TAG: met or "none"})
-    return _told(spec, champion, False, f"it passed, and would be champion after {met or 'none'}, but {but}")
+        return _make_result(spec, champion, changed=False, reason="it was champion already")
+    registry.set_tags(spec.model_name, spec.version, {WOULD_PROMOTE_TAG: opponent})
+    reason = f"it passed, and would be champion after {opponent}, but {obstacle}"
+    return _make_result(spec, champion, changed=False, reason=reason)
 
 
-def _told(spec: PromoteSpec, previous: str, changed: bool, reason: str) -> PromoteResult:
+def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str) -> PromoteResult:
     promoted = changed or previous == spec.version
-    what = "is champion" if promoted else "is not promoted"
-    log.info("%s: version %s %s: %s", spec.model_name, spec.version, what, reason)
+    outcome = "is champion" if promoted else "is not promoted"
+    log.info("%s: version %s %s: %s", spec.model_name, spec.version, outcome, reason)
     return PromoteResult(
         model_name=spec.model_name,
         version=spec.version,
@@ -184,32 +207,41 @@ def _told(spec: PromoteSpec, previous: str, changed: bool, reason: str) -> Promo
     )
 
 
-def _demand_yes(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
-    """The verdict: a yes, or one that a person may make one, on this very version, as it was given."""
-    from pipelines.registry import verdicts
+def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
+    """Read the last verdict on the version; refuse one that did not pass, unless it is for a person to decide."""
+    from pipelines.registry.verdicts import read_current_verdict
 
-    told = verdicts.given(spec.verdict, version)
-    if version.tags.get("leeway.verdict") != told.get("outcome") or not (told.get("passed") or told.get("asks")):
-        what = f"{spec.model_name} version {spec.version}"
-        raise PromotionError(f"{what} did not pass the gate: {told.get('reason')}.")
-    return told
-
-
-def _demand_same_files(registry: Registry, version: ModelVersion, given: dict[str, Any]) -> None:
-    """What would be promoted is what was judged."""
-    judged = given.get("model_digest")
-    if judged and registry.digest(version) != judged:
-        what = f"version {version.version} of {version.name}"
-        raise PromotionError(f"{what} is not promoted: its files are not those that were judged.", "Train it again.")
+    verdict = read_current_verdict(spec.verdict, version)
+    allows = verdict.get("passed") or verdict.get("asks")
+    if version.tags.get("leeway.verdict") != verdict.get("outcome") or not allows:
+        raise PromotionError(
+            f"{spec.model_name} version {spec.version} did not pass the gate: {verdict.get('reason')}."
+        )
+    return verdict
 
 
-def _demand_agreement(given: dict[str, Any], version: ModelVersion, state: State) -> None:
-    """Where the verdict asks a person, one has agreed to this very verdict."""
+def _check_files(version: ModelVersion, verdict: Mapping[str, Any]) -> None:
+    """Refuse a version whose files are not those that were judged."""
+    from pipelines.registry.artifacts import compute_digest
+
+    digest = verdict.get("model_digest")
+    if digest and compute_digest(version) != digest:
+        raise PromotionError(
+            f"version {version.version} of {version.name} is not promoted: its files are not those that were judged.",
+            "Train it again.",
+        )
+
+
+def _check_approval(verdict: Mapping[str, Any], version: ModelVersion, state: State) -> None:
+    """Refuse a version whose verdict needs approval, unless a person approved this very verdict."""
     from pipelines.registry.lifecycle import Kind
 
-    last, digest = state.standing.get(str(version.version)), version.tags["leeway.verdict_digest"]
-    agreed = last and last.kind is Kind.APPROVED and last.evidence.get("verdict_digest") == digest
-    if given.get("asks") and not agreed:
-        what = f"version {version.version} of {version.name}"
-        refused = f"{last.who} rejected it: {last.why}" if last and last.kind is Kind.REJECTED else "nobody has agreed"
-        raise PromotionError(f"{what} is not promoted: {refused}.", "`python -m pipelines decide` records a decision.")
+    last, digest = state.judgements.get(str(version.version)), version.tags["leeway.verdict_digest"]
+    is_approved = last and last.kind is Kind.APPROVED and last.evidence.get("verdict_digest") == digest
+    if verdict.get("asks") and not is_approved:
+        is_rejected = last and last.kind is Kind.REJECTED
+        reason = f"{last.who} rejected it: {last.why}" if last and is_rejected else "nobody has approved it"
+        raise PromotionError(
+            f"version {version.version} of {version.name} is not promoted: {reason}.",
+            "`python -m pipelines decide` records a decision.",
+        )

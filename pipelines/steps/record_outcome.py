@@ -60,7 +60,7 @@ def _find_outcome(spec: RecordOutcomeSpec) -> Outcome:
     """Find the outcome in the last event of the version: the gate's verdict, or the decision of a person."""
     from pipelines.registry.lifecycle import Journal, Kind
 
-    last = Journal.open().state(spec.model_name).standing.get(spec.version)
+    last = Journal.open().state(spec.model_name).judgements.get(spec.version)
     if last is None:
         return "failed"
     passed = last.kind is Kind.APPROVED or last.evidence.get("verdict") == "passed"

@@ -1,122 +1,99 @@
 """Rebuilds a registered version from its lineage, and proves that features and metrics are the same.
 
-Checks out its code, restores dvc.lock, params.yaml and the pinned snapshot, builds the features afresh, and measures
-the registered model on them. Changes nothing in the registry. Idempotent.
+Checks out the version's code, restores dvc.lock, params.yaml and the pinned snapshot, builds the features afresh, and
+evaluates the registered model on them. Changes nothing in the registry. Idempotent.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import StringConstraints
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError
 from pipelines.system.log import log
 
+if TYPE_CHECKING:
+    from pipelines.registry.reproduction.comparison import Check, Comparison
+
 
 class ReproduceSpec(Spec):
-    """Which version."""
+    """Which version to rebuild."""
 
     argument: ClassVar[str] = "model"
 
     model: Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$")]
     """NAME@VERSION or NAME@ALIAS: flights@3, flights@champion."""
     retrain: bool = False
-    """Whether to train again, too, and compare the model's bytes."""
-
-
-class Check(BaseModel):
-    """One thing that was compared."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-    what: str
-    """File, metric or digest."""
-    recorded: str
-    """As it was when the version was registered."""
-    found: str
-    """As it is now."""
-    note: str = ""
-    """More about a difference."""
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return self.recorded == self.found
-
-    def line(self) -> str:
-        """The difference in words."""
-        more = f" ({self.note})" if self.note else ""
-        return f"{self.what} was {_short(self.recorded)}, is {_short(self.found)}{more}"
+    """Whether to train again as well, and compare the model byte for byte."""
 
 
 class ReproduceResult(Result):
-    """A version that was rebuilt, and is the same."""
+    """A version that was rebuilt and is the same."""
 
     model_name: str
     """Registered model."""
     version: str
-    """Its version."""
+    """Version that was rebuilt."""
     workspace: Path
-    """Folder that it was rebuilt in; reproduction.json there has every check."""
+    """Folder that the version was rebuilt in; reproduction.json there has every check."""
     git_commit: str
-    """Commit of its code."""
+    """Commit of the version's code."""
     files: int
-    """Files of features that are the same, byte for byte."""
+    """Number of feature files that are byte-identical."""
     metrics: int
-    """Metrics that are the same, to the last digit."""
+    """Number of metrics that are equal to the last digit."""
     retrained: bool
-    """Whether the model was trained again, and is the same, byte for byte."""
+    """Whether the model was trained again, and is byte-identical."""
     notes: list[str]
-    """What is different and did no harm: versions of libraries, a copy of the features that DVC lost."""
+    """Differences that did no harm: versions of libraries, or a copy of the features that DVC lost."""
 
 
 def run(spec: ReproduceSpec) -> ReproduceResult:
-    """The version is what its lineage says; reproduction.json in the workspace has every check.
+    """Rebuild the version, and compare it with its lineage; write every check to reproduction.json. Idempotent.
 
     Raises:
-        DataError: something differs, and what, or there is no such version or it lacks its lineage.
-        SpecError: the repository has no such commit.
+        DataError: there are differences, or there is no such version, or its run lacks what rebuilding needs. A retry
+            cannot help.
+        SpecError: the repository has no such commit. A retry cannot help.
         ServiceError: MLflow or the remote does not answer. A retry can help.
     """
-    from pipelines.registry.reproduction import rebuilt
+    from pipelines.registry.reproduction.rebuild import rebuild_version
     from pipelines.system.files import write_json
 
-    done = rebuilt(*spec.model.split("@"), retrain=spec.retrain)
-    told = {"checks": [check.model_dump() for check in done.checks], "notes": done.notes}
-    write_json(done.workspace / "reproduction.json", told)
-    for note in done.notes:
+    name, selector = spec.model.split("@")
+    comparison = rebuild_version(name, selector, retrain=spec.retrain)
+    checks = [check.model_dump() for check in comparison.checks]
+    write_json(comparison.workspace / "reproduction.json", {"checks": checks, "notes": comparison.notes})
+    for note in comparison.notes:
         log.info("note: %s", note)
-    differences = [check for check in done.checks if not check.same]
+    differences = [check for check in comparison.checks if not check.is_same]
     if differences:
-        _refuse(f"{done.name} version {done.version}", differences, done.notes, done.workspace)
-    kinds = [check.what.split(" ")[0] for check in done.checks]
-    log.info("%s version %s is reproduced: %d checks", done.name, done.version, len(done.checks))
+        _raise_differences(comparison, differences)
+    kinds = [check.what.split(" ")[0] for check in comparison.checks]
+    log.info("%s version %s is reproduced: %d checks", comparison.name, comparison.version, len(comparison.checks))
     return ReproduceResult(
-        model_name=done.name,
-        version=done.version,
-        workspace=done.workspace,
-        git_commit=done.git_commit,
+        model_name=comparison.name,
+        version=comparison.version,
+        workspace=comparison.workspace,
+        git_commit=comparison.git_commit,
         files=kinds.count("features"),
         metrics=kinds.count("metric"),
         retrained=spec.retrain,
-        notes=done.notes[:10],
+        notes=comparison.notes[:10],
     )
 
 
-def _refuse(what: str, differences: list[Check], notes: list[str], workspace: Path) -> None:
+def _raise_differences(comparison: Comparison, differences: list[Check]) -> None:
     for check in differences:
-        log.warning("differs: %s", check.line())
-    lines = "; ".join(check.line() for check in differences[:5])
+        log.warning("differs: %s", check.describe())
+    lines = "; ".join(check.describe() for check in differences[:5])
     more = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
+    notes = [f"Also: {note}." for note in comparison.notes[:3]]
     raise DataError(
-        f"{what} is not reproduced, {len(differences)} things differ: {lines}{more}.",
-        " ".join([*(f"Also: {note}." for note in notes[:3]), f"All of it: {workspace / 'reproduction.json'}"]),
+        f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} things differ: "
+        f"{lines}{more}.",
+        " ".join([*notes, f"All checks: {comparison.workspace / 'reproduction.json'}"]),
     )
-
-
-def _short(value: str) -> str:
-    """A digest's beginning; anything else whole."""
-    return f"{value[:12]}…" if len(value) == 64 else value or "not there"

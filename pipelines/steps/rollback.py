@@ -1,4 +1,7 @@
-"""Makes the champion before the champion again, and keeps the one that is taken out from being promoted again."""
+"""Takes the champion out of service: the previous champion becomes champion again. Idempotent.
+
+The version that is taken out is blocked: promoting it again has to be forced.
+"""
 
 from __future__ import annotations
 
@@ -17,55 +20,56 @@ if TYPE_CHECKING:
 
 
 class RollbackSpec(Spec):
-    """What to take back, and why."""
+    """What to roll back to, and why."""
 
     model_name: str
     """Registered model."""
     why: str = Field(min_length=1)
-    """Why, for the event, and for who wants to promote the version again."""
+    """The reason, for the event, and for a person who wants to promote the version again."""
     to: str = ""
-    """Version that is to be champion; the champion before where it is empty."""
+    """Version that becomes champion; empty: the previous champion."""
     force: bool = False
-    """Whether `to` may be a version that was never champion, was rolled back itself, or retired."""
+    """Whether `to` may be a version that was never champion, or was rolled back or retired."""
 
 
 class RollbackResult(Result):
-    """What became of the champion."""
+    """The champion after the rollback."""
 
     model_name: str
     """Registered model."""
     version: str
     """Version that is champion now."""
     previous: str
-    """Version that was rolled back: it is blocked from being promoted, unless that is forced."""
+    """Version that was rolled back; promoting it again has to be forced."""
     changed: bool
-    """Whether this call did it: not where its run did so before, or `to` is champion already."""
+    """Whether this call rolled back; false if its DAG run did so before, or `to` was champion already."""
     reason: str
-    """Why, in a line."""
+    """The reason, in one line."""
 
 
 def run(spec: RollbackSpec) -> RollbackResult:
-    """Alias `champion` names the earlier version. Idempotent: one run of a DAG rolls back once.
+    """Make the earlier version champion, by an event and then by alias `champion`.
 
-    So does a person who asks again after an error: a rollback whose alias is not set yet is completed, and none added.
+    Idempotent: one DAG run rolls back once. A person who repeats the command after an error completes the rollback
+    whose alias was not set yet, rather than start another.
 
     Raises:
-        PromotionError: there is no champion, or none before it; another became champion meanwhile; `to` was never
-            champion, or is blocked, and it is not forced.
-        DataError: there is no such model or version.
+        PromotionError: there is no champion, or no earlier one; another version became champion meanwhile; `to` was
+            never champion or is blocked, and `force` is not set. A retry cannot help.
+        DataError: there is no such model or version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
     """
-    from pipelines.registry.lifecycle import Journal, begin, settle
+    from pipelines.registry.lifecycle import Journal, adopt_alias, sync_aliases
     from pipelines.registry.versions import Registry
 
     registry, journal = Registry.open(), Journal.open()
     if spec.to:
-        registry.version(spec.model_name, spec.to)
-    begin(registry, journal, spec.model_name)
-    asked = _Rollback(spec, registry, journal.state(spec.model_name))
-    event = journal.change(spec.model_name, asked.decided)
-    state = settle(registry, journal, spec.model_name)
-    done = event or _told_by_us(state) or _last(state)
+        registry.get_version(spec.model_name, spec.to)
+    adopt_alias(registry, journal, spec.model_name)
+    rollback = _Rollback(spec, registry, journal.state(spec.model_name))
+    event = journal.change(spec.model_name, rollback.decide)
+    state = sync_aliases(registry, journal, spec.model_name)
+    done = event or _find_rollback_of_run(state) or _find_last_rollback(state)
     reason = f"version {done.version} was rolled back: {done.why}" if done else "it was champion already"
     log.info("%s: version %s is champion: %s", spec.model_name, state.champion, reason)
     return RollbackResult(
@@ -79,73 +83,83 @@ def run(spec: RollbackSpec) -> RollbackResult:
 
 @dataclass(frozen=True)
 class _Rollback:
-    """A rollback that is asked for, of the champion that was seen then."""
+    """A requested rollback, which is decided by the model's state at the moment of the commit."""
 
     spec: RollbackSpec
     registry: Registry
-    seen: State
+    initial: State
+    """The state when the rollback was requested."""
 
-    def decided(self, state: State) -> Event | None:
-        """The event; None where it has happened already."""
-        from pipelines.registry.lifecycle import Event, Kind, standing_of
+    def decide(self, state: State) -> Event | None:
+        """Return the event of the rollback; None if it has happened already.
+
+        Raises:
+            PromotionError: the state forbids the rollback. A retry cannot help.
+        """
+        from pipelines.registry.lifecycle import Event, Kind, read_champion_alias
 
         spec = self.spec
-        alias, pending = standing_of(self.registry, spec.model_name, self.seen)
-        if _told_by_us(state) or (pending and _last(state)) or (spec.to and spec.to == state.champion):
+        alias = read_champion_alias(self.registry, spec.model_name, self.initial)
+        is_unfinished = alias.is_pending and _find_last_rollback(state)
+        if _find_rollback_of_run(state) or is_unfinished or (spec.to and spec.to == state.champion):
             return None
-        if state.champion != self.seen.champion:
+        if state.champion != self.initial.champion:
             raise PromotionError(
                 f"version {state.champion} of {spec.model_name} became champion meanwhile: nothing was rolled back.",
-                "Look at `python -m pipelines registry events`, and ask again.",
+                "See `python -m pipelines registry events`, then run it again.",
             )
-        target = self._target(state)
         return Event.of(
             Kind.ROLLED_BACK,
             spec.model_name,
             state.champion,
-            moved=(state.champion, target),
+            moved=(state.champion, self._choose_target(state)),
             why=spec.why,
-            evidence={"forced": spec.force, "alias": alias},
+            evidence={"forced": spec.force, "alias": alias.version},
             key=str(len(state.events)),
         )
 
-    def _target(self, state: State) -> str:
-        from pipelines.registry.lifecycle.pointers import there
+    def _choose_target(self, state: State) -> str:
+        """Return `to`; without it, the last champion that is not blocked and that MLflow still has."""
+        from pipelines.registry.lifecycle.mlflow_model import has_version
 
         spec, name = self.spec, self.spec.model_name
         if not state.champion:
             raise PromotionError(f"{name} has no champion: there is nothing to roll back.")
         if spec.to:
-            self._demand_allowed(state)
+            self._check_allowed(state)
             return spec.to
-        able = [one for one in state.previous if one not in state.blocked and there(self.registry, name, one)]
-        if not able:
-            raise PromotionError(
-                f"version {state.champion} of {name} has no champion before it that could serve: nothing to roll back "
-                "to.",
-                "Name a version with --to, and --force.",
-            )
-        return able[-1]
+        for version in reversed(state.previous):
+            if version not in state.blocked and has_version(self.registry, name, version):
+                return version
+        raise PromotionError(
+            f"version {state.champion} of {name} has no champion before it that can serve: nothing to roll back to.",
+            "Name a version with --to, and --force.",
+        )
 
-    def _demand_allowed(self, state: State) -> None:
+    def _check_allowed(self, state: State) -> None:
         to = self.spec.to
-        why = state.blocked.get(to) or ("" if to in state.previous else "it was never champion")
-        if why and not self.spec.force:
-            raise PromotionError(f"{self.spec.model_name} is not rolled back to version {to}: {why}.", "Or --force.")
+        reason = state.blocked.get(to) or ("" if to in state.previous else "it was never champion")
+        if reason and not self.spec.force:
+            raise PromotionError(
+                f"{self.spec.model_name} is not rolled back to version {to}: {reason}.",
+                "To do it all the same, give --force.",
+            )
 
 
-def _told_by_us(state: State) -> Event | None:
-    """The rollback that this run of a DAG has done already."""
+def _find_rollback_of_run(state: State) -> Event | None:
+    """Return the rollback that this DAG run has done already; None outside of Airflow."""
     from pipelines.registry.lifecycle import Kind
     from pipelines.settings import settings
 
-    asking = settings().run
-    ours = (one for one in state.events if one.kind is Kind.ROLLED_BACK and one.evidence.get("run") == asking)
-    return next(ours, None) if asking else None
+    run_id = settings().run
+    if not run_id:
+        return None
+    rollbacks = (event for event in state.events if event.kind is Kind.ROLLED_BACK)
+    return next((event for event in rollbacks if event.evidence.get("run") == run_id), None)
 
 
-def _last(state: State) -> Event | None:
-    """The last change of the champion, where that was a rollback."""
+def _find_last_rollback(state: State) -> Event | None:
+    """Return the last change of the champion if it was a rollback."""
     from pipelines.registry.lifecycle import Kind
 
-    return state.move if state.move and state.move.kind is Kind.ROLLED_BACK else None
+    return state.last_change if state.last_change and state.last_change.kind is Kind.ROLLED_BACK else None

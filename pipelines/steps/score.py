@@ -70,6 +70,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
             A retry can help.
     """
     from pipelines.lake import Commit, Lake
+    from pipelines.registry.scorer import load_scorer
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
     from pipelines.scoring.batch import Response, list_features
@@ -87,7 +88,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
         log.info("%s %s: not scored: %s", data.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
-    model = None if spec.response else registry.scorer(version)
+    model = None if spec.response else load_scorer(version)
 
     def score_and_store() -> tuple[Commit, Path]:
         scorer = model or Response(Path(spec.response), spec.request, list_features(version))

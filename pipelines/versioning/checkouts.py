@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from pipelines import params
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
-from pipelines.settings import settings
+from pipelines.settings import PARAMS_FILE, settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import read_json, sha256, write_json
 from pipelines.system.locks import hold_lock
@@ -28,7 +27,7 @@ from pipelines.versioning.git import (
     run_git,
 )
 
-CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", params.FILE)
+CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
 """What a copy takes of the project, and what makes it dirty."""
 CODE_FILE = "code.json"
 DVCIGNORE = ".dvcignore"
@@ -76,7 +75,7 @@ def digest_code(folder: Path) -> str:
     told = hashlib.sha256()
     for top in CODE_PATHS:
         for path in sorted([folder / top, *(folder / top).rglob("*")]):
-            if path.is_file() and top != params.FILE and "__pycache__" not in path.parts:
+            if path.is_file() and top != PARAMS_FILE and "__pycache__" not in path.parts:
                 told.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
     return told.hexdigest()
 

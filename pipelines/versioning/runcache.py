@@ -18,7 +18,7 @@ import yaml
 
 from pipelines import params
 from pipelines.errors import ServiceError
-from pipelines.settings import settings
+from pipelines.settings import PARAMS_FILE, settings
 from pipelines.system.files import replace_file, sha256
 from pipelines.system.locks import hold_lock
 from pipelines.versioning import stages
@@ -94,7 +94,7 @@ def _read_params(folder: Path, stage: stages.Stage) -> list[Any]:
     """The stage's parameters with their values; of a file that is not params.yaml, the whole of it."""
     told = params.load(folder)
     return [
-        [file, key, _look_up(told, key) if file == params.FILE else sha256(folder / file)] for file, key in stage.params
+        [file, key, _look_up(told, key) if file == PARAMS_FILE else sha256(folder / file)] for file, key in stage.params
     ]
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from pipelines import params
 from pipelines.errors import ConflictError
-from pipelines.settings import settings
+from pipelines.settings import PARAMS_FILE, settings
 from pipelines.system.files import replace_file
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
@@ -106,7 +106,7 @@ def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -
     """Written even where nothing is overridden, so that equal parameters are equal bytes; then checked whole."""
     sections = params.load(folder)
     merged = {name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}}
-    with replace_file(folder / params.FILE) as making:
+    with replace_file(folder / PARAMS_FILE) as making:
         making.write_text(yaml.safe_dump(merged), encoding="utf-8")
     params.load(folder)
 

@@ -18,6 +18,6 @@ def register(name: str, **fields: Any) -> str:
     """
     spec = evaluate.EvaluateSpec(register_as=name, **fields)
     metrics = json.loads((spec.evaluation / "metrics.json").read_text())
-    told = evaluate.EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=sha256(Path(spec.model)))
+    result = evaluate.EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=sha256(Path(spec.model)))
     train, holdout = (pd.read_parquet(spec.features / split / "data.parquet") for split in ("train", "holdout"))
-    return evaluate._registered(spec, told, holdout, {"train": len(train), "holdout": len(holdout)}).version
+    return evaluate._register(spec, result, holdout, len(train)).version

@@ -1,7 +1,7 @@
-"""Gates: what a candidate must show before it may be promoted.
+"""Gates: what a candidate must prove before it may be promoted.
 
-A verdict is `passed`, `failed`, or `undecided`: too little data to say, which is never a pass. Only what a verdict is
-made of is loaded by importing the package; the statistics when something is judged (`judging`).
+A verdict is `passed`, `failed`, or `undecided`: too little data to decide, which is never a pass. Importing the package
+is light; `judging` loads the statistics.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pipelines.evaluation.gates.verdict import (
     Approval,
     Check,
     Outcome,
-    asks_a_person,
-    verdict,
-    words,
+    combine_outcomes,
+    needs_approval,
+    summarize_checks,
 )
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Check",
     "Outcome",
     "Policy",
-    "asks_a_person",
-    "verdict",
-    "words",
+    "combine_outcomes",
+    "needs_approval",
+    "summarize_checks",
 ]

@@ -1,4 +1,4 @@
-"""How a row of a verdict comes about: of a number, of an estimate with its interval, or of nothing that is demanded."""
+"""Make one check of a verdict: from an exact value, a number of rows, or an estimate with its interval."""
 
 from __future__ import annotations
 
@@ -10,88 +10,92 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import decide, rows_needed
 
 
-def exact(name: str, value: float | None, *, at_least: float | None = None, at_most: float | None = None) -> Check:
-    """A check of a number that has no interval. What is not a number keeps no bound."""
-    known, least, most = _number(value), _number(at_least), _number(at_most)
+def check_value(
+    name: str, value: float | None, *, at_least: float | None = None, at_most: float | None = None
+) -> Check:
+    """Hold an exact value against a lower or an upper bound. A value or bound that is not a finite number fails."""
+    number, least, most = _finite(value), _finite(at_least), _finite(at_most)
     bound = least if at_least is not None else most
-    if known is None or bound is None:
-        what = name if known is None else f"the bound of {name}"
-        return Check(check=name, value=known, bound=bound, outcome=FAILED, reason=f"{what} is not a number")
-    good = known >= bound if at_least is not None else known <= bound
-    wanted = f"at {'least' if at_least is not None else 'most'} {bound:.6g} is demanded"
-    reason = f"{name} is {known:.6g}, {'and' if good else 'but'} {wanted}"
-    return Check(check=name, value=known, bound=bound, outcome=PASSED if good else FAILED, reason=reason)
+    if number is None or bound is None:
+        subject = name if number is None else f"the bound of {name}"
+        return Check(check=name, value=number, bound=bound, outcome=FAILED, reason=f"{subject} is not a number")
+    passed = number >= bound if at_least is not None else number <= bound
+    requirement = f"{'at least' if at_least is not None else 'at most'} {bound:.6g}"
+    reason = f"{name} is {number:.6g}, {_connect(passed)} {requirement}"
+    return Check(check=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
 
 
-def enough(name: str, rows: int, wanted: int) -> Check:
-    """Whether there are rows enough to judge at all: too few are no failure of the candidate's."""
-    good = rows >= wanted
+def check_row_count(name: str, rows: int, minimum: int) -> Check:
+    """Check that there are enough rows to judge at all. Too few are undecided: they say nothing of the candidate."""
+    passed = rows >= minimum
     return Check(
         check=name,
         value=rows,
-        bound=wanted,
-        outcome=PASSED if good else UNDECIDED,
-        rows_needed=None if good else wanted,
-        reason=f"{name} are {rows}, {'and' if good else 'but'} at least {wanted} are demanded",
+        bound=minimum,
+        outcome=PASSED if passed else UNDECIDED,
+        rows_needed=None if passed else minimum,
+        reason=f"{name} are {rows}, {_connect(passed)} at least {minimum}",
     )
 
 
-def sure(
+def check_estimate(
     name: str,
-    told: Estimate,
+    estimate: Estimate,
     bound: float,
     policy: Policy,
     *,
-    most: bool = False,
-    beyond: bool = False,
+    is_upper: bool = False,
+    is_strict: bool = False,
     matters: float = 0.0,
 ) -> Check:
-    """A check of an estimate: its whole interval has to keep the bound.
+    """Hold an estimate against a bound, which its whole interval has to keep.
 
     Args:
         name: of the check.
-        told: the estimate, with its interval at the policy's alpha.
-        bound: least value; largest where `most`.
-        policy: its power is the chance to find `matters`, or the distance from the bound, with the rows that are told
-            to be needed.
-        most: whether the bound is the largest value.
-        beyond: whether the bound itself is not enough: a model is not better than itself.
-        matters: distance beyond the bound that is worth having.
+        estimate: with its interval at the policy's alpha.
+        bound: smallest value; largest where `is_upper`.
+        policy: gives the alpha and the power for which the needed rows are computed.
+        is_upper: whether the bound is the largest value.
+        is_strict: whether the bound itself is not enough, as a model is not better than itself.
+        matters: distance beyond the bound that is worth having, 0 or more.
     """
-    upright = -told if most else told
-    least = -bound if most else bound
-    outcome: Outcome = decide(upright, math.nextafter(least, math.inf) if beyond else least, matters)
-    distance = matters or abs(told.value - bound)
-    open_still = outcome == UNDECIDED and distance > 0
-    needed = rows_needed(told.se, told.rows, distance, policy.alpha, policy.power) if open_still else None
-    wanted = f"{'more than' if beyond else 'at most' if most else 'at least'} {bound:.6g}"
-    interval = f"{told.value:.6g} [{told.low:.6g}, {told.high:.6g}]"
-    how = {
-        PASSED: f"and surely {wanted}, as is demanded",
-        FAILED: f"but surely {wanted} is demanded",
-        UNDECIDED: f"which leaves open whether it is {wanted}: {_more(needed)}",
-    }[outcome]
+    upright = -estimate if is_upper else estimate
+    least = -bound if is_upper else bound
+    outcome: Outcome = decide(upright, math.nextafter(least, math.inf) if is_strict else least, matters)
+    effect = matters or abs(estimate.value - bound)
+    needed = None
+    if outcome == UNDECIDED and effect > 0:
+        needed = rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
+    requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     return Check(
         check=name,
-        value=told.value,
+        value=estimate.value,
         bound=bound,
-        low=told.low,
-        high=told.high,
+        low=estimate.low,
+        high=estimate.high,
         outcome=outcome,
         rows_needed=needed,
-        reason=f"{name} is {interval}, {how}",
+        reason=_describe_estimate(name, estimate, outcome, requirement, needed),
     )
 
 
-def reported(name: str, reason: str, value: float | None = None) -> Check:
-    """A row that demands nothing."""
+def report_value(name: str, reason: str, value: float | None = None) -> Check:
+    """Report a value that has no bound."""
     return Check(check=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
-def _more(needed: int | None) -> str:
-    return f"some {needed:,} rows of holdout would decide" if needed else "no number of rows would decide"
+def _describe_estimate(name: str, estimate: Estimate, outcome: Outcome, requirement: str, needed: int | None) -> str:
+    value = f"{name} is {estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]"
+    if outcome == UNDECIDED:
+        remedy = f"about {needed:,} rows of holdout would decide" if needed else "no number of rows would decide"
+        return f"{value}: its interval leaves open whether it is {requirement}; {remedy}"
+    return f"{value}, {_connect(outcome == PASSED)} {requirement} with confidence"
 
 
-def _number(value: float | None) -> float | None:
-    """None for NaN and the infinities: JSON does not have them, and they keep no bound."""
+def _connect(passed: bool) -> str:
+    return "as required:" if passed else "but must be"
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a finite number; None in place of NaN and the infinities, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What the checks look at: the holdout's rows, with what candidate and champion say of them."""
+"""The rows that the checks look at: the holdout, with the scores of candidate and champion."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Holdout:
-    """One holdout, all of the same rows in the same order."""
+    """One holdout; all fields are of the same rows in the same order."""
 
     label: Array
     """Shape (rows,), 0 or 1."""
-    candidate: Array
-    """Shape (rows,), probability of 1."""
-    champion: Array | None
-    """The same of the champion; None where there is none to compare with."""
-    rows: pd.DataFrame
+    candidate_score: Array
+    """The candidate's probability of 1, shape (rows,)."""
+    champion_score: Array | None
+    """The champion's probability of 1, shape (rows,); None where there is no champion to compare with."""
+    features: pd.DataFrame
     """The features, and `date`."""
     base_rate: float
-    """Share of 1 in the training rows: what the simplest model says of every row."""
-    last_week: float
-    """The same of the last seven days of the training rows."""
+    """Share of label 1 in the training rows: what the simplest model predicts for every row."""
+    last_week_rate: float
+    """Share of label 1 in the last seven days of the training rows."""
 
     def __post_init__(self) -> None:
-        """The rows can be judged.
+        """Check that the rows can be judged.
 
         Raises:
-            DataError: one label only, a score that is no number, or scores of other rows.
+            DataError: there is one label only, or the scores are not one finite number a row. A retry cannot help.
         """
         if len(np.unique(self.label)) < 2:
-            raise DataError(f"the {len(self.label)} rows of the holdout have not both labels: nothing can be judged.")
-        for who, score in (("candidate", self.candidate), ("champion", self.champion)):
+            raise DataError(f"the {len(self.label)} rows of the holdout lack one of the labels, and cannot be judged.")
+        for model, score in (("candidate", self.candidate_score), ("champion", self.champion_score)):
             if score is None:
                 continue
             if score.shape != self.label.shape:
-                raise DataError(f"the {who}'s scores are {len(score)}, the holdout's rows {len(self.label)}.")
+                raise DataError(f"the {model} has {len(score)} scores for {len(self.label)} rows of the holdout.")
             if not np.isfinite(score).all():
-                raise DataError(f"the {who}'s score is not a number for {int((~np.isfinite(score)).sum())} rows.")
+                wrong = int((~np.isfinite(score)).sum())
+                raise DataError(f"the {model}'s score is not a finite number for {wrong} rows.")
 
     def column(self, name: str) -> pd.Series[Any]:
-        """A column of the rows.
+        """Return a column of the features.
 
         Raises:
-            DataError: there is none.
+            DataError: there is no such column. A retry cannot help.
         """
-        if name not in self.rows:
-            raise DataError(
-                f"the holdout has no column {name} to slice by.", f"It has {', '.join(map(str, self.rows))[:300]}."
-            )
-        return self.rows[name]
+        if name not in self.features:
+            columns = ", ".join(map(str, self.features))
+            raise DataError(f"the holdout has no column {name} to slice by.", f"It has {columns[:300]}.")
+        return self.features[name]

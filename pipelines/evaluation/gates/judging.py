@@ -1,4 +1,4 @@
-"""All checks of a policy on one holdout, and the tables of its parts for the report."""
+"""Judge a candidate: run every check of a policy on one holdout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from pipelines.evaluation.gates import leakage, parts, quality, serving
-from pipelines.evaluation.gates.checks import enough, exact, reported
+from pipelines.evaluation.gates.checks import check_row_count, check_value, report_value
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import Check
@@ -18,52 +18,62 @@ from pipelines.evaluation.gates.verdict import Check
 class Evidence:
     """What a candidate is judged by."""
 
-    rows: Holdout
+    holdout: Holdout
+    """The rows, with the scores of both models."""
     features: Sequence[str] = ()
-    """Columns of the rows that the model sees."""
+    """Columns of the holdout that the model sees."""
     days_newer: int | None = None
     """The candidate's as_of less the champion's, days; None where there is no champion."""
-    packaged: serving.Measured | None = None
-    """The packaged model; None where it is not registered."""
+    package: serving.PackageMeasurements | None = None
+    """Measurements of the packaged model; None where it is not registered, or the policy does not ask for them."""
     cost_usd: float | None = None
-    """What its training cost; None where that is not known."""
+    """What the training cost, US dollars; None where that is not known."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Rows of a verdict, and what is behind those of parts."""
+class Judgement:
+    """The checks of a verdict, and the tables behind the checks of slices and weeks."""
 
     checks: list[Check]
+    """Every check of the policy."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """A row a slice; columns `parts.COLUMNS`."""
     weeks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """A row a week; the same columns."""
 
 
-def judge(told: Evidence, policy: Policy) -> Judged:
-    """Every check of the policy.
+def judge(evidence: Evidence, policy: Policy) -> Judgement:
+    """Run every check of the policy.
 
     Raises:
-        DataError: a column to slice by is not there.
+        DataError: the holdout lacks a column that the policy names. A retry cannot help.
     """
-    rows = told.rows
-    sliced, slices = parts.slices(rows, policy)
-    weekly, weeks = parts.weeks(rows, policy)
+    holdout, package = evidence.holdout, evidence.package
+    slice_checks, slices = parts.check_slices(holdout, policy)
+    week_checks, weeks = parts.check_weeks(holdout, policy)
     checks = [
-        enough("rows of holdout", len(rows.label), policy.min_rows),
-        *quality.bounds(rows, policy),
-        *quality.against_baselines(rows, policy),
-        *quality.against_champion(rows, policy),
-        *quality.newer(told.days_newer),
-        *sliced,
-        *weekly,
-        *([leakage.sentinel(rows, told.features, policy.max_solo_auc)] if policy.max_solo_auc is not None else []),
-        *(serving.checks(told.packaged, policy.serving) if told.packaged and policy.serving else []),
-        *_cost(told.cost_usd, policy.max_cost_usd),
+        check_row_count("rows of holdout", len(holdout.label), policy.min_rows),
+        *quality.check_bounds(holdout, policy),
+        *quality.check_against_baselines(holdout, policy),
+        *quality.check_against_champion(holdout, policy),
+        *quality.check_recency(evidence.days_newer),
+        *slice_checks,
+        *week_checks,
+        *_check_leakage(evidence, policy.max_solo_auc),
+        *(serving.check_package(package, policy.serving) if package and policy.serving else []),
+        *_check_cost(evidence.cost_usd, policy.max_cost_usd),
     ]
-    return Judged(checks, slices, weeks)
+    return Judgement(checks, slices, weeks)
 
 
-def _cost(told: float | None, bound: float | None) -> list[Check]:
+def _check_leakage(evidence: Evidence, bound: float | None) -> list[Check]:
+    return [] if bound is None else [leakage.check_single_features(evidence.holdout, evidence.features, bound)]
+
+
+def _check_cost(cost_usd: float | None, bound: float | None) -> list[Check]:
     name = "cost of the training, USD"
-    if told is None:
+    if cost_usd is None:
         return []
-    return [reported(name, f"{name} is {told:.4g}", told) if bound is None else exact(name, told, at_most=bound)]
+    if bound is None:
+        return [report_value(name, f"{name} is {cost_usd:.4g}", cost_usd)]
+    return [check_value(name, cost_usd, at_most=bound)]

@@ -1,4 +1,4 @@
-"""The sentinel against leaks: a single feature that by itself tells the label too well."""
+"""Check for leaks: a single feature that predicts the label too well by itself."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from pipelines.evaluation.gates.checks import exact, reported
+from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics import delong
 
-FEW = 100
-"""Rows with a value, below which a feature's AUC is chance."""
+MIN_ROWS = 100
+"""Rows with a value below which a feature's AUC is chance."""
 
 
-def sentinel(rows: Holdout, features: Sequence[str], bound: float) -> Check:
-    """No feature's own AUC, either way round, is above the bound.
+def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
+    """Check that the AUC of each feature alone, in either direction, is at most the bound.
 
     Raises:
-        DataError: a feature is not among the columns.
+        DataError: a feature is not among the columns. A retry cannot help.
     """
-    alone = {name: solo_auc(rows.label, rows.column(name)) for name in features}
-    if not alone:
-        return reported("AUC of one feature alone", "there are no features")
-    name = max(alone, key=alone.__getitem__)
-    return exact(f"AUC of one feature alone ({name})", alone[name], at_most=bound)
+    aucs = {name: compute_single_auc(holdout.label, holdout.column(name)) for name in features}
+    if not aucs:
+        return report_value("AUC of one feature alone", "there are no features")
+    name = max(aucs, key=aucs.__getitem__)
+    return check_value(f"AUC of one feature alone ({name})", aucs[name], at_most=bound)
 
 
-def solo_auc(label: Array, values: pd.Series[Any]) -> float:
-    """AUC of one feature by itself, at least 0.5. Rows without a value are left out.
+def compute_single_auc(label: Array, values: pd.Series[Any]) -> float:
+    """Compute the AUC of one feature alone, in its better direction: at least 0.5. Missing values are left out.
 
-    A category is scored by its rate of 1 in the other half of the rows, so that a column of unique names tells nothing.
+    A category is scored by its rate of label 1 in the other half of the rows, so that a column of unique names has no
+    information.
     """
-    known = values.notna().to_numpy()
-    truth = label[known]
-    if known.sum() < FEW or len(np.unique(truth)) < 2:
+    present = values.notna().to_numpy()
+    truth = label[present]
+    if present.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
         return 0.5
-    score = _score(truth, values[known])
-    area = delong.auc(truth, score, alpha=0.05).value
-    return max(area, 1.0 - area)
+    auc = delong.estimate_auc(truth, _score(truth, values[present]), alpha=0.05).value
+    return max(auc, 1.0 - auc)
 
 
 def _score(label: Array, values: pd.Series[Any]) -> Array:
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
     half = np.arange(len(label)) % 2
-    text, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
-    for one in (0, 1):
-        rates = pd.Series(label[half != one]).groupby(text[half != one]).mean()
-        score[half == one] = pd.Series(text[half == one]).map(rates).fillna(label.mean()).to_numpy()
+    category, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
+    for number in (0, 1):
+        mine, other = half == number, half != number
+        rates = pd.Series(label[other]).groupby(category[other]).mean()
+        score[mine] = pd.Series(category[mine]).map(rates).fillna(label.mean()).to_numpy()
     return score

@@ -1,4 +1,4 @@
-"""Checks of parts of the holdout: slices against the champion, weeks against the whole."""
+"""Check parts of the holdout: slices against the champion, weeks against the whole holdout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from pipelines.evaluation.gates.checks import reported
+from pipelines.evaluation.gates.checks import report_value
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
@@ -17,111 +17,134 @@ from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import holm
 
-TOLD = ("column", "slice", "rows", "value", "low", "high", "p_value", "judged")
-"""Columns of a table of parts."""
+COLUMNS = ("column", "slice", "rows", "value", "low", "high", "p_value", "judged")
+"""Columns of a table of parts, one row a part."""
 
 
-def slices(rows: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """A check a column, and every slice with its loss of AUC against the champion.
+def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
+    """Check that no slice's AUC is too far below the champion's: one check a column of the policy.
 
-    Where there is no champion the slices are told with their own AUC, and nothing is judged.
+    Without a champion, the slices are reported with their own AUC.
+
+    Returns:
+        The checks, and the table of all slices; columns `COLUMNS`.
 
     Raises:
-        DataError: a column is not there.
+        DataError: the holdout lacks a column. A retry cannot help.
     """
-    asked, champion = policy.slices, rows.champion
-    if asked is None:
-        return [], pd.DataFrame(columns=TOLD)
-    members = {name: dict(_values(rows.column(name))) for name in asked.columns}
+    section, champion_score = policy.slices, holdout.champion_score
+    if section is None:
+        return [], pd.DataFrame(columns=COLUMNS)
+    members = {name: dict(_split(holdout.column(name))) for name in section.columns}
 
     def estimate(chosen: Array) -> Estimate:
-        label, score = rows.label[chosen], rows.candidate[chosen]
-        if champion is None:
-            return delong.auc(label, score, alpha=policy.alpha)
-        return delong.paired(label, score, champion[chosen], alpha=policy.alpha)
+        label, score = holdout.label[chosen], holdout.candidate_score[chosen]
+        if champion_score is None:
+            return delong.estimate_auc(label, score, alpha=policy.alpha)
+        return delong.estimate_auc_difference(label, score, champion_score[chosen], alpha=policy.alpha)
 
-    told = _table(rows, members, estimate, asked.min_rows, -asked.max_drop)
-    if champion is None:
-        return [reported(f"slices of {name}", "there is no champion to compare with") for name in members], told
-    bound, what = -asked.max_drop, "AUC against the champion's in the slices of"
-    return [_worst(f"{what} {name}", told[told.column == name], bound, policy.alpha) for name in members], told
+    bound = -section.max_drop
+    table = _make_table(holdout, members, estimate, section.min_rows, bound)
+    if champion_score is None:
+        return [report_value(f"slices of {name}", "there is no champion to compare with") for name in members], table
+    prefix = "AUC against the champion's in the slices of"
+    checks = [_check_worst(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in members]
+    return checks, table
 
 
-def weeks(rows: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """One check, and every week with its AUC."""
+def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
+    """Check that no week's AUC is too far below that of the whole holdout.
+
+    Returns:
+        At most one check, and the table of all weeks; columns `COLUMNS`.
+
+    Raises:
+        DataError: the holdout lacks the column `date`. A retry cannot help.
+    """
     if policy.stability is None:
-        return [], pd.DataFrame(columns=TOLD)
-    whole = delong.auc(rows.label, rows.candidate, alpha=policy.alpha).value
-    bound = whole - policy.stability.max_drop
-    members = {"week": dict(_values(_week(rows.column("date"))))}
+        return [], pd.DataFrame(columns=COLUMNS)
+    total = delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha).value
+    bound = total - policy.stability.max_drop
+    members = {"week": dict(_split(_find_weeks(holdout.column("date"))))}
 
     def estimate(chosen: Array) -> Estimate:
-        return delong.auc(rows.label[chosen], rows.candidate[chosen], alpha=policy.alpha)
+        return delong.estimate_auc(holdout.label[chosen], holdout.candidate_score[chosen], alpha=policy.alpha)
 
-    told = _table(rows, members, estimate, policy.stability.min_rows, bound)
-    return [_worst("AUC of the holdout's weeks", told, bound, policy.alpha)], told
+    table = _make_table(holdout, members, estimate, policy.stability.min_rows, bound)
+    return [_check_worst("AUC of the holdout's weeks", table, bound, policy.alpha)], table
 
 
-def _values(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
-    """Each value of a column, missing ones among them, and where it is."""
+def _split(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
+    """Yield each value of a column, `missing` among them, and the mask of its rows."""
     text = column.astype(object).where(column.notna(), "missing").astype(str).to_numpy()
     for value in np.unique(text):
         yield str(value), text == value
 
 
-def _week(days: pd.Series[Any]) -> pd.Series[Any]:
-    """The week of each day, named by its first: seven days each, counted from the holdout's first."""
-    when = pd.to_datetime(days)
-    first = when.min()
-    return (first + pd.to_timedelta((when - first).dt.days // 7 * 7, unit="D")).dt.strftime("%Y-%m-%d")
+def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the first day of each row's week; weeks of seven days are counted from the first day of the holdout."""
+    dates = pd.to_datetime(days)
+    first = dates.min()
+    return (first + pd.to_timedelta((dates - first).dt.days // 7 * 7, unit="D")).dt.strftime("%Y-%m-%d")
 
 
-def _table(
-    rows: Holdout,
+def _make_table(
+    holdout: Holdout,
     members: dict[str, dict[str, Array]],
     estimate: Callable[[Array], Estimate],
     min_rows: int,
     bound: float,
 ) -> pd.DataFrame:
-    """Every part; those with rows enough and both labels carry the p-value of "not below the bound", after Holm."""
-    told: list[dict[str, Any]] = []
+    """Make a row a part. Parts with both labels and enough rows have a p-value of "not below the bound", Holm-adjusted.
+
+    Args:
+        holdout: that the parts are of.
+        members: column to value to the mask of its rows.
+        estimate: the metric of the rows of a mask.
+        min_rows: of a part that is judged.
+        bound: smallest value of the metric.
+    """
+    records: list[dict[str, Any]] = []
     for column, values in members.items():
         for value, chosen in values.items():
-            count = int(chosen.sum())
-            one = estimate(chosen) if len(np.unique(rows.label[chosen])) == 2 else None
-            row = {"column": column, "slice": value, "rows": count, "judged": one is not None and count >= min_rows}
-            ends = {"value": one.value, "low": one.low, "high": one.high} if one else {}
-            told.append(row | ends | ({"p_value": _below(one, bound)} if one and row["judged"] else {}))
-    table = pd.DataFrame(told, columns=TOLD)
+            rows = int(chosen.sum())
+            part = estimate(chosen) if len(np.unique(holdout.label[chosen])) == 2 else None
+            record = {"column": column, "slice": value, "rows": rows, "judged": part is not None and rows >= min_rows}
+            if part:
+                record |= {"value": part.value, "low": part.low, "high": part.high}
+            if part and record["judged"]:
+                record["p_value"] = _compute_p_value(part, bound)
+            records.append(record)
+    table = pd.DataFrame(records, columns=COLUMNS)
     judged = table["judged"].astype(bool)
     table.loc[judged, "p_value"] = holm(table.loc[judged, "p_value"].tolist())
     return table
 
 
-def _below(told: Estimate, bound: float) -> float:
-    """P-value of a part that is not below the bound: small where it surely is."""
-    if not told.se:
-        return float(told.value >= bound)
-    return float(stats.norm.cdf((told.value - bound) / told.se))
+def _compute_p_value(estimate: Estimate, bound: float) -> float:
+    """Compute the one-sided p-value of "the value is not below the bound" (normal approximation)."""
+    if not estimate.se:
+        return float(estimate.value >= bound)
+    return float(stats.norm.cdf((estimate.value - bound) / estimate.se))
 
 
-def _worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
+def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
+    """Fail if the part with the smallest adjusted p-value is significantly below the bound."""
     judged = table[table["judged"].astype(bool)]
-    small = len(table) - len(judged)
     if judged.empty:
-        return reported(name, f"none of {len(table)} has rows enough to be judged")
+        return report_value(name, f"none of {len(table)} has enough rows to be judged")
     worst = judged.sort_values(["p_value", "value"]).iloc[0]
-    good = bool(worst.p_value >= alpha)
+    passed = bool(worst.p_value >= alpha)
     return Check(
         check=name,
         value=float(worst.value),
         bound=bound,
         low=float(worst.low),
         high=float(worst.high),
-        outcome=PASSED if good else FAILED,
+        outcome=PASSED if passed else FAILED,
         reason=(
             f"the worst of {len(judged)}, {worst.slice} ({worst.rows} rows), is {worst.value:.4f} "
-            f"[{worst.low:.4f}, {worst.high:.4f}], {'not surely' if good else 'surely'} below {bound:.4f} "
-            f"(p = {worst.p_value:.3g}, Holm); {small} with too few rows not judged"
+            f"[{worst.low:.4f}, {worst.high:.4f}], {'not significantly' if passed else 'significantly'} below "
+            f"{bound:.4f} (p = {worst.p_value:.3g}, Holm); {len(table) - len(judged)} with too few rows not judged"
         ),
     )

@@ -1,4 +1,4 @@
-"""What a candidate must show: the section `gate.policy` of params.yaml."""
+"""What a candidate must prove: the section `gate.policy` of params.yaml."""
 
 from __future__ import annotations
 
@@ -7,77 +7,77 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Metric = Literal["auc", "pr_auc", "log_loss", "brier", "ece", "accuracy", "precision", "recall", "f1"]
-"""Those of `pipelines.evaluation.statistics.weighted.METRICS`, which is not loaded for a policy."""
+"""The keys of `pipelines.evaluation.statistics.weighted.METRICS`, repeated so that a policy loads without numpy."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """A part of a policy. What it does not know is refused: a misspelt bound would guard nothing."""
+    """A part of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Bound(Part):
-    """Bounds of one metric; its whole interval has to keep them."""
+    """Bounds of one metric, which its whole interval has to keep."""
 
     at_least: Finite | None = None
-    """Least value."""
+    """Smallest value."""
     at_most: Finite | None = None
     """Largest value."""
 
     @model_validator(mode="after")
-    def _bounds(self) -> Self:
+    def _has_bound(self) -> Self:
         if self.at_least is None and self.at_most is None:
             raise ValueError("neither at_least nor at_most is given")
         return self
 
 
 class Comparison(Part):
-    """Candidate against champion on the same rows, paired."""
+    """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
-    """A metric; auc and the like are better where they are greater, losses where they are less."""
+    """Metric to compare; each has its own direction (auc: greater is better, losses: less is better)."""
     margin: Amount = 0.0
-    """Loss that is borne: above 0 it may not be worse by more (non-inferiority), at 0 it has to be better."""
+    """Tolerated loss. Above 0, the candidate may not be worse by more (non-inferiority); at 0, it has to be better."""
     matters: Amount = 0.0
-    """Gain over the bound that is worth having: where the interval has none left, more rows would not help."""
+    """Gain over the bound that is worth having. Once the interval excludes it, the check fails."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
-    """DeLong's for auc, the paired bootstrap for all others; auto chooses."""
+    """auto: DeLong's test for auc of independent rows, else the paired bootstrap."""
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _has_fitting_test(self) -> Self:
         if self.test == "delong" and self.metric != "auc":
-            raise ValueError(f"DeLong's test is of auc, not of {self.metric}")
+            raise ValueError(f"DeLong's test is for auc, not for {self.metric}")
         return self
 
 
 class Slices(Part):
-    """Parts of the holdout: none may fall far behind the champion's."""
+    """Slices of the holdout: none may fall far behind the champion."""
 
     columns: list[str]
-    """Columns of the features: each of their values is a slice."""
+    """Columns of the features; each of their values is a slice."""
     max_drop: Share = 0.05
-    """Largest loss of AUC against the champion, with confidence, all slices together (Holm)."""
+    """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm)."""
     min_rows: Annotated[int, Field(ge=1)] = 500
-    """Slices of fewer rows are told, not judged."""
+    """Slices with fewer rows are reported, not judged."""
 
 
 class Stability(Part):
-    """Weeks of the holdout: none may fall far below the whole."""
+    """Weeks of the holdout: none may fall far below the whole holdout."""
 
     max_drop: Share = 0.10
-    """Largest loss of AUC of a week against the whole holdout's, with confidence, all weeks together (Holm)."""
+    """Largest tolerated loss of AUC of a week against the whole holdout; all weeks are tested together (Holm)."""
     min_rows: Annotated[int, Field(ge=1)] = 500
-    """Weeks of fewer rows are told, not judged."""
+    """Weeks with fewer rows are reported, not judged."""
 
 
 class Serving(Part):
-    """The packaged model as it would serve."""
+    """Bounds of the packaged model."""
 
     max_skew: Amount = 1e-6
-    """Largest difference between its scores and those of the training process, on the same rows."""
+    """Largest absolute difference between its scores and those of the training process, on the same rows."""
     max_mb: Amount | None = None
     """Largest size, MB."""
     max_single_ms: Amount | None = None
@@ -89,45 +89,45 @@ class Serving(Part):
 
 
 class Policy(Part):
-    """What a candidate must show."""
+    """What a candidate must prove."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Chance of a wrong pass that each check may have: bounds are held against one-sided limits at this level."""
+    """Probability of a wrong pass that each check may have: bounds are compared with one-sided limits at this level."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
-    """Chance to find what matters, for which the rows needed are told."""
+    """Probability of detecting an effect that matters, for which the needed rows are computed."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
-    """Of the bootstrap."""
+    """Draws of the bootstrap."""
     draw_by: str = ""
-    """Column whose values the bootstrap draws as wholes (date: the flights of a day are late together); then auc is
-    bootstrapped too. Empty: rows are taken as independent of one another, and auc is DeLong's."""
+    """Column by which the bootstrap draws whole groups (date: flights of one day are late together), for auc as well.
+    Empty: rows are taken as independent, and auc has DeLong's interval."""
     seed: int = 13
-    """Of the bootstrap."""
+    """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=0)] = 5_000
-    """Fewer rows of holdout than this decide nothing."""
+    """Rows of holdout below which the verdict cannot pass."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
     }
-    """Absolute bounds by metric, one or more. An AUC above its upper one is taken for a leak, not for a good model."""
+    """Bounds by metric, one or more. An AUC above its upper bound is taken as a leak, not as a good model."""
     baseline: list[Metric] = ["log_loss"]
-    """Metrics in which the candidate has to beat the trivial models: the training's rate, and its last week's."""
+    """Metrics in which the candidate has to beat two trivial models: the training's rate, and that of its last week."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, matters=0.005)]
-    """Comparisons with the champion, where there is one."""
+    """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Score from which a row counts as positive: candidate and champion are compared there by McNemar's test."""
+    """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test."""
     slices: Slices | None = None
-    """Parts of the holdout; null: none."""
+    """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
-    """Weeks of the holdout; null: none."""
+    """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """AUC of one feature by itself, above which it is taken for a leak; null: not looked at."""
+    """Largest AUC of one feature alone; above it the feature is taken as a leak. Null: no check."""
     serving: Serving | None = Serving()
-    """The packaged model, where it is registered; null: not looked at."""
+    """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None
-    """Largest cost of the training, where it is known."""
+    """Largest cost of the training, US dollars, if that is known."""
 
     @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if self.draw_by and any(one.test == "delong" for one in self.champion):
+    def _has_independent_rows_for_delong(self) -> Self:
+        if self.draw_by and any(comparison.test == "delong" for comparison in self.champion):
             raise ValueError(f"DeLong's test takes rows as independent, but draw_by is {self.draw_by}")
         return self

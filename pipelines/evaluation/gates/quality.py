@@ -1,4 +1,4 @@
-"""Checks of how good a candidate is: against bounds, against trivial models, against the champion."""
+"""Check how good a candidate is: against bounds, against trivial models, against the champion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.evaluation.gates.checks import exact, sure
+from pipelines.evaluation.gates.checks import check_estimate, check_value
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Metric, Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
@@ -16,90 +16,95 @@ from pipelines.evaluation.statistics.hypotheses import mcnemar
 from pipelines.evaluation.statistics.weighted import METRICS
 
 
-def bounds(rows: Holdout, policy: Policy) -> list[Check]:
-    """The metrics of `policy.bounds`, each with its interval."""
-    found = []
+def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
+    """Hold the candidate's metrics, with their intervals, against `policy.bounds`."""
+    checks = []
     for name, bound in policy.bounds.items():
-        told = _alone(rows, name, policy)
+        estimate = _estimate(holdout, name, policy)
         if bound.at_least is not None:
-            found.append(sure(name, told, bound.at_least, policy))
+            checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
-            what = f"{name}, leakage" if METRICS[name].greater_is_better else name
-            found.append(sure(what, told, bound.at_most, policy, most=True))
-    return found
+            title = f"{name}, leakage" if METRICS[name].greater_is_better else name
+            checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
+    return checks
 
 
-def against_baselines(rows: Holdout, policy: Policy) -> list[Check]:
-    """The candidate beats what needs no features: the training's rate, and its last week's."""
-    simple = {"the training's rate": rows.base_rate, "its last week's rate": rows.last_week}
+def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
+    """Check that the candidate beats models without features: the training's rate, and that of its last week."""
+    rates = {"the training's rate": holdout.base_rate, "its last week's rate": holdout.last_week_rate}
     return [
-        sure(
-            f"{metric} against {what}",
-            _gain(rows, np.full(len(rows.label), rate), Comparison(metric=metric), policy),
+        check_estimate(
+            f"{metric} against {name}",
+            _estimate_gain(holdout, np.full(len(holdout.label), rate), Comparison(metric=metric), policy),
             0.0,
             policy,
-            beyond=True,
+            is_strict=True,
         )
         for metric in policy.baseline
-        for what, rate in simple.items()
+        for name, rate in rates.items()
     ]
 
 
-def against_champion(rows: Holdout, policy: Policy) -> list[Check]:
-    """The comparisons of the policy; nothing where there is no champion."""
-    if rows.champion is None:
+def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
+    """Make the comparisons of the policy; no checks where there is no champion."""
+    champion_score, threshold = holdout.champion_score, policy.threshold
+    if champion_score is None:
         return []
-    found = [
-        sure(
-            f"{one.metric} against the champion's",
-            _gain(rows, rows.champion, one, policy),
-            -one.margin,
+    checks = [
+        check_estimate(
+            f"{comparison.metric} against the champion's",
+            _estimate_gain(holdout, champion_score, comparison, policy),
+            -comparison.margin,
             policy,
-            beyond=one.margin == 0,
-            matters=one.matters,
+            is_strict=comparison.margin == 0,
+            matters=comparison.matters,
         )
-        for one in policy.champion
+        for comparison in policy.champion
     ]
-    at = policy.threshold
-    return found if at is None else [*found, _at_threshold(rows, rows.champion, at, policy)]
+    if threshold is not None:
+        checks.append(_check_at_threshold(holdout, champion_score, threshold, policy.alpha))
+    return checks
 
 
-def newer(days: int | None) -> list[Check]:
-    """The candidate is not of an earlier moment than the champion: days that it is newer; None without a champion."""
+def check_recency(days_newer: int | None) -> list[Check]:
+    """Check that the candidate's window is not older than the champion's; no check where there is no champion."""
     name = "days that the window is newer than the champion's"
-    return [] if days is None else [exact(name, days, at_least=0)]
+    return [] if days_newer is None else [check_value(name, days_newer, at_least=0)]
 
 
-def _alone(rows: Holdout, metric: Metric, policy: Policy) -> Estimate:
+def _estimate(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
+    """Estimate a metric of the candidate: DeLong for auc of independent rows, else the bootstrap."""
     if metric == "auc" and not policy.draw_by:
-        return delong.auc(rows.label, rows.candidate, alpha=policy.alpha)
-    return bootstrap.interval(rows.label, rows.candidate, metric, **_drawing(rows, policy))
+        return delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha)
+    return bootstrap.estimate_metric(holdout.label, holdout.candidate_score, metric, **_sampling(holdout, policy))
 
 
-def _gain(rows: Holdout, other: Array, asked: Comparison, policy: Policy) -> Estimate:
-    """How much better the candidate is: positive is better, whatever the metric."""
-    if asked.metric == "auc" and not policy.draw_by and asked.test != "bootstrap":
-        return delong.paired(rows.label, rows.candidate, other, alpha=policy.alpha)
-    told = bootstrap.paired(rows.label, rows.candidate, other, asked.metric, **_drawing(rows, policy))
-    return told if METRICS[asked.metric].greater_is_better else -told
+def _estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
+    """Estimate how much better the candidate is than another model: positive is better, whatever the metric."""
+    label, score = holdout.label, holdout.candidate_score
+    if comparison.metric == "auc" and not policy.draw_by and comparison.test != "bootstrap":
+        return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
+    sampling = _sampling(holdout, policy)
+    difference = bootstrap.estimate_difference(label, score, other_score, comparison.metric, **sampling)
+    return difference if METRICS[comparison.metric].greater_is_better else -difference
 
 
-def _drawing(rows: Holdout, policy: Policy) -> dict[str, Any]:
-    groups = rows.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
+def _sampling(holdout: Holdout, policy: Policy) -> dict[str, Any]:
+    groups = holdout.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
     return {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed, "groups": groups}
 
 
-def _at_threshold(rows: Holdout, champion: Array, at: float, policy: Policy) -> Check:
-    """McNemar: of the rows that one model has right and the other wrong, the candidate has not surely fewer right."""
-    told = mcnemar(rows.label, rows.candidate, champion, at)
-    worse = told.champion_only > told.candidate_only and told.p_value < policy.alpha
+def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: float, alpha: float) -> Check:
+    """Fail if the champion is significantly more often right at the threshold (McNemar's test)."""
+    result = mcnemar(holdout.label, holdout.candidate_score, champion_score, threshold)
+    is_worse = result.champion_only > result.candidate_only and result.p_value < alpha
     return Check(
-        check=f"right at {at:g} where the champion is not",
-        value=told.candidate_only,
-        bound=told.champion_only,
-        outcome=FAILED if worse else PASSED,
+        check=f"right at {threshold:g} where the champion is not",
+        value=result.candidate_only,
+        bound=result.champion_only,
+        outcome=FAILED if is_worse else PASSED,
         reason=(
-            f"at {at:g} the candidate alone is right on {told.candidate_only} rows, the champion alone on "
-            f"{told.champion_only} (McNemar, p = {told.p_value:.3g})"
+            f"at {threshold:g} the candidate alone is right on {result.candidate_only} rows, the champion alone on "
+            f"{result.champion_only} (McNemar, p = {result.p_value:.3g})"
         ),
     )

@@ -1,4 +1,4 @@
-"""Checks of the packaged model: does it say what the training process said, how large and how quick is it?"""
+"""Check the packaged model: do its scores equal those of the training process, how large and how fast is it?"""
 
 from __future__ import annotations
 
@@ -12,94 +12,101 @@ import numpy as np
 import pandas as pd
 
 from pipelines.errors import DataError
-from pipelines.evaluation.gates.checks import exact, reported
+from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.policy import Serving
 from pipelines.evaluation.gates.verdict import Check
 
-Score = Callable[[pd.DataFrame], Any]
-SINGLE_CALLS, BATCH_CALLS, WARM = 200, 30, 3
-ENOUGH_S = 3.0
-"""After that long no further call is measured: a slow model shows within fewer."""
+Scorer = Callable[[pd.DataFrame], Any]
+"""Takes feature rows, returns their scores; shape (rows,)."""
+SINGLE_CALLS, BATCH_CALLS, WARMUP_CALLS = 200, 30, 3
+MAX_TIMING_S = 3.0
+"""Seconds after which no further call is timed: fewer calls suffice to show that a model is slow."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A packaged model."""
+class PackageMeasurements:
+    """Measurements of a packaged model."""
 
     skew: float | None
-    """Largest difference of a score from the training process's; None where that kept none."""
+    """Largest absolute difference from a score of the training process; None where that stored no scores."""
     mb: float
-    """Size of its files, MB."""
+    """Size of the files, MB."""
     single_ms: tuple[float, float]
-    """p50 and p99 of one row, milliseconds."""
+    """p50 and p99 of the time for one row, milliseconds."""
     batch_ms: tuple[float, float]
-    """The same of a batch."""
+    """p50 and p99 of the time for a batch, milliseconds."""
 
 
-def measure(score: Score, rows: pd.DataFrame, trained: pd.DataFrame | None, folder: Path, batch: int) -> Measured:
-    """Calls the model as a server would, one call after the other, and looks at its files.
+def measure_package(
+    score: Scorer, rows: pd.DataFrame, training_scores: pd.DataFrame | None, folder: Path, batch_rows: int
+) -> PackageMeasurements:
+    """Call the model as a server would, one call after the other, and add up its files.
 
     Args:
         score: the packaged model.
-        rows: feature rows to score, any number above 0.
-        trained: feature rows with the column `score` that the training process gave them; None where it kept none.
-        folder: the model's files.
-        batch: rows of a batch; where there are fewer rows they are repeated.
+        rows: feature rows to score, one or more.
+        training_scores: feature rows with the column `score` of the training process; None where it stored none.
+        folder: of the model's files.
+        batch_rows: rows of a batch; where there are fewer rows, they are repeated.
+
+    Raises:
+        DataError: `training_scores` has no column `score`. A retry cannot help.
     """
-    many = rows.iloc[np.resize(np.arange(len(rows)), batch)]
-    return Measured(
-        skew=None if trained is None else _skew(score, trained),
+    batch = rows.iloc[np.resize(np.arange(len(rows)), batch_rows)]
+    return PackageMeasurements(
+        skew=None if training_scores is None else _compute_skew(score, training_scores),
         mb=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6,
-        single_ms=_times(score, [rows.iloc[[n % len(rows)]] for n in range(SINGLE_CALLS)]),
-        batch_ms=_times(score, [many] * BATCH_CALLS),
+        single_ms=_time_calls(score, [rows.iloc[[number % len(rows)]] for number in range(SINGLE_CALLS)]),
+        batch_ms=_time_calls(score, [batch] * BATCH_CALLS),
     )
 
 
-def checks(told: Measured, policy: Serving) -> list[Check]:
-    """Each measure, held against the policy where that has a bound."""
-    (single, single_99), (batch, batch_99) = told.single_ms, told.batch_ms
-    many = f"{policy.batch_rows} rows"
+def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
+    """Hold each measurement against the policy; report it where the policy has no bound."""
+    (single_p50, single_p99), (batch_p50, batch_p99) = package.single_ms, package.batch_ms
+    batch_name = f"time for {policy.batch_rows} rows, p99, ms"
     return [
-        _skew_check(told.skew, policy.max_skew),
-        _within("size of the model, MB", told.mb, policy.max_mb),
-        _timed("time for one row, p99, ms", single_99, policy.max_single_ms, f"p50 {single:.2f}"),
-        _timed(f"time for {many}, p99, ms", batch_99, policy.max_batch_ms, f"p50 {batch:.2f}"),
+        _check_skew(package.skew, policy.max_skew),
+        _check_maximum("size of the model, MB", package.mb, policy.max_mb),
+        _check_time("time for one row, p99, ms", single_p99, policy.max_single_ms, single_p50),
+        _check_time(batch_name, batch_p99, policy.max_batch_ms, batch_p50),
     ]
 
 
-def _skew_check(skew: float | None, bound: float) -> Check:
+def _check_skew(skew: float | None, bound: float) -> Check:
     name = "difference of the packaged model's scores from the training's"
     if skew is None:
-        return reported(name, "the training kept no scores to compare with")
-    return exact(name, skew, at_most=bound)
+        return report_value(name, "the training stored no scores to compare with")
+    return check_value(name, skew, at_most=bound)
 
 
-def _within(name: str, value: float, bound: float | None, more: str = "") -> Check:
+def _check_maximum(name: str, value: float, bound: float | None, detail: str = "") -> Check:
     if bound is None:
-        return reported(name, ", ".join(filter(None, [f"{name} is {value:.4g}", more])), value)
-    return exact(name, value, at_most=bound)
+        return report_value(name, ", ".join(filter(None, [f"{name} is {value:.4g}", detail])), value)
+    return check_value(name, value, at_most=bound)
 
 
-def _timed(name: str, value: float, bound: float | None, more: str) -> Check:
-    return _within(name, value, bound, more).model_copy(update={"timed": True})
+def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) -> Check:
+    return _check_maximum(name, p99_ms, bound, f"p50 {p50_ms:.2f}").model_copy(update={"timed": True})
 
 
-def _skew(score: Score, trained: pd.DataFrame) -> float:
-    if "score" not in trained:
+def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float:
+    if "score" not in training_scores:
         raise DataError("the training's scores have no column score.", "The training script writes it.")
-    told = np.asarray(score(trained.drop(columns="score")), dtype=float)
-    return float(np.abs(told - trained["score"].to_numpy(dtype=float)).max(initial=0.0))
+    packaged = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
+    return float(np.abs(packaged - training_scores["score"].to_numpy(dtype=float)).max(initial=0.0))
 
 
-def _times(score: Score, calls: list[pd.DataFrame]) -> tuple[float, float]:
-    for rows in calls[:WARM]:
+def _time_calls(score: Scorer, calls: list[pd.DataFrame]) -> tuple[float, float]:
+    """Return p50 and p99 of the calls' wall-clock times, milliseconds."""
+    for rows in calls[:WARMUP_CALLS]:
         score(rows)
-    taken: list[float] = []
+    times_ms: list[float] = []
     for rows in calls:
-        if sum(taken) > 1_000 * ENOUGH_S:
+        if sum(times_ms) > 1_000 * MAX_TIMING_S:
             break
         began = time.perf_counter()
         score(rows)
-        taken.append(1_000 * (time.perf_counter() - began))
-    p50, p99 = np.percentile(taken, [50, 99])
+        times_ms.append(1_000 * (time.perf_counter() - began))
+    p50, p99 = np.percentile(times_ms, [50, 99])
     return float(p50), float(p99)

@@ -1,4 +1,4 @@
-"""A verdict: a row for each check, and what they say together."""
+"""A verdict: a list of checks, and the outcome that they add up to."""
 
 from __future__ import annotations
 
@@ -17,46 +17,50 @@ Approval = Literal["none", "required", "when_undecided"]
 
 
 class Check(BaseModel):
-    """One row of a verdict."""
+    """One check of a verdict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     check: str
-    """Its name."""
+    """Name of the check."""
     value: float | None
-    """What was measured; null where it is not a number."""
+    """Measured value; null where it is not a number."""
     bound: float | None
-    """What was demanded; null where nothing is, or where it is not a number."""
+    """Bound that the value was held against; null where there is none, or it is not a number."""
     low: float | None = None
     """Lower end of the value's interval; null where the value is exact."""
     high: float | None = None
-    """Upper end."""
+    """Upper end of the value's interval; null where the value is exact."""
     outcome: Outcome
-    """passed; failed; undecided: there is too little data to say; reported: nothing was demanded."""
+    """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
-    """Of an undecided one: rows of holdout that would decide it; null where no number would."""
+    """For an undecided check, how many rows of holdout would decide it; null where no number would."""
     reason: str
-    """The same in words."""
+    """The outcome in words."""
     timed: bool = False
-    """Whether it is of a clock, and so another number each time."""
+    """Whether the value was read from a clock, and so differs each time."""
 
 
-def verdict(checks: Iterable[Check]) -> Outcome:
-    """What the checks say together: one failure fails, one open question leaves it open; no checks is no."""
-    outcomes = {one.outcome for one in checks} - {REPORTED}
+def combine_outcomes(checks: Iterable[Check]) -> Outcome:
+    """Return the outcome of all checks: failed if any failed or there is none, else undecided if any is undecided."""
+    outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
         return FAILED
     return UNDECIDED if UNDECIDED in outcomes else PASSED
 
 
-def asks_a_person(outcome: Outcome, approval: Approval) -> bool:
-    """Whether this verdict goes to a person: a failed one never does, an undecided one where a person may decide it."""
-    return outcome == UNDECIDED if approval == "when_undecided" else outcome == PASSED and approval == "required"
+def needs_approval(outcome: Outcome, approval: Approval) -> bool:
+    """Whether a person has to agree to a verdict. A failed one never needs it: it cannot be promoted at all."""
+    if approval == "when_undecided":
+        return outcome == UNDECIDED
+    return outcome == PASSED and approval == "required"
 
 
-def words(checks: Iterable[Check]) -> str:
-    """The failed checks in words, then the open ones; or that all passed."""
-    told = list(checks)
-    open_ones = [one.reason for outcome in (FAILED, UNDECIDED) for one in told if one.outcome == outcome]
-    judged = sum(one.outcome == PASSED for one in told)
-    return "; ".join(open_ones) if open_ones else f"all {judged} checks passed" if judged else "nothing was checked"
+def summarize_checks(checks: Iterable[Check]) -> str:
+    """Return the reasons of the failed checks, then of the undecided ones; or that all passed."""
+    checks = list(checks)
+    reasons = [check.reason for outcome in (FAILED, UNDECIDED) for check in checks if check.outcome == outcome]
+    passed = sum(check.outcome == PASSED for check in checks)
+    if reasons:
+        return "; ".join(reasons)
+    return f"all {passed} checks passed" if passed else "nothing was checked"

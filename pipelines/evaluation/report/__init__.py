@@ -1,1 +1,1 @@
-"""An evaluation for people: one HTML page that needs no network, and its pictures as PNG."""
+"""The report of an evaluation: one HTML page that needs no network, and its pictures as PNG."""

@@ -1,4 +1,4 @@
-"""The report's pictures. Equal numbers give equal bytes."""
+"""Draw the pictures of the report. Equal numbers give equal bytes."""
 
 from __future__ import annotations
 
@@ -10,114 +10,125 @@ from typing import Any
 import pandas as pd
 
 from pipelines.evaluation.gates.holdout import Array, Holdout
-from pipelines.evaluation.metrics import calibration
+from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
 from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
 
 TOP_SLICES = 25
 """Slices that the picture shows: those with the lowest values."""
+TOP_FEATURES = 15
+"""Features that the picture shows: those with the largest shares."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class Content:
     """What the pictures show."""
 
-    rows: Holdout
+    holdout: Holdout
+    """Rows that were judged."""
     candidate: Curves
+    """Curves of the candidate."""
     champion: Curves | None
+    """Curves of the champion; None where there is none to compare with."""
     slices: pd.DataFrame
+    """Table of slices; columns `pipelines.evaluation.gates.parts.COLUMNS`."""
     weeks: pd.DataFrame
+    """Table of weeks; the same columns."""
     importance: Mapping[str, float]
+    """Feature to its share of the gain, largest first."""
     threshold: float
+    """Score from which a row is predicted positive."""
     confusion: Mapping[str, int]
+    """Confusion matrix at the threshold."""
 
 
-def draw(folder: Path, seen: Seen) -> list[Path]:
-    """`folder` has the pictures; their paths, in the page's order."""
-    pictures: dict[str, Callable[[Seen], Any]] = {"curves": _curves, "reliability": _reliability, "parts": _parts}
-    return [save_figure(folder / f"{name}.png", make(seen)) for name, make in pictures.items()]
+def draw_figures(folder: Path, content: Content) -> list[Path]:
+    """Draw the pictures to `folder`; return their paths, in the order of the page."""
+    drawings: dict[str, Callable[[Content], Any]] = {
+        "curves": _draw_curves,
+        "reliability": _draw_reliability,
+        "parts": _draw_parts,
+    }
+    return [save_figure(folder / f"{name}.png", draw(content)) for name, draw in drawings.items()]
 
 
-def _curves(seen: Seen) -> Any:
+def _draw_curves(content: Content) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     left.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
-    right.axhline(float(seen.rows.label.mean()), color=FAINT, linestyle="--", linewidth=1)
-    for curves, name, color in _both(seen):
-        _curve(left, curves.roc, name, color)
-        _curve(right, curves.precision, name, color)
+    right.axhline(float(content.holdout.label.mean()), color=FAINT, linestyle="--", linewidth=1)
+    models = [(content.champion, "champion", CHAMPION), (content.candidate, "candidate", CANDIDATE)]
+    for curves, name, color in models:
+        if curves is not None:
+            _draw_band(left, curves.roc, name, color)
+            _draw_band(right, curves.precision, name, color)
     left.set(xlabel="false positive rate", ylabel="true positive rate", title="ROC")
     right.set(xlabel="recall", ylabel="precision", title="Precision-recall", ylim=(0, 1))
     left.legend(loc="lower right", frameon=False)
     return figure
 
 
-def _both(seen: Seen) -> list[tuple[Curves, str, str]]:
-    found = [(seen.candidate, "candidate", CANDIDATE)]
-    return found if seen.champion is None else [(seen.champion, "champion", CHAMPION), *found]
-
-
-def _curve(axis: Axes, band: Band, name: str, color: str) -> None:
+def _draw_band(axis: Axes, band: Band, name: str, color: str) -> None:
     axis.fill_between(GRID, band.low, band.high, color=color, alpha=0.18, linewidth=0)
     axis.plot(GRID, band.value, color=color, label=f"{name}, 95 % band")
 
 
-def _reliability(seen: Seen) -> Any:
+def _draw_reliability(content: Content) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    top = 0.0
-    for score, name, color in (
-        (seen.rows.champion, "champion", CHAMPION),
-        (seen.rows.candidate, "candidate", CANDIDATE),
-    ):
+    holdout, top = content.holdout, 0.0
+    scores = [(holdout.champion_score, "champion", CHAMPION), (holdout.candidate_score, "candidate", CANDIDATE)]
+    for score, name, color in scores:
         if score is not None:
-            top = max(top, _reliable(left, seen.rows.label, score, name, color))
+            top = max(top, _draw_calibration(left, holdout.label, score, name, color))
     left.plot([0, top], [0, top], color=FAINT, linestyle="--", linewidth=1)
     left.set(xlabel="mean score of a tenth of the rows", ylabel="observed rate", title="Reliability")
     left.legend(loc="upper left", frameon=False)
-    names, shares = list(seen.importance)[:15][::-1], list(seen.importance.values())[:15][::-1]
+    names = list(content.importance)[:TOP_FEATURES][::-1]
+    shares = list(content.importance.values())[:TOP_FEATURES][::-1]
     right.barh(names, shares, color=CANDIDATE)
     right.tick_params(axis="y", labelsize=8)
     right.set(xlabel="share of the total gain", title="Feature importance")
     return figure
 
 
-def _reliable(axis: Axes, label: Array, score: Array, name: str, color: str) -> float:
-    bins = calibration(label, score)
+def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: str) -> float:
+    """Draw the calibration of a model; return the largest value that the axes should show."""
+    bins = compute_calibration(label, score)
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)
     return 1.05 * float(max(*bins["predicted"], *bins["observed"]))
 
 
-def _parts(seen: Seen) -> Any:
+def _draw_parts(content: Content) -> Any:
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
-    what = "AUC" if seen.rows.champion is None else "AUC less the champion's"
-    lowest = seen.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
-    _whiskers(left, lowest, f"Slices: {what}")
-    _whiskers(middle, seen.weeks.dropna(subset=["value"]).iloc[::-1], "Weeks of the holdout: AUC")
-    _matrix(right, seen.confusion, seen.threshold)
+    metric = "AUC" if content.holdout.champion_score is None else "AUC less the champion's"
+    lowest = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
+    _draw_intervals(left, lowest, f"Slices: {metric}")
+    _draw_intervals(middle, content.weeks.dropna(subset=["value"]).iloc[::-1], "Weeks of the holdout: AUC")
+    _draw_confusion(right, content.confusion, content.threshold)
     return figure
 
 
-def _whiskers(axis: Axes, told: pd.DataFrame, title: str) -> None:
-    """Each part with its interval, first at the bottom; grey where it was not judged."""
+def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
+    """Draw each part with its interval, the first at the bottom; those that were not judged in grey."""
     axis.set_title(title)
-    if told.empty:
+    if table.empty:
         axis.text(0.5, 0.5, "none", ha="center", va="center", color=FAINT, transform=axis.transAxes)
         axis.set_axis_off()
         return
-    parts: list[dict[Any, Any]] = told.to_dict("records")
-    for place, one in enumerate(parts):
-        ends = [[one["value"] - one["low"]], [one["high"] - one["value"]]]
-        color = CANDIDATE if one["judged"] else FAINT
-        axis.errorbar([one["value"]], [place], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
-    axis.set_yticks(range(len(parts)), [f"{one['column']}={one['slice']}"[:28] for one in parts], fontsize=8)
+    parts: list[dict[Any, Any]] = table.to_dict("records")
+    for place, part in enumerate(parts):
+        ends = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
+        color = CANDIDATE if part["judged"] else FAINT
+        axis.errorbar([part["value"]], [place], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
+    axis.set_yticks(range(len(parts)), [f"{part['column']}={part['slice']}"[:28] for part in parts], fontsize=8)
     axis.grid(axis="x", color="#eeeeee")
 
 
-def _matrix(axis: Axes, told: Mapping[str, int], threshold: float) -> None:
-    cells = [[told["tn"], told["fp"]], [told["fn"], told["tp"]]]
+def _draw_confusion(axis: Axes, confusion: Mapping[str, int], threshold: float) -> None:
+    cells = [[confusion["tn"], confusion["fp"]], [confusion["fn"], confusion["tp"]]]
     axis.imshow([[1, 0], [0, 1]], cmap="Blues", vmin=0, vmax=4)
     for row in (0, 1):
         for column in (0, 1):
             axis.text(column, row, f"{cells[row][column]:,}", ha="center", va="center")
-    axis.set_xticks([0, 1], ["says no", "says yes"])
-    axis.set_yticks([0, 1], ["is no", "is yes"])
+    axis.set_xticks([0, 1], ["predicted 0", "predicted 1"])
+    axis.set_yticks([0, 1], ["label 0", "label 1"])
     axis.set_title(f"Confusion at {threshold:.3f}")

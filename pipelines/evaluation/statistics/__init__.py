@@ -1,4 +1,4 @@
-"""The statistics under the promotion gates: how sure a metric, or a difference of two models, is.
+"""The statistics behind the gates: estimates of metrics and of differences between models, and tests of them.
 
-Pure: arrays in, numbers out.
+Pure functions: arrays in, numbers out.
 """

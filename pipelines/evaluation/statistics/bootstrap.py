@@ -1,8 +1,8 @@
-"""Bootstrap intervals of any metric, and of its difference between two models on the same rows.
+"""Estimate any metric, and its difference between two models on the same rows, with bootstrap intervals.
 
-Up to `FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by label. Beyond: the bag of little bootstraps
-(Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups: whole groups are drawn (the cluster bootstrap,
-Davison & Hinkley 1997, 3.8), for rows that are not independent of one another.
+Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by label. For more rows: the bag of little
+bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups, whole groups are drawn, because their
+rows are not independent: the cluster bootstrap (Davison & Hinkley 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import resampling
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.inputs import Array, labelled, level
-from pipelines.evaluation.statistics.sums import Pairs, Sums
-from pipelines.evaluation.statistics.weighted import Maker, Weighted, maker
+from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
+from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedSums
+from pipelines.evaluation.statistics.weighted import Maker, WeightedMetric, find_maker
 
 DRAWS = 5_000
-FULL_ROWS = 20_000
-"""Most rows whose draws are made whole: 5,000 of them are seconds."""
+MAX_FULL_ROWS = 20_000
+"""Rows up to which each draw has all rows: 5,000 such draws take seconds."""
 SUBSETS = 20
+"""Subsets of the bag of little bootstraps."""
 EXPONENT = 0.7
-"""A subset of the bag has rows ** EXPONENT rows, after Kleiner et al."""
-LEAST = 1_000
-"""Fewest rows of a label in a subset; all, where there are fewer: so a rare label keeps its weight."""
-MOST_GROUPS = 1_000
-"""Most groups of which a table of pairs is made: 8 MB."""
+"""A subset has rows ** EXPONENT rows, after Kleiner et al."""
+MIN_LABEL_ROWS = 1_000
+"""Rows of each label in a subset at least, or all of them if there are fewer: a rare label must not vanish."""
+MAX_TABLE_GROUPS = 1_000
+"""Groups up to which the AUC uses a table of pairs by groups: 8 MB."""
 
 
-def interval(
+def estimate_metric(
     label: Array,
     score: Array,
     metric: str | Maker,
@@ -41,26 +42,27 @@ def interval(
     draws: int = DRAWS,
     groups: Array | None = None,
 ) -> Estimate:
-    """The metric of a score. The same seed gives the same ends.
+    """Estimate the metric of a score. The same seed gives the same interval.
 
     Args:
-        label: shape (rows,), 0 or 1.
-        score: shape (rows,); a probability, where the metric asks for one.
-        metric: of `weighted.METRICS`, or a maker like those.
-        alpha: of each end; see `Estimate`.
+        label: shape (rows,), 0 or 1, both present.
+        score: shape (rows,), finite; a probability for log_loss, brier and ece.
+        metric: name in `weighted.METRICS`, or a maker like those.
+        alpha: of each end of the interval; see `Estimate`.
         seed: of the draws.
-        draws: how many; over the bag's subsets together.
-        groups: shape (rows,), what is drawn as a whole (a day). A caller's own metric, pr_auc, and more than a thousand
-            groups cost draws x rows, whatever the rows.
+        draws: number of draws, 20 or more; over all subsets together.
+        groups: shape (rows,), rows of equal value are drawn together (a day). The cost does not depend on the number of
+            rows, except for a caller's own metric, for pr_auc, and for more than a thousand groups.
 
     Raises:
-        DataError: see `labelled`; fewer than two groups; the metric is not a number in a draw.
-        SpecError: the metric, alpha or the number of draws is not one.
+        DataError: the rows are not valid, there are fewer than two groups, or the metric is not a number in a draw. A
+            retry cannot help.
+        SpecError: the metric, alpha or the number of draws is not valid. A retry cannot help.
     """
     return _estimate(label, [score], metric, alpha, seed, draws, groups)
 
 
-def paired(
+def estimate_difference(
     label: Array,
     candidate: Array,
     champion: Array,
@@ -71,7 +73,10 @@ def paired(
     draws: int = DRAWS,
     groups: Array | None = None,
 ) -> Estimate:
-    """The candidate's metric less the champion's: both in every draw on the same rows. Arguments as of `interval`."""
+    """Estimate the candidate's metric less the champion's; each draw takes the same rows for both.
+
+    Arguments and errors are those of `estimate_metric`.
+    """
     return _estimate(label, [candidate, champion], metric, alpha, seed, draws, groups)
 
 
@@ -84,84 +89,88 @@ def _estimate(
     draws: int,
     groups: Array | None,
 ) -> Estimate:
-    truth, values = labelled(label, *scores)
-    make, random, rows = maker(metric), np.random.default_rng(seed), len(truth)
+    truth, values = validate_rows(label, *scores)
+    make, random, rows = find_maker(metric), np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
-        raise SpecError(f"{draws} draws tell too little of how a metric varies.")
-    value = _value(make, truth, values)
+        raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
+    value = _compute_value(make, truth, values)
     if groups is not None:
-        drawn = _of_groups([make(truth, score) for score in values], _numbered(groups, rows), draws, random)
-    elif rows <= FULL_ROWS:
-        whole = _difference([make(truth, score) for score in values])
-        drawn = _drawn(whole, resampling.stratified(truth, draws, random))
+        metrics = [make(truth, score) for score in values]
+        samples = _sample_groups(metrics, _number_groups(groups, rows), draws, random)
+    elif rows <= MAX_FULL_ROWS:
+        difference = _subtract([make(truth, score) for score in values])
+        samples = _compute_samples(difference, resampling.draw_stratified(truth, draws, random))
     else:
-        drawn = value + _errors(make, truth, values, draws, random)
-    low, high = np.quantile(drawn, (level(alpha), 1 - alpha))
-    return Estimate(value, float(low), float(high), float(np.std(drawn, ddof=1)), rows)
+        samples = value + _sample_errors(make, truth, values, draws, random)
+    low, high = np.quantile(samples, (validate_alpha(alpha), 1 - alpha))
+    return Estimate(value, float(low), float(high), float(np.std(samples, ddof=1)), rows)
 
 
-def _value(make: Maker, label: Array, scores: list[Array]) -> float:
-    """The statistic of all rows. One score after the other: the memory of one is enough."""
-    once = np.ones((1, len(label)))
-    of_each = [float(_drawn(make(label, score), [once])[0]) for score in scores]
-    return of_each[0] if len(of_each) == 1 else of_each[0] - of_each[1]
+def _compute_value(make: Maker, label: Array, scores: list[Array]) -> float:
+    """Compute the statistic of all rows, one score after the other, so that only one is prepared in memory."""
+    ones = np.ones((1, len(label)))
+    values = [float(_compute_samples(make(label, score), [ones])[0]) for score in scores]
+    return values[0] if len(values) == 1 else values[0] - values[1]
 
 
-def _difference(parts: Sequence[Weighted]) -> Weighted:
-    """The metric of the one score, or the first's less the second's."""
-    if len(parts) == 1:
-        return parts[0]
-    return lambda weights: parts[0](weights) - parts[1](weights)
+def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
+    """Return the only metric, or the first less the second."""
+    if len(metrics) == 1:
+        return metrics[0]
+    return lambda weights: metrics[0](weights) - metrics[1](weights)
 
 
-def _of_groups(parts: Sequence[Weighted], groups: Array, draws: int, random: np.random.Generator) -> Array:
-    """The statistic of each draw of whole groups: by the groups where it can be told of them, else by their rows."""
+def _sample_groups(metrics: Sequence[WeightedMetric], groups: Array, draws: int, random: np.random.Generator) -> Array:
+    """Compute the statistic of each draw of whole groups: from sums by group if all metrics allow, else from rows."""
     number = int(groups.max()) + 1
-    weights = resampling.whole(number, len(groups), draws, random)
-    able = [part for part in parts if isinstance(part, Sums | Pairs)]
-    if len(able) == len(parts) and number <= MOST_GROUPS:
-        return _drawn(_difference([part.grouped(groups, number) for part in able]), weights)
-    return _drawn(_difference(parts), (batch[:, groups] for batch in weights))
+    weights = resampling.draw_groups(number, len(groups), draws, random)
+    groupable = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
+    if len(groupable) == len(metrics) and number <= MAX_TABLE_GROUPS:
+        return _compute_samples(_subtract([metric.by_group(groups, number) for metric in groupable]), weights)
+    return _compute_samples(_subtract(metrics), (batch[:, groups] for batch in weights))
 
 
-def _errors(make: Maker, label: Array, scores: list[Array], draws: int, random: np.random.Generator) -> Array:
-    """How far draws are from the value of what they were drawn from, by the bag of little bootstraps.
+def _sample_errors(make: Maker, label: Array, scores: list[Array], draws: int, random: np.random.Generator) -> Array:
+    """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
-    Each subset's draws are as large as all the rows, so they vary as the whole does. They are centred at their own
-    subset's value: its place among the subsets is an accident, and would move the interval by more than its width.
-    The subsets' errors are put together rather than the ends averaged: ends far out need more draws than one has.
+    A draw from a subset has as many rows as the whole, and so varies as the whole does. It is centred at the value of
+    its own subset: that value varies between subsets by more than the width of the interval. The errors of all subsets
+    are pooled, rather than the ends of their intervals averaged: ends far in the tail need more draws than one subset
+    has.
     """
-    places = (np.flatnonzero(label), np.flatnonzero(~label))
-    totals = [len(one) for one in places]
-    found = []
-    for part in range(SUBSETS):
-        rows = np.sort(
-            np.concatenate([random.choice(one, _size(len(one), len(label)), replace=False) for one in places])
-        )
+    members = (np.flatnonzero(label), np.flatnonzero(~label))
+    totals = [len(part) for part in members]
+    errors = []
+    for number in range(SUBSETS):
+        chosen = [random.choice(part, _count_subset_rows(len(part), len(label)), replace=False) for part in members]
+        rows = np.sort(np.concatenate(chosen))
         truth = label[rows]
-        of = _difference([make(truth, score[rows]) for score in scores])
+        statistic = _subtract([make(truth, score[rows]) for score in scores])
         even = np.where(truth, totals[0] / truth.sum(), totals[1] / (~truth).sum())
-        share = (draws + part) // SUBSETS
-        found.append(_drawn(of, resampling.spread(truth, totals, share, random)) - of(even[np.newaxis])[0])
-    return np.concatenate(found)
+        share = (draws + number) // SUBSETS
+        samples = _compute_samples(statistic, resampling.draw_from_subset(truth, totals, share, random))
+        errors.append(samples - statistic(even[np.newaxis])[0])
+    return np.concatenate(errors)
 
 
-def _size(rows: int, of: int) -> int:
-    """Rows of a label in a subset."""
-    return min(rows, max(LEAST, round(rows / math.pow(of, 1 - EXPONENT))))
+def _count_subset_rows(label_rows: int, rows: int) -> int:
+    """Return how many rows of a label are in a subset."""
+    return min(label_rows, max(MIN_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
 
 
-def _numbered(groups: Array, rows: int) -> Array:
+def _number_groups(groups: Array, rows: int) -> Array:
+    """Return the number of each row's group, from 0."""
     names, numbers = np.unique(np.asarray(groups), return_inverse=True)
     if numbers.shape != (rows,):
         raise DataError(f"there are {rows} labels, but groups of shape {np.shape(groups)}.")
     if len(names) < 2:
-        raise DataError("all rows are of one group: how groups vary cannot be told.")
+        raise DataError("all rows are in one group: the variance between groups cannot be estimated.")
     return np.asarray(numbers)
 
 
-def _drawn(statistic: Weighted, weights: Iterable[Array]) -> Array:
-    values = np.concatenate([statistic(batch) for batch in weights])
-    if wrong := int((~np.isfinite(values)).sum()):
-        raise DataError(f"the metric is not a number in {wrong} of {len(values)} draws: a label is too rare in them.")
-    return values
+def _compute_samples(statistic: WeightedMetric, weights: Iterable[Array]) -> Array:
+    """Compute the statistic of each draw; refuse draws in which it is not a number."""
+    samples = np.concatenate([statistic(batch) for batch in weights])
+    if wrong := int((~np.isfinite(samples)).sum()):
+        raise DataError(f"the metric is not a number in {wrong} of {len(samples)} draws: a label is too rare in them.")
+    return samples

@@ -1,4 +1,4 @@
-"""A number with the interval that the rows leave to it."""
+"""A measured value with its confidence interval."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from scipy.stats import norm
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and how sure the rows make it.
+    """A value, and how precisely the rows determine it.
 
-    `low` and `high` are the ends of the two-sided interval of confidence 1 - 2 * alpha: each end alone is a one-sided
-    bound at alpha. A gate that looks at one end is wrong in alpha of the cases.
+    `low` and `high` are the ends of the two-sided interval of confidence 1 - 2 * alpha. Each end alone is a one-sided
+    bound at alpha: a check that uses one end is wrong with probability alpha.
     """
 
     value: float
-    """Measured on the rows."""
+    """Value measured on the rows."""
     low: float
     """One-sided lower bound at alpha."""
     high: float
@@ -24,14 +24,23 @@ class Estimate:
     se: float
     """Standard error."""
     rows: int
-    """Rows that it was measured on."""
+    """Number of rows that it was measured on."""
 
     @classmethod
     def normal(cls, value: float, se: float, rows: int, alpha: float, least: float, most: float) -> Estimate:
-        """The normal (Wald) interval, cut to [least, most]: what the value can be at all."""
+        """Make an estimate with the normal (Wald) interval.
+
+        Args:
+            value: measured.
+            se: its standard error.
+            rows: number of rows.
+            alpha: of each end.
+            least: smallest possible value; the interval is cut there.
+            most: largest possible value; the interval is cut there.
+        """
         half = float(norm.isf(alpha)) * se
         return cls(value, max(value - half, least), min(value + half, most), se, rows)
 
     def __neg__(self) -> Estimate:
-        """The same with the sign turned: of a difference where less is better, what greater is better asks for."""
+        """Return the estimate of the negative value: turns "less is better" into "greater is better"."""
         return Estimate(-self.value, -self.high, -self.low, self.se, self.rows)

@@ -1,4 +1,4 @@
-"""Tests, their correction where there are several, the rows that a test needs, and what an interval decides."""
+"""Test hypotheses: McNemar's test, Holm's correction, the rows that a test needs, and the decision by an interval."""
 
 from __future__ import annotations
 
@@ -12,91 +12,101 @@ from scipy.stats import binomtest, norm
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.inputs import Array, labelled, level
+from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
 
 Decision = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Two classifiers on the same rows; see `mcnemar`."""
+    """Result of McNemar's test of two classifiers on the same rows."""
 
     candidate_only: int
-    """Rows that the candidate has right and the champion wrong."""
+    """Rows on which only the candidate is right."""
     champion_only: int
-    """Rows that the champion has right and the candidate wrong."""
+    """Rows on which only the champion is right."""
     p_value: float
-    """Two-sided: how likely so uneven a split of these rows is, if both are right equally often."""
+    """Two-sided p-value of "both are right equally often"."""
     rows: int
+    """Number of rows."""
 
 
 def mcnemar(label: Array, candidate: Array, champion: Array, threshold: float) -> McNemar:
-    """Whether two models, made classifiers by a threshold, are right equally often (McNemar 1947, Psychometrika 12).
+    """Test whether two models are right equally often at a threshold (McNemar 1947, Psychometrika 12).
 
-    Always the exact binomial test of the rows on which one alone is right: it needs no correction for few of them,
-    and is fast for many. Where there are none, the p-value is 1.
+    Uses the exact binomial test of the rows on which only one model is right: it needs no correction when they are
+    few, and is fast when they are many. Without such rows, the p-value is 1.
+
+    Args:
+        label: shape (rows,), 0 or 1, both present.
+        candidate: shape (rows,), finite scores.
+        champion: shape (rows,), finite scores.
+        threshold: score from which a row is predicted 1.
 
     Raises:
-        DataError: see `labelled`.
+        DataError: the rows are not valid. A retry cannot help.
     """
-    truth, (one, other) = labelled(label, candidate, champion)
-    right, right_other = (one >= threshold) == truth, (other >= threshold) == truth
-    gained, lost = int((right & ~right_other).sum()), int((right_other & ~right).sum())
-    p_value = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    return McNemar(gained, lost, p_value, len(truth))
+    truth, scores = validate_rows(label, candidate, champion)
+    candidate_right, champion_right = ((score >= threshold) == truth for score in scores)
+    candidate_only = int((candidate_right & ~champion_right).sum())
+    champion_only = int((champion_right & ~candidate_right).sum())
+    total = candidate_only + champion_only
+    p_value = float(binomtest(candidate_only, total).pvalue) if total else 1.0
+    return McNemar(candidate_only, champion_only, p_value, len(truth))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number, in their order: refuse those at most alpha.
+    """Adjust p-values for their number, keeping their order; reject those at most alpha.
 
-    Holm (1979), Scandinavian Journal of Statistics 6: the chance of any false refusal is at most alpha, however the
-    tests depend on one another.
+    Holm (1979), Scandinavian Journal of Statistics 6: the probability of any false rejection is at most alpha, however
+    the tests depend on each other.
 
     Raises:
-        DataError: one is not between 0 and 1.
+        DataError: a p-value is not between 0 and 1. A retry cannot help.
     """
-    found = np.asarray(p_values, dtype=np.float64)
-    if not ((found >= 0) & (found <= 1)).all():
+    raw = np.asarray(p_values, dtype=np.float64)
+    if not ((raw >= 0) & (raw <= 1)).all():
         raise DataError("a p-value is not between 0 and 1.")
-    order = np.argsort(found, kind="stable")
-    steps = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
-    adjusted = np.empty_like(found)
+    order = np.argsort(raw, kind="stable")
+    steps = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
+    adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(steps, 1.0)
-    return [float(one) for one in adjusted]
+    return [float(p_value) for p_value in adjusted]
 
 
 def rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:
-    """Rows at which a true difference of `effect` is found, one-sided at alpha, with this power.
+    """Compute how many rows detect a true difference of `effect`, one-sided at alpha, with this power.
 
-    The normal approximation (Lachin 1981, Controlled Clinical Trials 2): effect = (z[alpha] + z[1 - power]) * se, and
-    the standard error falls as 1 / sqrt(rows).
+    Normal approximation (Lachin 1981, Controlled Clinical Trials 2): effect = (z[alpha] + z[1 - power]) * se, and the
+    standard error falls as 1 / sqrt(rows).
 
     Args:
         se: standard error of the difference on `rows` rows.
-        rows: that it was measured on.
-        effect: above 0: the true difference less the bound that it is held against.
+        rows: number of rows of that standard error.
+        effect: true difference less the bound, above 0.
         alpha: of the one-sided test.
-        power: chance to find it, between alpha and 1.
+        power: probability of detection, between alpha and 1.
 
     Raises:
-        DataError: the standard error is not a number.
-        SpecError: the effect, alpha or the power is not one.
+        DataError: the standard error is not a finite number. A retry cannot help.
+        SpecError: the effect, alpha or the power is out of range. A retry cannot help.
     """
     if not (math.isfinite(se) and se >= 0):
-        raise DataError(f"the standard error is {se}: the rows that are needed cannot be told.")
+        raise DataError(f"the standard error is {se}: the number of rows needed cannot be computed.")
     if not (math.isfinite(effect) and effect > 0):
-        raise SpecError(f"an effect of {effect} cannot be found: it must be above 0.")
-    if not level(alpha) < power < 1:
+        raise SpecError(f"the effect is {effect}, not above 0.")
+    if not validate_alpha(alpha) < power < 1:
         raise SpecError(f"the power is {power}, not between alpha and 1.")
-    times = (float(norm.isf(alpha)) + float(norm.ppf(power))) * se / effect
-    return max(1, math.ceil(rows * times * times))
+    factor = (float(norm.isf(alpha)) + float(norm.ppf(power))) * se / effect
+    return max(1, math.ceil(rows * factor * factor))
 
 
 def decide(estimate: Estimate, bound: float, matters: float) -> Decision:
-    """What an interval says of a bound, where greater is better (turn the sign of the others: `-estimate`).
+    """Decide by an interval whether a value is at least `bound`; negate the estimate where less is better.
 
-    Passed where even the low end keeps the bound; failed where nothing is left in the interval that would matter, that
-    is, `matters` above the bound; otherwise more rows are needed. What is not a number is undecided.
+    Returns:
+        passed: the low end is at least the bound. failed: the high end is below bound + matters, so that no effect
+        worth having is left in the interval. undecided: more rows are needed, or an end is not a number.
     """
     if estimate.low >= bound:
         return "passed"

@@ -1,4 +1,4 @@
-"""What all statistics ask of their rows, checked once, with one clear line where it is not so."""
+"""Validate what all statistics require of their arguments, with one clear line where it is not met."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipelines.errors import DataError, SpecError
 Array = np.ndarray[Any, Any]
 
 
-def labelled(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
-    """The labels as booleans and the scores as float64.
+def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
+    """Return the labels as booleans and the scores as float64.
 
     Args:
-        label: shape (rows,), 0 or 1, both of them there.
+        label: shape (rows,), 0 or 1, both present.
         scores: each of shape (rows,), finite.
 
     Raises:
-        DataError: it is not so.
+        DataError: an argument is not so. A retry cannot help.
     """
     label = np.asarray(label)
     if label.ndim != 1 or not len(label):
@@ -28,39 +28,39 @@ def labelled(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
         raise DataError("a label is neither 0 nor 1.")
     if (label == label[0]).all():
         raise DataError(f"all {len(label)} rows have the label {int(label[0])}: nothing can be measured.")
-    return label == 1, [numbers(score, len(label), "score") for score in scores]
+    return label == 1, [validate_numbers(score, len(label), "score") for score in scores]
 
 
-def numbers(values: Array, rows: int, what: str) -> Array:
-    """`values` as float64.
+def validate_numbers(values: Array, rows: int, name: str) -> Array:
+    """Return `values` as float64.
 
     Raises:
-        DataError: they are not one finite number a row.
+        DataError: they are not one finite number a row. A retry cannot help.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (rows,):
-        raise DataError(f"there are {rows} labels, but {what}s of shape {values.shape}.")
+        raise DataError(f"there are {rows} labels, but {name}s of shape {values.shape}.")
     if wrong := rows - int(np.isfinite(values).sum()):
-        raise DataError(f"the {what} is not a number for {wrong} of {rows} rows.")
+        raise DataError(f"the {name} is not a finite number for {wrong} of {rows} rows.")
     return values
 
 
-def chances(score: Array) -> Array:
-    """`score`, where it is a probability.
+def validate_probabilities(score: Array) -> Array:
+    """Return `score` unchanged.
 
     Raises:
-        DataError: one is below 0 or above 1.
+        DataError: a score is below 0 or above 1. A retry cannot help.
     """
     if wrong := int(((score < 0) | (score > 1)).sum()):
         raise DataError(f"the score is not a probability for {wrong} of {len(score)} rows.")
     return score
 
 
-def level(alpha: float) -> float:
-    """`alpha`, where it is one.
+def validate_alpha(alpha: float) -> float:
+    """Return `alpha` unchanged.
 
     Raises:
-        SpecError: it is not between 0 and a half.
+        SpecError: it is not between 0 and 0.5. A retry cannot help.
     """
     if not 0 < alpha < 0.5:
         raise SpecError(f"alpha is {alpha}, not between 0 and 0.5.")

@@ -1,4 +1,4 @@
-"""Weights of rows as a bootstrap draws them: how often each row is in each draw. In batches of bounded memory."""
+"""Draw bootstrap samples as weights: how often each row is in each draw. In batches of bounded memory."""
 
 from __future__ import annotations
 
@@ -10,78 +10,88 @@ import numpy as np
 from pipelines.evaluation.statistics.inputs import Array
 
 CELLS = 1 << 20
-"""Weights in a batch: 8 MB of each array that a metric makes on its way."""
+"""Weights in a batch: 8 MB for each array that a metric computes from it."""
 
 
-def batch(rows: int) -> int:
-    """Draws that are made at once."""
+def batch_size(rows: int) -> int:
+    """Return how many draws of that many rows are in a batch."""
     return max(1, CELLS // rows)
 
 
-def stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Batches of weights, shape (draws, rows): as many rows of each label as there are, with replacement.
+def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
+    """Draw rows with replacement, keeping the number of rows of each label.
 
-    Draws what scipy.stats.bootstrap(batch=batch(rows)) draws of the two samples (label 1, label 0) at scipy 1.17.
+    Draws the same as scipy.stats.bootstrap(batch=batch_size(rows)) of the two samples (label 1, label 0) in scipy 1.17.
+
+    Yields:
+        Batches of weights of rows, shape (draws, rows).
     """
     strata = (np.flatnonzero(label), np.flatnonzero(~label))
-    back = np.argsort(np.concatenate(strata))
-    for size in _sizes(draws, len(label)):
-        drawn = [_counts(random.integers(0, len(one), (size, len(one))), len(one)) for one in strata]
-        yield np.concatenate(drawn, axis=1, dtype=np.float64)[:, back]
+    order = np.argsort(np.concatenate(strata))
+    for size in _split_into_batches(draws, len(label)):
+        weights = [_count(random.integers(0, len(part), (size, len(part))), len(part)) for part in strata]
+        yield np.concatenate(weights, axis=1, dtype=np.float64)[:, order]
 
 
-def whole(groups: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Batches of weights of groups, shape (draws, groups): as many as there are, with replacement.
+def draw_groups(groups: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
+    """Draw whole groups with replacement, as many as there are.
 
     Args:
-        groups: how many.
-        rows: in all of them together: a batch is as large as can be of rows.
-        draws: how many.
-        random: where from.
+        groups: number of groups.
+        rows: number of rows in all groups, which sets the size of a batch.
+        draws: number of draws.
+        random: source of randomness.
+
+    Yields:
+        Batches of weights of groups, shape (draws, groups).
     """
-    for size in _sizes(draws, rows):
-        yield _counts(random.integers(0, groups, (size, groups)), groups).astype(np.float64)
+    for size in _split_into_batches(draws, rows):
+        yield _count(random.integers(0, groups, (size, groups)), groups).astype(np.float64)
 
 
-def spread(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Batches of weights of a subset that stands for more rows: of each label they sum to its total.
+def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
+    """Draw samples of the size of all rows from a subset of them, as the bag of little bootstraps does.
 
     Args:
-        label: shape (rows,), of the subset.
-        totals: rows of label 1 and of label 0 that it stands for.
-        draws: how many.
-        random: where from.
+        label: labels of the subset, shape (rows,).
+        totals: numbers of all rows of label 1 and of label 0; the weights of each label sum to them.
+        draws: number of draws.
+        random: source of randomness.
+
+    Yields:
+        Batches of weights of the subset's rows, shape (draws, rows).
     """
     strata = (np.flatnonzero(label), np.flatnonzero(~label))
-    back = np.argsort(np.concatenate(strata))
-    for size in _sizes(draws, len(label)):
-        drawn = [multinomial(total, len(one), size, random) for total, one in zip(totals, strata, strict=True)]
-        yield np.concatenate(drawn, axis=1, dtype=np.float64)[:, back]
+    order = np.argsort(np.concatenate(strata))
+    for size in _split_into_batches(draws, len(label)):
+        weights = [draw_multinomial(total, len(part), size, random) for total, part in zip(totals, strata, strict=True)]
+        yield np.concatenate(weights, axis=1, dtype=np.float64)[:, order]
 
 
-def multinomial(total: int, cells: int, size: int, random: np.random.Generator) -> Array:
-    """Counts of `total` things in equal `cells`, shape (size, cells), each row summing to `total`.
+def draw_multinomial(total: int, cells: int, size: int, random: np.random.Generator) -> Array:
+    """Distribute `total` items over equally likely cells, `size` times; shape (size, cells), rows sum to `total`.
 
-    Poisson counts, given their sum, are multinomial. So: Poisson counts of a little less than the total, and what is
-    missing is thrown in one by one. numpy's own multinomial is exact too, and several times slower at this shape.
+    Poisson counts are multinomial given their sum. So this draws Poisson counts with a mean sum a little below the
+    total, and adds the missing items one by one. numpy's own multinomial is exact too, but several times slower at
+    this shape.
     """
-    few = max(total - 3 * math.sqrt(total), 0.0)
-    counts = random.poisson(few / cells, (size, cells))
+    mean_sum = max(total - 3 * math.sqrt(total), 0.0)
+    counts = random.poisson(mean_sum / cells, (size, cells))
     missing = total - counts.sum(axis=1)
     for row in np.flatnonzero(missing < 0):
         counts[row] = random.multinomial(total, np.full(cells, 1 / cells))
     missing = np.maximum(missing, 0)
-    thrown = np.repeat(np.arange(size) * cells, missing) + random.integers(0, cells, int(missing.sum()))
-    return np.asarray(counts + np.bincount(thrown, minlength=size * cells).reshape(size, cells))
+    added = np.repeat(np.arange(size) * cells, missing) + random.integers(0, cells, int(missing.sum()))
+    return np.asarray(counts + np.bincount(added, minlength=size * cells).reshape(size, cells))
 
 
-def _sizes(draws: int, rows: int) -> Iterator[int]:
-    most = batch(rows)
-    for begin in range(0, draws, most):
-        yield min(most, draws - begin)
+def _split_into_batches(draws: int, rows: int) -> Iterator[int]:
+    size = batch_size(rows)
+    for first in range(0, draws, size):
+        yield min(size, draws - first)
 
 
-def _counts(drawn: Array, cells: int) -> Array:
-    """How often each cell was drawn, for each row of `drawn`, which is changed."""
-    drawn += np.arange(len(drawn))[:, np.newaxis] * cells
-    return np.bincount(drawn.ravel(), minlength=len(drawn) * cells).reshape(len(drawn), cells)
+def _count(cells: Array, number: int) -> Array:
+    """Count how often each cell occurs in each row of `cells`, which is changed in place; shape (rows, number)."""
+    cells += np.arange(len(cells))[:, np.newaxis] * number
+    return np.bincount(cells.ravel(), minlength=len(cells) * number).reshape(len(cells), number)

@@ -68,8 +68,10 @@ def of_version(registry: Registry, version: ModelVersion) -> Record:
         DataError: it was registered without one.
         ServiceError: MLflow does not answer. A retry can help.
     """
+    from pipelines.registry.artifacts import download_artifact
+
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        path = registry.artifact(version, ARTIFACT, Path(folder))
+        path = download_artifact(registry, version, ARTIFACT, Path(folder))
         if path is None:
             what = (
                 f"{version.name} version {version.version} has no {ARTIFACT}: it was registered before profiles were."

@@ -1,29 +1,35 @@
-"""The registry's memory: what happened to a model's versions, and who is champion by it.
+"""What happened to a model's versions, and which one is champion.
 
-The events in the lake decide, MLflow's aliases follow. MLflow moves an alias without a trace, and of two writers the
-last one wins; a commit to an Iceberg table names the snapshot that it follows, and is refused where another came first.
-So a change of the champion is a commit to `lifecycle_events` first, and the alias is set to what the events say, and
-looked at again, until both agree.
+Events in the lake decide; MLflow's aliases follow. MLflow keeps no history of an alias, and the last of two writers
+wins. A commit to an Iceberg table names the snapshot that it is based on, and is refused if another commit came first.
+So a change of the champion is first committed to the table `lifecycle_events`; then the alias is set to what the events
+say, and the events are read again, until both agree.
 """
 
-from pipelines.registry.lifecycle.aliases import begin, crowned, reconcile, settle, standing_of
+from pipelines.registry.lifecycle.aliases import adopt_alias, get_champion, read_champion_alias, sync_aliases
 from pipelines.registry.lifecycle.events import Event, Kind, State, fold
 from pipelines.registry.lifecycle.journal import Journal
-from pipelines.registry.lifecycle.notes import decided, judged, registered, retired
+from pipelines.registry.lifecycle.reconciliation import reconcile
+from pipelines.registry.lifecycle.recording import (
+    record_decision,
+    record_registration,
+    record_retirement,
+    record_verdict,
+)
 
 __all__ = [
     "Event",
     "Journal",
     "Kind",
     "State",
-    "begin",
-    "crowned",
-    "decided",
+    "adopt_alias",
     "fold",
-    "judged",
+    "get_champion",
+    "read_champion_alias",
     "reconcile",
-    "registered",
-    "retired",
-    "settle",
-    "standing_of",
+    "record_decision",
+    "record_registration",
+    "record_retirement",
+    "record_verdict",
+    "sync_aliases",
 ]

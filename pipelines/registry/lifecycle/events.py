@@ -1,4 +1,4 @@
-"""Events of a model, and their fold: its state."""
+"""The events of a model, and the state that they add up to."""
 
 from __future__ import annotations
 
@@ -28,23 +28,28 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened, once."""
+    """Something that happened once to a version of a model."""
 
     id: str
-    """Digest of what makes it this event: the same event has the same id, whoever tells it again."""
+    """Digest of what identifies the event: recorded twice, it has the same id."""
     model: str
+    """Registered model."""
     kind: Kind
+    """What happened."""
     version: str
-    """Version that it is about; of `rolled_back`, the one that was taken out of service."""
+    """Version that the event is about; for `rolled_back`, the version that was taken out of service."""
     from_version: str
-    """Champion before; empty where there was none, or it is not about the champion."""
+    """Champion before; empty where there was none, or the event does not concern the champion."""
     to_version: str
-    """Champion after."""
+    """Champion after; empty in the same cases."""
     at: dt.datetime
+    """When it was recorded, UTC."""
     who: str
+    """Who did it."""
     why: str
+    """The reason, in words."""
     evidence: Mapping[str, Any]
-    """What it was decided on."""
+    """What the decision was based on."""
 
     @classmethod
     def of(
@@ -58,21 +63,21 @@ class Event:
         evidence: Mapping[str, Any] | None = None,
         key: str = "",
     ) -> Self:
-        """The event as of now, told by whom this process works for.
+        """Make an event of now, done by whom this process works for.
 
         Args:
             kind: what happened.
             model: registered model.
             version: its version.
             moved: champion before and after.
-            why: in words.
-            evidence: what it was decided on; the DAG run is added.
-            key: what else makes it another event than one of the same kind, version and champions.
+            why: the reason, in words.
+            evidence: what the decision was based on; the DAG run is added.
+            key: tells the event apart from others of the same kind, version and champions.
         """
-        named = json.dumps([model, kind, version, *moved, key])
-        told = {**(evidence or {}), **({"run": settings().run} if settings().run else {})}
+        identity = json.dumps([model, kind, version, *moved, key])
+        run = {"run": settings().run} if settings().run else {}
         return cls(
-            id=hashlib.sha256(named.encode()).hexdigest()[:32],
+            id=hashlib.sha256(identity.encode()).hexdigest()[:32],
             model=model,
             kind=kind,
             version=version,
@@ -81,76 +86,81 @@ class Event:
             at=dt.datetime.now(dt.UTC),
             who=actor(),
             why=why,
-            evidence=told,
+            evidence={**(evidence or {}), **run},
         )
 
     @property
-    def moves(self) -> bool:
+    def changes_champion(self) -> bool:
         """Whether the champion changed. An alias that was put back changed nothing."""
-        kept = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
-        return kept or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
+        is_kept = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
+        return is_kept or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
 
     @property
-    def favours(self) -> bool:
-        """Whether it lets a version be the challenger. What a backfill judged is of the past: it moves no alias."""
-        passed = self.evidence.get("verdict") == "passed" and not self.evidence.get("backfill")
-        return self.kind is Kind.APPROVED or (self.kind is Kind.JUDGED and passed)
+    def allows_challenger(self) -> bool:
+        """Whether the version may be the challenger after it. A backfill's verdict is about the past: it may not."""
+        is_pass = self.evidence.get("verdict") == "passed" and not self.evidence.get("backfill")
+        return self.kind is Kind.APPROVED or (self.kind is Kind.JUDGED and is_pass)
 
 
 @dataclass(frozen=True)
 class State:
-    """What is so after some events."""
+    """The state of a model after some events."""
 
     events: tuple[Event, ...] = field(default=(), repr=False)
-    """They, oldest first."""
+    """The events, oldest first."""
     champion: str = ""
-    """Version; empty where there is none."""
+    """Version that is champion; empty where there is none."""
     previous: tuple[str, ...] = ()
-    """Champions before, the last one last; not those that were rolled back."""
+    """Earlier champions, the latest last, without those that were rolled back."""
     blocked: Mapping[str, str] = field(default_factory=dict)
-    """Version that may not be promoted, to why."""
-    standing: Mapping[str, Event] = field(default_factory=dict)
+    """Version that may not be promoted, to the reason."""
+    judgements: Mapping[str, Event] = field(default_factory=dict)
     """Version to its last verdict, approval or rejection."""
-    move: Event | None = None
-    """The last that changed the champion."""
+    last_change: Event | None = None
+    """The last event that changed the champion."""
 
     @property
     def challenger(self) -> str:
-        """The newest version that passed or was approved, registered after the champion, and never was one itself.
+        """The newest version that passed or was approved, is newer than the champion, and was never champion.
 
-        Only after the champion: what it has beaten, or what was passed over, challenges nobody. Empty where there is
-        none.
+        A version that is older than the champion was beaten or passed over, and challenges nobody. Empty where there
+        is no challenger.
         """
-        out = {*self.blocked, *self.previous}
-        able = [version for version, event in self.standing.items() if event.favours and version not in out]
-        return max((one for one in able if int(one) > int(self.champion or 0)), key=int, default="")
+        excluded = {*self.blocked, *self.previous}
+        eligible = [
+            version
+            for version, event in self.judgements.items()
+            if event.allows_challenger and version not in excluded and int(version) > int(self.champion or 0)
+        ]
+        return max(eligible, key=int, default="")
 
-    def after(self, event: Event) -> State:
-        """What is so when this event has happened, too."""
+    def apply(self, event: Event) -> State:
+        """Return the state after one more event."""
         state = replace(self, events=(*self.events, event))
-        if event.moves:
-            return _moved(state, event)
+        if event.changes_champion:
+            return _change_champion(state, event)
         if event.kind is Kind.RETIRED:
             return replace(state, blocked={**state.blocked, event.version: f"it was retired: {event.why}"})
         if event.kind in (Kind.JUDGED, Kind.APPROVED, Kind.REJECTED):
-            return replace(state, standing={**state.standing, event.version: event})
+            return replace(state, judgements={**state.judgements, event.version: event})
         return state
 
 
 def fold(events: Iterable[Event]) -> State:
-    """The state after all of them, oldest first."""
+    """Return the state after all the events, which come oldest first."""
     state = State()
     for event in events:
-        state = state.after(event)
+        state = state.apply(event)
     return state
 
 
-def _moved(state: State, event: Event) -> State:
-    to, before = event.to_version, state.previous
-    blocked = {version: why for version, why in state.blocked.items() if version != to}
+def _change_champion(state: State, event: Event) -> State:
+    champion, previous = event.to_version, state.previous
+    blocked = {version: why for version, why in state.blocked.items() if version != champion}
     if event.kind is Kind.ROLLED_BACK:
-        before = before[: before.index(to)] if to in before else before
+        previous = previous[: previous.index(champion)] if champion in previous else previous
         blocked[event.version] = f"it was rolled back: {event.why}"
     else:
-        before = (*(one for one in before if one != to), *filter(None, [state.champion]))
-    return replace(state, champion=to, previous=before, blocked=blocked, move=event)
+        earlier = (version for version in previous if version != champion)
+        previous = (*earlier, *filter(None, [state.champion]))
+    return replace(state, champion=champion, previous=previous, blocked=blocked, last_change=event)

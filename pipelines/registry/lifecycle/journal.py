@@ -1,4 +1,4 @@
-"""The table `lifecycle_events`: what happened to the versions of all models."""
+"""The table `lifecycle_events`, which holds what happened to the versions of all models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.registry.lifecycle.events import Event, Kind, State, fold
 
 
 class Journal(EventTable[Event, State]):
-    """The events of all models."""
+    """The events of all models, in the lake."""
 
     table = "lifecycle_events"
     columns = pa.schema(
@@ -25,12 +25,12 @@ class Journal(EventTable[Event, State]):
     )
 
     def to_row(self, event: Event) -> Row:
-        """The event's columns; its evidence as JSON."""
+        """Return the columns of an event, with its evidence as JSON."""
         evidence = json.dumps(event.evidence, sort_keys=True, ensure_ascii=False)
         return {**vars(event), "kind": str(event.kind), "evidence": evidence}
 
     def fold(self, rows: Iterable[Row]) -> State:
-        """The state after these events."""
+        """Return the state of a model after the events of these rows, which come oldest first."""
         return fold(
             Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows
         )

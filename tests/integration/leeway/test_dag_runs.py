@@ -185,7 +185,7 @@ def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, dock
     assert told.states["promote"] == "skipped"
     assert told.xcoms["gate"]["passed"] is False
     assert "auc is" in told.xcoms["gate"]["reason"]
-    assert "but surely at least 0.99 is demanded" in told.log
+    assert "but must be at least 0.99 with confidence" in told.log
     assert "promote" not in told.xcoms
     assert told.xcoms["record_outcome"]["outcome"] == "not_passed"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.container.tracking import JOB_TAG, is_reachable
+from pipelines.system.mlflow_server import JOB_TAG, is_reachable
 from tests.tools.groups import signal_group
 from tests.tools.trainings import still
 

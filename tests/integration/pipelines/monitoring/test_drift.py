@@ -18,7 +18,7 @@ from pipelines.monitoring.profiles.counting import count
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import of_version
 from pipelines.monitoring.profiles.table import Profiles
-from pipelines.registry.versions import Registry, as_of
+from pipelines.registry.versions import Registry, read_as_of
 from pipelines.steps import drift
 from pipelines.validation.results_table import SCHEMA, Evidence
 from tests.tools.candidates import register
@@ -33,14 +33,14 @@ counted: dict[tuple[int, float], Profile] = {}
 def version(with_mlflow: str, trained: SimpleNamespace, home: Path, request: pytest.FixtureRequest) -> Any:
     shutil.copytree(trained.data, "data")
     name = "d-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[-50:]
-    return Registry.open().version(name, register(name))
+    return Registry.open().get_version(name, register(name))
 
 
 def profiled(
     version: Any, shift: float = 0.0, days: int = LAST + 1, by: str = "", skip: tuple[int, ...] = ()
 ) -> dt.date:
     """Days of rows drawn from the holdout's, each with a profile by the version, or by another; the last of them."""
-    record, first = of_version(Registry.open(), version), as_of(version)
+    record, first = of_version(Registry.open(), version), read_as_of(version)
     rows = pd.read_parquet("data/features/holdout/data.parquet")
     scores = pd.read_parquet("data/evaluation/predictions.parquet")["score"]
     column = next(
@@ -79,7 +79,7 @@ def test_the_champion_of_the_day_is_asked_about(version: Any) -> None:
     last = profiled(version)
     Registry.open().client.set_registered_model_alias(version.name, "champion", version.version)
     assert decide(version, last, version="").version == str(version.version)
-    before = as_of(version) - dt.timedelta(1)  # it may have seen that day's labels
+    before = read_as_of(version) - dt.timedelta(1)  # it may have seen that day's labels
     assert decide(version, before, version="").version == ""
 
 
@@ -92,7 +92,7 @@ def test_a_version_that_is_younger_than_a_window_is_undecided(version: Any) -> N
 
 
 def test_a_version_that_was_trained_after_the_day_waits_for_nothing(version: Any) -> None:
-    day = as_of(version) - dt.timedelta(1)
+    day = read_as_of(version) - dt.timedelta(1)
     told = decide(version, day)
     assert (told.outcome, told.missing) == ("undecided", [])
     assert told.reasons == [f"version 1 was trained as of {day + dt.timedelta(1)}, after {day}"]

@@ -44,14 +44,14 @@ def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:
 def champion(model: str) -> str:
     from pipelines.registry.versions import Registry
 
-    found = Registry.open().champion(model)
+    found = Registry.open().find_champion(model)
     return str(found.version) if found else ""
 
 
 def tags(model: str, version: str) -> dict[str, str]:
     from pipelines.registry.versions import Registry
 
-    return dict(Registry.open().version(model, version).tags)
+    return dict(Registry.open().get_version(model, version).tags)
 
 
 def test_a_backfill_moves_no_alias_and_notes_what_it_would_have_done(

@@ -18,9 +18,9 @@ import pytest
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, InvalidError, PromotionError, ServiceError
 from pipelines.evaluation import metrics
-from pipelines.registry import lineage
+from pipelines.evaluation.tables import write_tables
+from pipelines.registry import artifacts, lifecycle, lineage
 from pipelines.registry.lifecycle import Journal
-from pipelines.registry.versions import Registry
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
@@ -149,10 +149,10 @@ def test_the_package_says_what_it_takes_and_what_it_needs(data: Path, model: str
 
 
 def test_other_columns_are_another_schema(data: Path) -> None:
-    before = lineage.schema(data / "features")
+    before = lineage.read_schema(data / "features")
     path = data / "features/holdout/data.parquet"
     pd.read_parquet(path).assign(more=1.0).to_parquet(path)
-    assert set(lineage.schema(data / "features").items()) - set(before.items()) >= {("more", "double")}
+    assert set(lineage.read_schema(data / "features").items()) - set(before.items()) >= {("more", "double")}
 
 
 def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, with_mlflow: str) -> None:
@@ -400,7 +400,7 @@ def tampered(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from pipelines import lifecycle
+from pipelines.registry import artifacts, lifecycle
 from pipelines.registry.versions import Registry
 from pipelines.steps.gate import GateSpec, run
 
@@ -414,7 +414,9 @@ run(GateSpec.parse({spec!r}, "test"))
 
 
 @pytest.mark.parametrize(
-    "moment", ["(Registry, 'keep')", "(Registry, 'tag')", "(lifecycle, 'judged')"], ids=["report", "tags", "event"]
+    "moment",
+    ["(artifacts, 'upload_folder')", "(Registry, 'set_tags')", "(lifecycle, 'record_verdict')"],
+    ids=["report", "tags", "event"],
 )
 def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_again(
     data: Path, model: str, moment: str
@@ -426,8 +428,8 @@ def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_ag
         [sys.executable, "-c", DYING.format(moment=moment, spec=spec)], capture_output=True, text=True
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
-    if "judged" not in moment:  # the tags still say no; the file's yes is not the one that was given
-        with pytest.raises(PromotionError, match="not the verdict that was given"):
+    if "record_verdict" not in moment:  # the tags still say no; the file's yes is not the one that was given
+        with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
             promote(model, version)
     gate(model, version)
     assert promote(model, version).changed
@@ -451,11 +453,11 @@ def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
     version = register(model)
     gate(model, version, **HARD)
     tampered(lambda told: {**told, "passed": True, "outcome": "passed"})
-    with pytest.raises(PromotionError, match="not the verdict that was given"):
+    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
     gate(model, version)
     tampered(lambda told: {**told, "reason": "because"})
-    with pytest.raises(PromotionError, match="not the verdict that was given"):
+    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
     tampered(lambda told: {**told, "version": "2"})
     with pytest.raises(PromotionError, match="is about"):
@@ -489,16 +491,86 @@ def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
 def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
 
-    from pipelines.registry.mlflow_errors import outages
+    from pipelines.registry.mlflow_errors import service_errors
 
-    with pytest.raises(ServiceError, match="MLflow failed") as caught, outages():
+    with pytest.raises(ServiceError, match="MLflow failed") as caught, service_errors():
         raise MlflowException("the database is locked")
     assert caught.value.exit_code == 75
 
 
-def test_importance_is_by_the_names_that_the_features_have(tmp_path: Path) -> None:
-    """A number or null to pandas, which would weigh nothing, so its drift would never alarm."""
+def test_importance_keeps_the_names_that_the_features_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas would read a number or a missing value; the feature would weigh nothing, and its drift never alarm."""
+    monkeypatch.setattr(artifacts, "download_artifact", lambda *_: tmp_path / "importance.csv")
     shares = {"2013": 0.5, "null": 0.25, "NA": 0.125, 'a "b", c': 0.125}
-    metrics.write_tables(tmp_path, {"importance": metrics.importance(shares)})
-    kept: Any = SimpleNamespace(artifact=lambda *_: tmp_path / "importance.csv")
-    assert Registry.importance(kept, None) == shares  # type: ignore[arg-type]
+    write_tables(tmp_path, {"importance": metrics.tabulate_importance(shares)})
+    assert artifacts.download_importance(None, None) == shares  # type: ignore[arg-type]
+
+
+def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
+    data: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines.evaluation.report import report
+
+    shares = {"NA": 0.75, "2013": 0.25}
+    write_tables(data / "evaluation/plots", {"importance": metrics.tabulate_importance(shares)})
+    drawn: list[dict[str, float]] = []
+    draw_figures = report.draw_figures
+
+    def spy(folder: Path, content: Any) -> list[Path]:
+        drawn.append(dict(content.importance))
+        return draw_figures(folder, content)
+
+    monkeypatch.setattr(report, "draw_figures", spy)
+    gating.run(gating.GateSpec(policy=EASY))
+    assert drawn == [shares]
+
+
+@pytest.mark.parametrize("backfill", [False, True])
+def test_the_gate_reads_each_thing_of_the_registry_once(
+    data: Path, model: str, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, backfill: bool
+) -> None:
+    """Two reads of one thing could see two states: an alias or files that change in between."""
+    import mlflow
+    from mlflow import MlflowClient
+
+    first = register(model)
+    gate(model, first)
+    promote(model, first)
+    as_of("2013-02-01")
+    second = register(model)
+    reads: list[tuple[str, ...]] = []
+
+    def count(owner: Any, name: str, describe: Callable[..., tuple[str, ...]]) -> None:
+        real = getattr(owner, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            reads.append((name, *describe(*args, **kwargs)))
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    for name in ("get_model_version", "get_model_version_by_alias", "get_run"):
+        count(MlflowClient, name, lambda _, *args: tuple(map(str, args)))
+    count(mlflow.artifacts, "download_artifacts", lambda uri="", **_: (uri,))
+    count(mlflow.pyfunc, "load_model", lambda uri, **_: (uri if uri.startswith("models:") else "a folder",))
+    record_verdict = lifecycle.record_verdict
+    before: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        lifecycle,
+        "record_verdict",
+        lambda *a, **k: (before.extend(reads), record_verdict(*a, **k)),  # type: ignore[func-returns-value]
+    )
+    policy = {**EASY, "serving": {}}
+    done = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
+    assert done.champion == first
+    runs = {client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}
+    assert sorted(read for read in before if read[0] != "get_run") == sorted(
+        [
+            ("get_model_version", model, second),
+            ("get_model_version_by_alias", model, "champion"),
+            ("download_artifacts", f"models:/{model}/{second}"),
+            ("load_model", "a folder"),
+            ("load_model", f"models:/{model}/{first}"),
+        ]
+    )
+    assert {read[1] for read in before if read[0] == "get_run"} == runs

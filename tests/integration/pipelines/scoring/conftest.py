@@ -71,7 +71,7 @@ def crown(candidates: Callable[[str], str], with_mlflow: str) -> Iterator[Callab
         version = candidates(as_of)
         registry = Registry.open()
         registry.client.set_registered_model_alias("scored", "champion", version)
-        registry.tag("scored", version, {PROMOTED_TAG: "none"})
+        registry.set_tags("scored", version, {PROMOTED_TAG: "none"})
         return version
 
     yield crowned

@@ -222,8 +222,8 @@ def test_a_score_that_is_no_number(publish: Publish, champion: str, monkeypatch:
     publish()
     run()
     before = predictions()
-    broken = lambda self, version: lambda rows: np.where(np.arange(len(rows)) < 2, np.nan, 0.5)  # noqa: E731
-    monkeypatch.setattr("pipelines.registry.versions.Registry.scorer", broken)
+    broken = lambda version: lambda rows: np.where(np.arange(len(rows)) < 2, np.nan, 0.5)  # noqa: E731
+    monkeypatch.setattr("pipelines.registry.scorer.load_scorer", broken)
     with pytest.raises(DataError, match=r"score is not a number for 2 of \d+ rows\. Nothing was written"):
         run()
     assert predictions().equals(before)

@@ -188,7 +188,7 @@ def test_tampered_features_are_told(shop: Shop, model: str, restored: Callable[[
     done = shop.step("reproduce", f"{model}@1")
     assert done.code == 2, done.err[-3_000:]
     assert "kept features train/data.parquet was " in error(done)
-    assert "; " not in error(done).split("differ: ")[1].split("All of it")[0], "what was rebuilt is right"
+    assert "; " not in error(done).split("differ: ")[1].split("All checks")[0], "what was rebuilt is right"
 
 
 def artifact(shop: Shop, model: str, name: str) -> Path:

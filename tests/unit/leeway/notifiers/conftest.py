@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 CHECKS = [
-    {"check": "auc", "outcome": "failed", "reason": "auc is 0.61, but surely at least 0.65 is demanded"},
+    {"check": "auc", "outcome": "failed", "reason": "auc is 0.61, but must be at least 0.65 with confidence"},
     {"check": "brier", "outcome": "passed", "reason": "brier is 0.16"},
     {"check": "week", "outcome": "undecided", "reason": "2013-03-04: too few rows"},
 ]

@@ -27,7 +27,7 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(result):
 def test_verdict_names_what_failed_and_what_is_open_not_what_passed(result):
     message = told("gate", result("gate"))
     assert message.title == "flights version 3 did not pass the gate"
-    assert message.lines == ("auc is 0.61, but surely at least 0.65 is demanded", "2013-03-04: too few rows")
+    assert message.lines == ("auc is 0.61, but must be at least 0.65 with confidence", "2013-03-04: too few rows")
     assert message.facts["compared with"] == "2"
     assert message.links["Report"].endswith("/models/flights/3/report.html")
 

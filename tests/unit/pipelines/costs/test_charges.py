@@ -19,7 +19,7 @@ from pipelines.costs.charges import (
     usd,
 )
 from pipelines.errors import DataError, SpecError
-from pipelines.registry.lineage import cost_metrics, cost_tags
+from pipelines.registry.lineage import build_cost_metrics, build_cost_tags
 from pipelines.steps.budget import BudgetSpec
 from pipelines.steps.charge import ChargeSpec
 
@@ -263,8 +263,8 @@ def test_no_runs_cost_nothing() -> None:
 
 def test_only_numbers_are_metrics() -> None:
     told = {"cost_usd": "0.1", "lost_s": "", "saving": "None", "training_s": "nan", "instance_type": "ml.m5.large"}
-    assert cost_metrics(told) == {"cost_usd": 0.1}
-    assert cost_tags({**told, "dag_run": "x"}) == {
+    assert build_cost_metrics(told) == {"cost_usd": 0.1}
+    assert build_cost_tags({**told, "dag_run": "x"}) == {
         "leeway.cost_usd": "0.1", "leeway.saving": "None", "leeway.training_s": "nan",
         "leeway.instance_type": "ml.m5.large",
     }  # fmt: skip

@@ -6,70 +6,72 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.evaluation import metrics
+from pipelines.evaluation.figure import draw_evaluation
+from pipelines.evaluation.tables import write_tables
 
 RANDOM = np.random.default_rng(3)
 LABEL = (RANDOM.random(4_000) < 0.25).astype(float)
 
 
 def test_a_perfect_a_useless_and_a_reversed_model() -> None:
-    perfect = metrics.metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
+    perfect = metrics.compute_metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
     assert perfect["auc"] == perfect["pr_auc"] == 1.0
     assert perfect["brier"] < 1e-9
-    useless = metrics.metrics(LABEL, np.full(len(LABEL), LABEL.mean()), LABEL.mean())
+    useless = metrics.compute_metrics(LABEL, np.full(len(LABEL), LABEL.mean()), LABEL.mean())
     assert useless["auc"] == 0.5
     assert useless["log_loss"] == pytest.approx(useless["baseline_log_loss"])
     assert useless["ece"] < 0.05
-    assert metrics.metrics(LABEL, 1 - LABEL, 0.25)["auc"] == 0.0
+    assert metrics.compute_metrics(LABEL, 1 - LABEL, 0.25)["auc"] == 0.0
     assert perfect["rows"] == 4_000
 
 
 def test_calibration_error_is_that_of_the_bins_by_hand() -> None:
     label, score = np.array([0.0] * 10 + [1.0] * 10), np.array([0.2] * 10 + [0.6] * 10)
-    told = metrics.metrics(label, score, 0.5)
+    told = metrics.compute_metrics(label, score, 0.5)
     assert told["ece"] == pytest.approx((0.2 * 10 + 0.4 * 10) / 20)
-    bins = metrics.calibration(label, score)
+    bins = metrics.compute_calibration(label, score)
     assert sum(bins["rows"]) == 20
     assert bins["predicted"] == sorted(bins["predicted"])
 
 
 def test_a_model_that_is_sure_and_wrong_is_not_calibrated() -> None:
-    assert metrics.metrics(LABEL, np.full(len(LABEL), 0.99), 0.25)["ece"] > 0.7
+    assert metrics.compute_metrics(LABEL, np.full(len(LABEL), 0.99), 0.25)["ece"] > 0.7
 
 
 @pytest.mark.parametrize("label", [np.zeros(50), np.ones(50), np.zeros(0)])
 def test_a_holdout_of_one_class_is_bad_data_not_a_number(label: np.ndarray) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match="holdout"):
-        metrics.metrics(label, np.full(len(label), 0.3), 0.25)
+        metrics.compute_metrics(label, np.full(len(label), 0.3), 0.25)
 
 
 def test_scores_that_are_no_numbers_are_bad_data() -> None:
     with pytest.raises(DataError, match="score"):
-        metrics.metrics(LABEL, np.full(len(LABEL), math.nan), 0.25)
+        metrics.compute_metrics(LABEL, np.full(len(LABEL), math.nan), 0.25)
 
 
 def test_fewer_rows_than_bins() -> None:
-    told = metrics.metrics(np.array([0.0, 1.0, 0.0]), np.array([0.1, 0.9, 0.3]), 0.3)
+    told = metrics.compute_metrics(np.array([0.0, 1.0, 0.0]), np.array([0.1, 0.9, 0.3]), 0.3)
     assert math.isfinite(told["ece"])
 
 
 def test_curves_are_bounded_and_end_where_they_should() -> None:
-    curve = metrics.precision_recall(LABEL, RANDOM.random(4_000))
+    curve = metrics.compute_precision_recall(LABEL, RANDOM.random(4_000))
     assert len(curve["recall"]) <= metrics.CURVE_POINTS
     assert (curve["recall"][0], curve["recall"][-1]) == (1.0, 0.0)
 
 
 def test_equal_curves_are_equal_bytes(tmp_path: Path) -> None:
     score = RANDOM.random(4_000)
-    told = metrics.metrics(LABEL, score, 0.25)
+    told = metrics.compute_metrics(LABEL, score, 0.25)
     tables = {
-        "pr_curve": metrics.precision_recall(LABEL, score),
-        "calibration": metrics.calibration(LABEL, score),
-        "importance": metrics.importance({"a": 0.75, "b": 0.25}),
+        "pr_curve": metrics.compute_precision_recall(LABEL, score),
+        "calibration": metrics.compute_calibration(LABEL, score),
+        "importance": metrics.tabulate_importance({"a": 0.75, "b": 0.25}),
     }
     for name in ("one.png", "two.png"):
-        metrics.draw(tmp_path / name, tables, told, "title")
-    metrics.draw(tmp_path / "three.png", tables, told, "another title")
+        draw_evaluation(tmp_path / name, tables, told, "title")
+    draw_evaluation(tmp_path / "three.png", tables, told, "another title")
     one, two, three = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "three"))
     assert one == two != three
-    metrics.write_tables(tmp_path / "plots", tables)
+    write_tables(tmp_path / "plots", tables)
     assert (tmp_path / "plots/importance.csv").read_text().split() == ["feature,gain_share", "a,0.75", "b,0.25"]

@@ -5,7 +5,6 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import registry
 from pipelines.errors import DataError, PromotionError, ServiceError, SpecError
-from pipelines.registry.lifecycle import Journal, Kind, State, registered
+from pipelines.registry.lifecycle import Journal, Kind, State, record_registration
 from pipelines.steps import decide as deciding
 from pipelines.steps import promote as promoting
 from pipelines.steps import rollback as rolling
@@ -23,9 +22,9 @@ from pipelines.system.files import sha256, write_json
 @pytest.fixture
 def model(with_mlflow: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A registered model's name of the test's own."""
-    from pipelines.registry.lifecycle import aliases
+    from pipelines.registry.lifecycle import reconciliation
 
-    monkeypatch.setattr(aliases, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(reconciliation, "RECHECK_DELAY_S", 0.05)
     return "l-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
 
 
@@ -45,7 +44,7 @@ def version(model: str, client: Any) -> Callable[..., str]:
     def make(as_of: str = "2013-03-01", against: str | None = None, *, told: bool = True) -> str:
         number = str(client.create_model_version(model, "s3://nowhere/model").version)
         if told:
-            registered(model, number)
+            record_registration(model, number)
         judge(client, model, number, against=against, as_of=as_of)
         return number
 
@@ -389,26 +388,26 @@ def test_a_promotion_records_an_alias_that_was_moved_by_hand(
 
 
 def test_a_challenger_alias_follows_too(model: str, client: Any, version: Callable[..., str]) -> None:
-    from pipelines.registry.lifecycle import judged
+    from pipelines.registry.lifecycle import record_verdict
     from pipelines.registry.versions import Registry
 
-    def tell(number: str, word: str, *, backfill: bool = False) -> None:
-        told = SimpleNamespace(model_name=model, version=number, champion="", reason="")
-        judged(Registry.open(), told, word, "digest", backfill=backfill)
+    def record(number: str, outcome: str, *, backfill: bool = False) -> None:
+        fields = {"outcome": outcome, "reason": "", "champion": "", "digest": "digest"}
+        record_verdict(Registry.open(), model, number, **fields, backfill=backfill)
 
     first, second, third = version(), version(), version()
-    tell(first, "passed")
+    record(first, "passed")
     assert (alias(client, model, "challenger"), alias(client, model)) == (first, "")
-    tell(first, "passed")
+    record(first, "passed")
     assert kinds(model).count("judged") == 1
     promote(model, first)
     assert alias(client, model, "challenger") == ""
-    tell(second, "passed")
-    tell(third, "passed", backfill=True)
+    record(second, "passed")
+    record(third, "passed", backfill=True)
     assert alias(client, model, "challenger") == second
-    tell(second, "failed")
+    record(second, "failed")
     assert alias(client, model, "challenger") == ""
-    tell(second, "passed")
+    record(second, "passed")
     client.set_registered_model_alias(model, "challenger", third)
     cli("check", model)
     assert alias(client, model, "challenger") == second
@@ -425,7 +424,7 @@ def test_retire(model: str, client: Any, version: Callable[..., str]) -> None:
     assert kinds(model).count("retired") == 1
     with pytest.raises(PromotionError, match="it was retired: too slow"):
         promote(model, second)
-    with pytest.raises(PromotionError, match=r"version 1 .* is champion: it cannot be retired"):
+    with pytest.raises(PromotionError, match=r"version 1 .* is champion and cannot be retired"):
         cli("retire", model, first, "--why", "x")
 
 
@@ -449,7 +448,7 @@ def test_what_a_model_s_events_are_does_not_depend_on_other_models(
 ) -> None:
     first = version()
     for number in range(40):  # snapshots are forgotten on the way, events are not
-        registered(f"{model}-other", str(number))
+        record_registration(f"{model}-other", str(number))
     promote(model, first)
     assert kinds(model) == ["registered", "promoted"]
     assert [one.version for one in state(f"{model}-other").events] == [str(number) for number in range(40)]
@@ -464,9 +463,9 @@ def test_what_asks_a_person_waits_for_one(
 ) -> None:
     number = version()
     judge(client, model, number, outcome=outcome, asks=True)
-    with pytest.raises(PromotionError, match="nobody has agreed"):
+    with pytest.raises(PromotionError, match="nobody has approved it"):
         promote(model, number)
-    with pytest.raises(PromotionError, match="nobody has agreed"):
+    with pytest.raises(PromotionError, match="nobody has approved it"):
         promote(model, number, force=True, why="in a hurry")
     told = decide(model, number, why="I looked at it")
     assert (told.approved, told.changed) == (True, True)
@@ -496,7 +495,7 @@ def test_an_agreement_is_to_one_verdict(model: str, client: Any, version: Callab
     judge(client, model, number, asks=True)
     decide(model, number)
     judge(client, model, number, asks=True, outcome="undecided")
-    with pytest.raises(PromotionError, match="nobody has agreed"):
+    with pytest.raises(PromotionError, match="nobody has approved it"):
         promote(model, number)
 
 
@@ -508,7 +507,7 @@ def test_a_no_to_an_earlier_verdict_is_a_no_and_a_yes_to_one_is_refused(
     shutil.copy(f"{number}.json", "earlier.json")
     judge(client, model, number, asks=True, outcome="undecided")
     named = {"model_name": model, "version": number, "verdict": Path("earlier.json")}
-    with pytest.raises(PromotionError, match="not the verdict that was given"):
+    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         deciding.run(deciding.DecideSpec(**named, decision="approve"))
     assert deciding.run(deciding.DecideSpec(**named, decision="reject", why="no")).changed
     assert kinds(model) == ["registered", "rejected"]
@@ -516,13 +515,13 @@ def test_a_no_to_an_earlier_verdict_is_a_no_and_a_yes_to_one_is_refused(
 
 def test_a_verdict_that_asks_nobody_is_not_decided(model: str, client: Any, version: Callable[..., str]) -> None:
     number = version()
-    with pytest.raises(PromotionError, match="asks nobody"):
+    with pytest.raises(PromotionError, match="needs no approval"):
         decide(model, number)
     judge(client, model, number, outcome="failed")
-    with pytest.raises(PromotionError, match="asks nobody"):
+    with pytest.raises(PromotionError, match="needs no approval"):
         decide(model, number)
     judge(client, model, number, asks=True)
     Path(f"{number}.json").write_text(Path(f"{number}.json").read_text().replace("well", "very well"))
-    with pytest.raises(PromotionError, match="not the verdict that was given"):
+    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         decide(model, number)
     assert kinds(model) == ["registered"]

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from pipelines.errors import PromotionError
-from pipelines.registry.lifecycle import Journal, State, fold, registered
-from pipelines.registry.lifecycle.pointers import mark, point, standing
+from pipelines.registry.lifecycle import Journal, State, fold, record_registration
+from pipelines.registry.lifecycle.mlflow_model import get_aliases_and_tags, set_alias, set_model_tag
 from pipelines.registry.versions import Registry
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
@@ -41,7 +41,7 @@ def candidate(model: str, champion: str) -> str:
     """A version that passed the gate against `champion`."""
     client = Registry.open().client
     number = str(client.create_model_version(model, "s3://nowhere/model").version)
-    registered(model, number)
+    record_registration(model, number)
     told = {
         "passed": True,
         "outcome": "passed",
@@ -66,7 +66,7 @@ def state(model: str) -> State:
 
 
 def alias(model: str) -> str:
-    found = Registry.open().champion(model)
+    found = Registry.open().find_champion(model)
     return str(found.version) if found else ""
 
 
@@ -85,7 +85,7 @@ def reader(model: str, over: Any, told: Any) -> None:
     """Whoever serves: each look at the alias gives one whole version, or none before the first."""
     seen = set()
     while not over.is_set():
-        found = Registry.open().champion(model)
+        found = Registry.open().find_champion(model)
         seen.add((str(found.version), found.tags.get("leeway.verdict")) if found else ("", "passed"))
     told.put(seen)
 
@@ -121,7 +121,7 @@ def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(m
     assert {version for version, _ in served} <= set(winners)
     assert {verdict for _, verdict in served} == {"passed"}
     events = state(model).events
-    moves = [(one.from_version, one.to_version) for one in events if one.moves]
+    moves = [(one.from_version, one.to_version) for one in events if one.changes_champion]
     assert moves == list(pairwise(winners))
     assert len(events) == rounds * PROMOTERS + rounds
     assert fold(events) == state(model)
@@ -179,9 +179,9 @@ def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(
     (database,) = (Path(one.removeprefix("sqlite:///")) for one in mlflow_server[0].args if one.startswith("sqlite:"))
 
     def ours(name: str, number: str) -> None:
-        point(registry, model, name, number)
-        mark(registry, model, name, number)
-        registry.tag(model, "1", {name: number})
+        set_alias(registry, model, name, number)
+        set_model_tag(registry, model, name, number)
+        registry.set_tags(model, "1", {name: number})
 
     def theirs(name: str, number: str) -> None:
         registry.client.set_registered_model_alias(model, name, number)
@@ -194,7 +194,7 @@ def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(
     assert any("IntegrityError" in why for why in refused), "MLflow's own calls collide"
     rounds = range(3)
     assert not set().union(*(collisions(ours, f"ours-{n}", database, held_s) for n in rounds))
-    aliases, tags = standing(registry, model)
+    aliases, tags = get_aliases_and_tags(registry, model)
     assert {aliases[f"ours-{n}"] for n in rounds} | {tags[f"ours-{n}"] for n in rounds} <= set(versions)
 
 

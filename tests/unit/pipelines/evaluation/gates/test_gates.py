@@ -10,13 +10,22 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import DataError
-from pipelines.evaluation.gates import FAILED, PASSED, REPORTED, UNDECIDED, Check, Policy, verdict, words
-from pipelines.evaluation.gates.checks import enough, exact, sure
+from pipelines.evaluation.gates import (
+    FAILED,
+    PASSED,
+    REPORTED,
+    UNDECIDED,
+    Check,
+    Policy,
+    combine_outcomes,
+    summarize_checks,
+)
+from pipelines.evaluation.gates.checks import check_estimate, check_row_count, check_value
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judging import Evidence, judge
-from pipelines.evaluation.gates.leakage import solo_auc
+from pipelines.evaluation.gates.leakage import compute_single_auc
 from pipelines.evaluation.gates.policy import Metric
-from pipelines.evaluation.gates.serving import Measured
+from pipelines.evaluation.gates.serving import PackageMeasurements
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.weighted import METRICS
 
@@ -37,7 +46,7 @@ def holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
     noisy = 1 / (1 + np.exp(-((1 - gain) * signal + gain * random.normal(size=rows) - 1.4)))
     days = pd.to_datetime("2013-03-01") + pd.to_timedelta(np.arange(rows) * 28 // rows, unit="D")
     frame = pd.DataFrame({"date": days, "origin": random.choice(["EWR", "JFK", "LGA"], rows), "signal": signal})
-    return Holdout(label, chance, noisy, frame, base_rate=float(label.mean()), last_week=float(label.mean()))
+    return Holdout(label, chance, noisy, frame, base_rate=float(label.mean()), last_week_rate=float(label.mean()))
 
 
 def only(**policy: Any) -> Policy:
@@ -47,7 +56,7 @@ def only(**policy: Any) -> Policy:
 
 
 def judged(rows: Holdout, more: Evidence | None = None, **policy: Any) -> list[Check]:
-    told = replace(more, rows=rows) if more else Evidence(rows)
+    told = replace(more, holdout=rows) if more else Evidence(rows)
     return judge(told, only(**{"min_rows": 0, "draws": 200, **policy})).checks
 
 
@@ -105,49 +114,53 @@ def test_a_bound_holds_the_whole_interval(metric: str, bound: dict[str, float], 
 
 def test_a_bound_within_the_interval_is_undecided_with_the_rows_that_would_decide() -> None:
     told = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
-    check = sure("auc", told, 0.69, Policy())
+    check = check_estimate("auc", told, 0.69, Policy())
     assert (check.outcome, check.bound) == (UNDECIDED, 0.69)
     assert check.rows_needed
     # With those rows the same value passes: its interval is narrower.
     more = Estimate.normal(0.70, 0.01 * (2_000 / check.rows_needed) ** 0.5, check.rows_needed, 0.05, 0.0, 1.0)
-    assert sure("auc", more, 0.69, Policy()).outcome == PASSED
+    assert check_estimate("auc", more, 0.69, Policy()).outcome == PASSED
     assert f"{check.rows_needed:,} rows" in check.reason
 
 
 def test_a_value_on_its_bound_needs_no_number_of_rows() -> None:
-    check = sure("auc", Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
+    check = check_estimate("auc", Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
     assert (check.outcome, check.rows_needed) == (UNDECIDED, None)
     assert "no number of rows" in check.reason
 
 
 def test_where_nothing_that_matters_is_left_more_rows_would_not_help() -> None:
     told = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
-    assert sure("gain", told, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
-    assert sure("gain", told, 0.0, Policy(), matters=0.01).outcome == FAILED
+    assert check_estimate("gain", told, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
+    assert check_estimate("gain", told, 0.0, Policy(), matters=0.01).outcome == FAILED
 
 
 def test_too_few_rows_decide_nothing() -> None:
-    check = enough("rows of holdout", 4_999, 5_000)
+    check = check_row_count("rows of holdout", 4_999, 5_000)
     assert (check.outcome, check.rows_needed) == (UNDECIDED, 5_000)
-    assert enough("rows of holdout", 5_000, 5_000).outcome == PASSED
+    assert check_row_count("rows of holdout", 5_000, 5_000).outcome == PASSED
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_what_is_not_a_number_never_passes(value: float | None) -> None:
-    for check in (exact("size", value, at_most=1.0), exact("size", 0.5, at_most=value), exact("d", value, at_least=0)):
+    for check in (
+        check_value("size", value, at_most=1.0),
+        check_value("size", 0.5, at_most=value),
+        check_value("d", value, at_least=0),
+    ):
         assert check.outcome == FAILED
         assert Check.model_validate_json(check.model_dump_json()) == check  # JSON that can be read again
 
 
 def test_bounds_of_exact_numbers_are_included() -> None:
-    assert exact("size", 1.0, at_most=1.0).outcome == PASSED
-    assert exact("size", 1.0, at_least=1.0).outcome == PASSED
-    assert exact("size", 1.1, at_most=1.0).outcome == FAILED
+    assert check_value("size", 1.0, at_most=1.0).outcome == PASSED
+    assert check_value("size", 1.0, at_least=1.0).outcome == PASSED
+    assert check_value("size", 1.1, at_most=1.0).outcome == FAILED
 
 
 def test_trivial_models_must_be_beaten() -> None:
     good = holdout()
-    useless = replace(good, candidate=np.full(ROWS, good.base_rate + 0.05))
+    useless = replace(good, candidate_score=np.full(ROWS, good.base_rate + 0.05))
     for name in ("log_loss against the training's", "log_loss against its last week's"):
         assert outcome(good, name, baseline=["log_loss"]) == PASSED
         assert outcome(useless, name, baseline=["log_loss"]) == FAILED
@@ -157,7 +170,7 @@ def test_trivial_models_must_be_beaten() -> None:
 @pytest.mark.parametrize("draw_by", ["", "date"])
 def test_a_champion_must_be_met(metric: str, draw_by: str) -> None:
     better = holdout(gain=0.4)
-    worse = replace(better, candidate=better.champion, champion=better.candidate)
+    worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
     asked = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
     assert outcome(better, f"{metric} against the champion's", **asked) == PASSED
     assert outcome(worse, f"{metric} against the champion's", **asked) == FAILED
@@ -165,7 +178,7 @@ def test_a_champion_must_be_met(metric: str, draw_by: str) -> None:
 
 def test_a_model_is_not_better_than_itself_and_not_worse() -> None:
     rows = holdout()
-    same = replace(rows, champion=rows.candidate)
+    same = replace(rows, champion_score=rows.candidate_score)
     assert outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
     for matters in (0.0, 0.005):
         assert outcome(same, "auc against", champion=[{"metric": "auc", "matters": matters}]) == FAILED
@@ -173,21 +186,21 @@ def test_a_model_is_not_better_than_itself_and_not_worse() -> None:
 
 def test_two_models_that_differ_by_chance_are_undecided() -> None:
     one, other = holdout(gain=0.3, seed=1), np.random.default_rng(9).normal(size=ROWS)
-    mixed = 1 / (1 + np.exp(-(0.7 * one.rows.signal.to_numpy() + 0.3 * other - 1.4)))
-    told = judged(replace(one, candidate=mixed), champion=[{"metric": "auc"}])
+    mixed = 1 / (1 + np.exp(-(0.7 * one.features.signal.to_numpy() + 0.3 * other - 1.4)))
+    told = judged(replace(one, candidate_score=mixed), champion=[{"metric": "auc"}])
     assert told[1].outcome == UNDECIDED
     assert told[1].rows_needed
 
 
 def test_without_a_champion_nothing_is_compared() -> None:
-    rows = replace(holdout(), champion=None)
+    rows = replace(holdout(), champion_score=None)
     names = [one.check for one in judged(rows, champion=[{"metric": "auc"}], threshold=0.5)]
     assert names == ["rows of holdout"]
 
 
 def test_at_a_threshold_the_candidate_may_not_surely_have_fewer_right() -> None:
     better = holdout(gain=0.9)
-    worse = replace(better, candidate=better.champion, champion=better.candidate)
+    worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
     assert outcome(better, "right at 0.3", threshold=0.3) == PASSED
     assert outcome(worse, "right at 0.3", threshold=0.3) == FAILED
 
@@ -199,9 +212,9 @@ def test_a_candidate_of_an_earlier_moment_than_the_champions_is_refused(days: in
 
 def broken_in(origin: str) -> Holdout:
     rows = holdout(gain=0.1)
-    there = (rows.rows.origin == origin).to_numpy()
+    there = (rows.features.origin == origin).to_numpy()
     noise = np.random.default_rng(5).random(ROWS)
-    return replace(rows, candidate=np.where(there, noise, rows.candidate))
+    return replace(rows, candidate_score=np.where(there, noise, rows.candidate_score))
 
 
 def test_a_slice_that_falls_behind_blocks() -> None:
@@ -220,7 +233,7 @@ def test_small_slices_are_told_and_not_judged() -> None:
 def test_many_slices_of_chance_do_not_block() -> None:
     """Each of 200 slices of one model against itself but for noise: without Holm some would be refused."""
     rows = holdout(40_000, gain=0.02)
-    by_chance = replace(rows, rows=rows.rows.assign(cell=np.arange(40_000) % 200))
+    by_chance = replace(rows, features=rows.features.assign(cell=np.arange(40_000) % 200))
     asked = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
     told = judge(Evidence(by_chance), only(min_rows=0, **asked))
     assert told.checks[1].outcome == PASSED
@@ -228,7 +241,7 @@ def test_many_slices_of_chance_do_not_block() -> None:
 
 
 def test_without_a_champion_slices_are_told() -> None:
-    rows = replace(holdout(), champion=None)
+    rows = replace(holdout(), champion_score=None)
     told = judge(Evidence(rows), only(slices={"columns": ["origin"]}))
     assert told.checks[1].outcome == REPORTED
     assert sorted(told.slices["slice"]) == ["EWR", "JFK", "LGA"]
@@ -242,14 +255,14 @@ def test_a_slice_column_that_is_missing_is_bad_data() -> None:
 def test_a_week_that_falls_off_blocks() -> None:
     rows = holdout()
     late = np.arange(ROWS) >= ROWS * 3 // 4
-    broken = replace(rows, candidate=np.where(late, np.random.default_rng(5).random(ROWS), rows.candidate))
+    broken = replace(rows, candidate_score=np.where(late, np.random.default_rng(5).random(ROWS), rows.candidate_score))
     assert outcome(rows, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == PASSED
     assert outcome(broken, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == FAILED
 
 
 def test_a_feature_that_knows_the_label_blocks() -> None:
     rows = holdout()
-    leaky = replace(rows, rows=rows.rows.assign(arr_delay=rows.label + 0.1))
+    leaky = replace(rows, features=rows.features.assign(arr_delay=rows.label + 0.1))
     assert outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
     told = Evidence(leaky, features=("origin", "arr_delay"))
     assert outcome(leaky, "AUC of one feature alone (arr_delay)", told, max_solo_auc=0.75) == FAILED
@@ -259,20 +272,22 @@ def test_solo_auc_of_what_tells_nothing_is_a_half_and_of_a_reversed_feature_its_
     random = np.random.default_rng(1)
     label = (random.random(4_000) < 0.3).astype(float)
     unique = pd.Series([f"N{n}" for n in range(4_000)])
-    assert solo_auc(label, unique) == pytest.approx(0.5, abs=0.02)  # a tail number each: no rate of its own to learn
-    assert solo_auc(label, pd.Series(-label)) == 1.0
-    assert solo_auc(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
-    assert solo_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
+    assert compute_single_auc(label, unique) == pytest.approx(
+        0.5, abs=0.02
+    )  # a tail number each: no rate of its own to learn
+    assert compute_single_auc(label, pd.Series(-label)) == 1.0
+    assert compute_single_auc(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
+    assert compute_single_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
 
 
 def test_the_packaged_model_is_held_to_its_bounds() -> None:
-    measured = Measured(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
-    told = Evidence(holdout(), packaged=measured)
+    measured = PackageMeasurements(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
+    told = Evidence(holdout(), package=measured)
     tight = {"serving": {"max_skew": 1e-6, "max_mb": 1, "max_single_ms": 2, "max_batch_ms": 20}}
     wide = {"serving": {"max_skew": 1e-5, "max_mb": 10, "max_single_ms": 5, "max_batch_ms": 50}}
-    assert [one.outcome for one in judged(told.rows, told, **tight)][1:] == [FAILED] * 4
-    assert [one.outcome for one in judged(told.rows, told, **wide)][1:] == [PASSED] * 4
-    assert [one.outcome for one in judged(told.rows, told, serving={})][1:] == [FAILED] + [REPORTED] * 3
+    assert [one.outcome for one in judged(told.holdout, told, **tight)][1:] == [FAILED] * 4
+    assert [one.outcome for one in judged(told.holdout, told, **wide)][1:] == [PASSED] * 4
+    assert [one.outcome for one in judged(told.holdout, told, serving={})][1:] == [FAILED] + [REPORTED] * 3
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.5, PASSED), (2.0, FAILED)])
@@ -282,12 +297,12 @@ def test_a_training_that_cost_too_much_blocks(cost: float, expected: str) -> Non
 
 def test_a_holdout_that_cannot_be_judged_is_bad_data() -> None:
     good = holdout(1_000)
-    with pytest.raises(DataError, match="not both labels"):
+    with pytest.raises(DataError, match="lack one of the labels"):
         replace(good, label=np.ones(1_000))
-    with pytest.raises(DataError, match="candidate's score is not a number for 1 rows"):
-        replace(good, candidate=np.where(np.arange(1_000) == 3, np.nan, good.candidate))
-    with pytest.raises(DataError, match="champion's scores are 999"):
-        replace(good, champion=good.candidate[1:])
+    with pytest.raises(DataError, match="candidate's score is not a finite number for 1 rows"):
+        replace(good, candidate_score=np.where(np.arange(1_000) == 3, np.nan, good.candidate_score))
+    with pytest.raises(DataError, match="champion has 999 scores"):
+        replace(good, champion_score=good.candidate_score[1:])
 
 
 def row(outcome: str, reason: str = "x") -> Check:
@@ -305,11 +320,11 @@ def row(outcome: str, reason: str = "x") -> Check:
     ],
 )
 def test_one_failure_fails_and_one_open_question_leaves_it_open(outcomes: list[str], expected: str) -> None:
-    assert verdict([row(one) for one in outcomes]) == expected
+    assert combine_outcomes([row(one) for one in outcomes]) == expected
 
 
 def test_words_tell_failures_before_open_questions() -> None:
     told = [row(PASSED, "fine"), row(UNDECIDED, "open"), row(FAILED, "bad")]
-    assert words(told) == "bad; open"
-    assert words(told[:1]) == "all 1 checks passed"
-    assert words([]) == "nothing was checked"
+    assert summarize_checks(told) == "bad; open"
+    assert summarize_checks(told[:1]) == "all 1 checks passed"
+    assert summarize_checks([]) == "nothing was checked"

@@ -11,8 +11,8 @@ from sklearn.metrics import roc_curve
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judging import Evidence, judge
-from pipelines.evaluation.report.curves import GRID, confusion, curves
-from pipelines.evaluation.report.making import make
+from pipelines.evaluation.report.curves import GRID, compute_confusion, compute_curves
+from pipelines.evaluation.report.report import write_report
 
 ROWS = 3_000
 POLICY = Policy(draws=100, slices={"columns": ["origin"], "min_rows": 500}, draw_by="date")
@@ -26,33 +26,40 @@ def holdout() -> Holdout:
     label = (random.random(ROWS) < chance).astype(float)
     days = pd.Timestamp("2013-03-01") + pd.to_timedelta(np.arange(ROWS) % 28, unit="D")
     frame = pd.DataFrame({"date": days, "origin": random.choice(["EWR", EVIL], ROWS)})
-    return Holdout(label, chance, chance**2, frame, base_rate=0.3, last_week=0.3)
+    return Holdout(label, chance, chance**2, frame, base_rate=0.3, last_week_rate=0.3)
 
 
 def made(folder: Path, **verdict: Any) -> Path:
     rows = holdout()
     judged = judge(Evidence(rows), POLICY)
-    told = {"model_name": "flights", "version": "2", "outcome": "passed", "reason": "fine", **verdict}
+    told = {
+        "model_name": "flights",
+        "version": "2",
+        "outcome": "passed",
+        "reason": "fine",
+        "facts": {"as of": "2013-04-01"},
+        **verdict,
+    }
     told["checks"] = [one.model_dump() for one in judged.checks]
-    return make(folder, told, rows, judged, POLICY, {"distance": 0.7, EVIL: 0.3}, {"as of": "2013-04-01"})
+    return write_report(folder, told, rows, judged, POLICY, {"distance": 0.7, EVIL: 0.3})
 
 
 def test_the_roc_is_sklearns_within_its_bins() -> None:
     rows = holdout()
-    false, true, _ = roc_curve(rows.label, rows.candidate)
-    told = curves(rows.label, rows.candidate).roc
+    false, true, _ = roc_curve(rows.label, rows.candidate_score)
+    told = compute_curves(rows.label, rows.candidate_score).roc
     assert np.abs(told.value - np.interp(GRID, false, true)).max() < 0.01
     assert (
-        np.abs(curves(rows.label, rows.label).roc.value[1:] - 1).max() == 0
+        np.abs(compute_curves(rows.label, rows.label).roc.value[1:] - 1).max() == 0
     )  # perfect; else it is not measured at all
 
 
 @pytest.mark.parametrize("grouped", [True, False])
 def test_bands_hold_the_curve_and_are_wider_with_fewer_rows(grouped: bool) -> None:
     rows = holdout()
-    days = rows.rows["date"].astype(str).to_numpy()
-    many = curves(rows.label, rows.candidate, days if grouped else None)
-    few = curves(rows.label[:600], rows.candidate[:600], days[:600] if grouped else None)
+    days = rows.features["date"].astype(str).to_numpy()
+    many = compute_curves(rows.label, rows.candidate_score, days if grouped else None)
+    few = compute_curves(rows.label[:600], rows.candidate_score[:600], days[:600] if grouped else None)
     for band in (many.roc, many.precision):
         assert (band.low <= band.value + 0.02).all()
         assert (band.value <= band.high + 0.02).all()
@@ -60,7 +67,7 @@ def test_bands_hold_the_curve_and_are_wider_with_fewer_rows(grouped: bool) -> No
 
 
 def test_confusion_counts_every_row_once() -> None:
-    told = confusion(np.array([1, 1, 0, 0, 0.0]), np.array([0.9, 0.2, 0.9, 0.5, 0.1]), 0.5)
+    told = compute_confusion(np.array([1, 1, 0, 0, 0.0]), np.array([0.9, 0.2, 0.9, 0.5, 0.1]), 0.5)
     assert told == {"tp": 1, "fn": 1, "fp": 2, "tn": 1}
 
 

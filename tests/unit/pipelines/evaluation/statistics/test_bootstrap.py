@@ -8,7 +8,7 @@ from scipy import stats
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import bootstrap, delong, resampling
-from pipelines.evaluation.statistics.weighted import METRICS, Weighted, auc
+from pipelines.evaluation.statistics.weighted import METRICS, WeightedMetric, auc
 
 Array = np.ndarray[Any, Any]
 
@@ -52,16 +52,16 @@ def test_the_ends_are_scipys_of_the_same_seed(metric: str, of: Any, digits: int)
         (np.arange(len(ones)), np.arange(len(zeros))),
         difference,
         n_resamples=2_000,
-        batch=resampling.batch(len(LABEL)),
+        batch=resampling.batch_size(len(LABEL)),
         confidence_level=0.9,
         method="percentile",
         rng=np.random.default_rng(11),
     )
-    assert resampling.batch(len(LABEL)) < 2_000
-    ours = bootstrap.paired(LABEL, one, other, metric, alpha=0.05, seed=11, draws=2_000)
+    assert resampling.batch_size(len(LABEL)) < 2_000
+    ours = bootstrap.estimate_difference(LABEL, one, other, metric, alpha=0.05, seed=11, draws=2_000)
     assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), abs=1e-8)
     assert ours.se == pytest.approx(theirs.standard_error, rel=1e-8)
-    another = bootstrap.paired(LABEL, one, other, metric, alpha=0.05, seed=12, draws=2_000)
+    another = bootstrap.estimate_difference(LABEL, one, other, metric, alpha=0.05, seed=12, draws=2_000)
     assert another.low != pytest.approx(ours.low, abs=1e-8)
 
 
@@ -71,14 +71,14 @@ def test_of_one_score_the_ends_are_scipys_too() -> None:
         samples,
         lambda ones, zeros, axis: by_ranks(ones, zeros),
         n_resamples=1_000,
-        batch=resampling.batch(len(LABEL)),
+        batch=resampling.batch_size(len(LABEL)),
         confidence_level=0.98,
         method="percentile",
         rng=3,
     )
-    ours = bootstrap.interval(LABEL, CANDIDATE, "auc", alpha=0.01, seed=3, draws=1_000)
+    ours = bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.01, seed=3, draws=1_000)
     assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), abs=1e-8)
-    assert ours.value == pytest.approx(delong.auc(LABEL, CANDIDATE, 0.01).value, abs=1e-12)
+    assert ours.value == pytest.approx(delong.estimate_auc(LABEL, CANDIDATE, 0.01).value, abs=1e-12)
     assert ours.rows == 700
 
 
@@ -92,7 +92,9 @@ def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: 
     label, *scores = holdout(200_000)
     scores = scores[:models]
     value, se = known(metric, label, scores)
-    told = (bootstrap.interval if models == 1 else bootstrap.paired)(label, *scores, metric, alpha=0.05, seed=1)
+    told = (bootstrap.estimate_metric if models == 1 else bootstrap.estimate_difference)(
+        label, *scores, metric, alpha=0.05, seed=1
+    )
     half = stats.norm.isf(0.05) * se
     assert told.value == pytest.approx(value, abs=1e-12)
     assert told.se == pytest.approx(se, rel=0.04)
@@ -102,7 +104,7 @@ def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: 
 def known(metric: str, label: Array, scores: list[Array]) -> tuple[float, float]:
     """The analytic value and standard error of a metric, or of the first score's less the second's."""
     if metric == "auc":
-        told = (delong.auc if len(scores) == 1 else delong.paired)(label, *scores, alpha=0.05)
+        told = (delong.estimate_auc if len(scores) == 1 else delong.estimate_auc_difference)(label, *scores, alpha=0.05)
         return told.value, told.se
     loss = {
         "log_loss": lambda score: -np.log(np.where(label, score, 1 - score)),
@@ -115,9 +117,9 @@ def known(metric: str, label: Array, scores: list[Array]) -> tuple[float, float]
 @pytest.mark.parametrize("metric", ["auc", "pr_auc", "f1"])
 def test_the_bag_agrees_with_the_whole_draws(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = holdout(8_000)
-    whole = bootstrap.paired(*rows, metric, alpha=0.05, seed=2, draws=1_000)
-    monkeypatch.setattr(bootstrap, "FULL_ROWS", 0)
-    bag = bootstrap.paired(*rows, metric, alpha=0.05, seed=1, draws=3_000)
+    whole = bootstrap.estimate_difference(*rows, metric, alpha=0.05, seed=2, draws=1_000)
+    monkeypatch.setattr(bootstrap, "MAX_FULL_ROWS", 0)
+    bag = bootstrap.estimate_difference(*rows, metric, alpha=0.05, seed=1, draws=3_000)
     assert bag.value == whole.value
     width = whole.high - whole.low
     assert (bag.low, bag.high) == pytest.approx((whole.low, whole.high), abs=0.08 * width)
@@ -125,15 +127,15 @@ def test_the_bag_agrees_with_the_whole_draws(metric: str, monkeypatch: pytest.Mo
 
 def test_a_rare_label_keeps_its_weight_in_the_bag() -> None:
     label, one, _ = holdout(200_000, rate=0.004)
-    assert bootstrap.interval(label, one, "auc", alpha=0.05, seed=1).se == pytest.approx(
-        delong.auc(label, one, 0.05).se, rel=0.05
+    assert bootstrap.estimate_metric(label, one, "auc", alpha=0.05, seed=1).se == pytest.approx(
+        delong.estimate_auc(label, one, 0.05).se, rel=0.05
     )
 
 
 @pytest.mark.parametrize(("total", "cells"), [(1_000, 1_000), (90_000, 1_500), (5, 3), (0, 4), (7, 1)])
 def test_the_counts_of_the_bag_are_multinomial(total: int, cells: int) -> None:
     size = 4_000
-    counts = resampling.multinomial(total, cells, size, np.random.default_rng(2))
+    counts = resampling.draw_multinomial(total, cells, size, np.random.default_rng(2))
     assert counts.shape == (size, cells)
     assert (counts.sum(axis=1) == total).all() and (counts >= 0).all()
     share = 1 / cells
@@ -159,7 +161,7 @@ def test_both_ways_to_the_counts_are_taken(monkeypatch: pytest.MonkeyPatch) -> N
             Watched.taken += 1
             return super().multinomial(*given, **more)
 
-    counts = resampling.multinomial(10_000, 50, 20_000, Watched(np.random.PCG64(1)))
+    counts = resampling.draw_multinomial(10_000, 50, 20_000, Watched(np.random.PCG64(1)))
     assert 0 < Watched.taken < 200
     assert (counts.sum(axis=1) == 10_000).all()
 
@@ -175,50 +177,52 @@ def days(number: int, of: int, same: float) -> tuple[Array, Array, Array, Array]
 
 def test_days_are_drawn_whole() -> None:
     label, one, other, day = days(60, 50, 0.1)
-    told = bootstrap.paired(label, one, other, "brier", alpha=0.05, seed=1, groups=day)
+    told = bootstrap.estimate_difference(label, one, other, "brier", alpha=0.05, seed=1, groups=day)
     of_day = ((one - label) ** 2 - (other - label) ** 2).reshape(60, 50).mean(axis=1)
     assert told.se == pytest.approx(of_day.std() / math.sqrt(60), rel=0.04)
-    assert told.se > 1.4 * bootstrap.paired(label, one, other, "brier", alpha=0.05, seed=1).se
+    assert told.se > 1.4 * bootstrap.estimate_difference(label, one, other, "brier", alpha=0.05, seed=1).se
     named = np.array([f"2013-02-{one:02}" for one in day])
-    assert bootstrap.paired(label, one, other, "brier", alpha=0.05, seed=1, groups=named) == told
+    assert bootstrap.estimate_difference(label, one, other, "brier", alpha=0.05, seed=1, groups=named) == told
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_groups_are_told_as_their_rows_are(metric: str) -> None:
     day = np.arange(700) % 23
 
-    def through_rows(label: Array, score: Array) -> Weighted:
+    def through_rows(label: Array, score: Array) -> WeightedMetric:
         made = METRICS[metric].make(label, score)
         # Not one of those that know groups: it is asked of rows.
         return made.__call__
 
     given = {"alpha": 0.05, "seed": 4, "draws": 300, "groups": day}
     scores = [np.round(score, 2) for score in (CANDIDATE, CHAMPION)]
-    short = bootstrap.paired(LABEL, *scores, metric, **given)
-    long = bootstrap.paired(LABEL, *scores, through_rows, **given)
+    short = bootstrap.estimate_difference(LABEL, *scores, metric, **given)
+    long = bootstrap.estimate_difference(LABEL, *scores, through_rows, **given)
     for end in ("value", "low", "high", "se"):
         assert getattr(short, end) == pytest.approx(getattr(long, end), abs=1e-12)
 
 
 def test_more_groups_than_a_table_holds() -> None:
     label, one, other = holdout(3_000)
-    told = bootstrap.paired(label, one, other, "auc", alpha=0.05, seed=4, groups=np.arange(3_000) // 2, draws=1_000)
-    assert told.se == pytest.approx(delong.paired(label, one, other, 0.05).se, rel=0.1)
+    told = bootstrap.estimate_difference(
+        label, one, other, "auc", alpha=0.05, seed=4, groups=np.arange(3_000) // 2, draws=1_000
+    )
+    assert told.se == pytest.approx(delong.estimate_auc_difference(label, one, other, 0.05).se, rel=0.1)
 
 
 def test_days_that_share_nothing_cost_nothing() -> None:
     label, one, other, day = days(200, 15, 0.0)
     for metric in ("brier", "auc"):
-        grouped = bootstrap.paired(label, one, other, metric, alpha=0.05, seed=1, groups=day, draws=2_000)
-        alone = bootstrap.paired(label, one, other, metric, alpha=0.05, seed=1, draws=2_000)
+        grouped = bootstrap.estimate_difference(label, one, other, metric, alpha=0.05, seed=1, groups=day, draws=2_000)
+        alone = bootstrap.estimate_difference(label, one, other, metric, alpha=0.05, seed=1, draws=2_000)
         assert grouped.se == pytest.approx(alone.se, rel=0.15)
 
 
 def test_a_metric_of_ones_own() -> None:
-    def mean_of_ones(label: Array, score: Array) -> Weighted:
+    def mean_of_ones(label: Array, score: Array) -> WeightedMetric:
         return lambda weights: weights @ (score * label) / (weights @ label)
 
-    told = bootstrap.interval(LABEL, CANDIDATE, mean_of_ones, alpha=0.05, seed=1)
+    told = bootstrap.estimate_metric(LABEL, CANDIDATE, mean_of_ones, alpha=0.05, seed=1)
     ones = CANDIDATE[LABEL == 1]
     assert told.value == pytest.approx(ones.mean())
     assert told.se == pytest.approx(ones.std() / math.sqrt(len(ones)), rel=0.04)
@@ -226,7 +230,7 @@ def test_a_metric_of_ones_own() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_equal_models_differ_by_nothing(metric: str) -> None:
-    told = bootstrap.paired(LABEL, CANDIDATE, CANDIDATE.copy(), metric, alpha=0.05, seed=1, draws=50)
+    told = bootstrap.estimate_difference(LABEL, CANDIDATE, CANDIDATE.copy(), metric, alpha=0.05, seed=1, draws=50)
     assert (told.value, told.low, told.high, told.se) == (0, 0, 0, 0)
 
 
@@ -234,8 +238,8 @@ def test_equal_models_differ_by_nothing(metric: str) -> None:
 def test_every_metric_has_an_interval_around_its_value(metric: str) -> None:
     for rows in (700, 21_000):
         label, one, _ = holdout(rows)
-        told = bootstrap.interval(label, one, metric, alpha=0.025, seed=1, draws=200)
-        assert told == bootstrap.interval(label, one, metric, alpha=0.025, seed=1, draws=200)
+        told = bootstrap.estimate_metric(label, one, metric, alpha=0.025, seed=1, draws=200)
+        assert told == bootstrap.estimate_metric(label, one, metric, alpha=0.025, seed=1, draws=200)
         assert told.low < told.high and told.se > 0
         # A calibration error is biased upwards in draws: its interval need not hold the value.
         assert metric == "ece" or told.low < told.value < told.high
@@ -244,12 +248,12 @@ def test_every_metric_has_an_interval_around_its_value(metric: str) -> None:
 def test_the_draws_of_the_bag_are_as_many_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def counted(label: Array, score: Array) -> Weighted:
+    def counted(label: Array, score: Array) -> WeightedMetric:
         of = auc(label, score)
         return lambda weights: (seen.append(len(weights)), of(weights))[1]
 
     label, one, _ = holdout(21_000)
-    bootstrap.interval(label, one, counted, alpha=0.05, seed=1, draws=107)
+    bootstrap.estimate_metric(label, one, counted, alpha=0.05, seed=1, draws=107)
     # One for the value, and one for each subset's own.
     assert sum(seen) == 107 + 1 + bootstrap.SUBSETS
 
@@ -262,9 +266,9 @@ def test_bad_rows_are_refused() -> None:
         (LABEL, CANDIDATE[1:], "700 labels"),
     ):
         with pytest.raises(DataError, match=told):
-            bootstrap.interval(label, score, "auc", alpha=0.05, seed=1, draws=20)
+            bootstrap.estimate_metric(label, score, "auc", alpha=0.05, seed=1, draws=20)
         with pytest.raises(DataError, match=told):
-            bootstrap.paired(label, score, score, "brier", alpha=0.05, seed=1, draws=20)
+            bootstrap.estimate_difference(label, score, score, "brier", alpha=0.05, seed=1, draws=20)
 
 
 def test_groups_that_cannot_be_drawn_are_refused() -> None:
@@ -274,23 +278,23 @@ def test_groups_that_cannot_be_drawn_are_refused() -> None:
         (LABEL, "not a number in [0-9]+ of 50 draws"),
     ):
         with pytest.raises(DataError, match=told):
-            bootstrap.interval(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=50, groups=groups)
+            bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=50, groups=groups)
 
 
 def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(SpecError, match="no metric"):
-        bootstrap.interval(LABEL, CANDIDATE, "gini", alpha=0.05, seed=1)
+        bootstrap.estimate_metric(LABEL, CANDIDATE, "gini", alpha=0.05, seed=1)
     with pytest.raises(SpecError, match="alpha"):
-        bootstrap.interval(LABEL, CANDIDATE, "auc", alpha=0.5, seed=1, draws=20)
+        bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.5, seed=1, draws=20)
     with pytest.raises(SpecError, match="19 draws"):
-        bootstrap.interval(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=19)
+        bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=19)
 
 
 def peak(rows: int, metric: str, draws: int) -> int:
     """Most bytes beyond the input, of a paired interval; draws enough that batches are whole."""
     given = holdout(rows)
     tracemalloc.start()
-    bootstrap.paired(*given, metric, alpha=0.05, seed=1, draws=draws)
+    bootstrap.estimate_difference(*given, metric, alpha=0.05, seed=1, draws=draws)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return most
@@ -308,6 +312,6 @@ def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
 def test_whole_days_of_a_million_rows_take_no_more(metric: str) -> None:
     given = holdout(1_000_000)
     tracemalloc.start()
-    bootstrap.paired(*given, metric, alpha=0.05, seed=1, groups=np.arange(1_000_000) // 36_000)
+    bootstrap.estimate_difference(*given, metric, alpha=0.05, seed=1, groups=np.arange(1_000_000) // 36_000)
     assert tracemalloc.get_traced_memory()[1] < 120e6
     tracemalloc.stop()

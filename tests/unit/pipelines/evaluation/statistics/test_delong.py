@@ -30,7 +30,7 @@ def defined(label: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[floa
 
 @pytest.mark.parametrize("score", [SCORE, TIED], ids=["distinct", "ties"])
 def test_the_variance_is_that_of_brunner_and_munzel(score: np.ndarray) -> None:  # type: ignore[type-arg]
-    told = delong.auc(LABEL, score, 0.05)
+    told = delong.estimate_auc(LABEL, score, 0.05)
     assert told.value == pytest.approx(roc_auc_score(LABEL, score), abs=1e-12)
     theirs = brunnermunzel(score[LABEL == 0], score[LABEL == 1], distribution="normal").statistic
     assert (told.value - 0.5) / told.se == pytest.approx(theirs, rel=1e-10)
@@ -40,32 +40,32 @@ def test_the_variance_is_that_of_brunner_and_munzel(score: np.ndarray) -> None: 
 
 
 def test_the_paired_variance_is_that_of_the_definition() -> None:
-    told = delong.paired(LABEL, SCORE, TIED, 0.05)
+    told = delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05)
     value, variance = defined(LABEL, SCORE, TIED)
     assert told.value == pytest.approx(value, abs=1e-12)
     assert told.se == pytest.approx(math.sqrt(variance), rel=1e-10)
-    turned = delong.paired(LABEL, TIED, SCORE, 0.05)
+    turned = delong.estimate_auc_difference(LABEL, TIED, SCORE, 0.05)
     assert (turned.value, turned.low, turned.high) == ((-told).value, (-told).low, (-told).high)
 
 
 def test_pairing_is_what_makes_it_narrow() -> None:
-    alone = math.hypot(delong.auc(LABEL, SCORE, 0.05).se, delong.auc(LABEL, TIED, 0.05).se)
-    assert delong.paired(LABEL, SCORE, TIED, 0.05).se < 0.8 * alone
+    alone = math.hypot(delong.estimate_auc(LABEL, SCORE, 0.05).se, delong.estimate_auc(LABEL, TIED, 0.05).se)
+    assert delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05).se < 0.8 * alone
 
 
 def test_equal_models_differ_by_nothing() -> None:
-    told = delong.paired(LABEL, SCORE, SCORE * 3 + 1, 0.05)
+    told = delong.estimate_auc_difference(LABEL, SCORE, SCORE * 3 + 1, 0.05)
     assert (told.value, told.low, told.high, told.se) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])
 def test_what_does_not_vary_has_an_interval_of_one_value(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
-    told = delong.auc(LABEL, score, 0.05)
+    told = delong.estimate_auc(LABEL, score, 0.05)
     assert (told.value, told.low, told.high, told.se) == (value, value, value, 0)
 
 
 def test_an_interval_ends_where_the_auc_does() -> None:
-    told = delong.auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
+    told = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
     assert told.high == 1.0
     assert 0 <= told.low < told.value < 1
 
@@ -77,8 +77,8 @@ BAD = [
     (np.array([0, 1, 2]), np.arange(3), "neither 0 nor 1"),
     (np.array([0, 1, math.nan]), np.arange(3), "neither 0 nor 1"),
     (np.array([0, 1, 1]), np.arange(4), "3 labels"),
-    (np.array([0, 1, 1]), np.array([1, math.nan, 2]), "not a number for 1 of 3"),
-    (np.array([0, 1, 1]), np.array([1, math.inf, math.nan]), "not a number for 2 of 3"),
+    (np.array([0, 1, 1]), np.array([1, math.nan, 2]), "not a finite number for 1 of 3"),
+    (np.array([0, 1, 1]), np.array([1, math.inf, math.nan]), "not a finite number for 2 of 3"),
     (np.array([0, 1, 1]), np.arange(3), "one row only"),
 ]
 
@@ -86,12 +86,12 @@ BAD = [
 @pytest.mark.parametrize(("label", "score", "told"), BAD)
 def test_bad_rows_are_refused(label: np.ndarray, score: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match=told):
-        delong.auc(label, score, 0.05)
+        delong.estimate_auc(label, score, 0.05)
     with pytest.raises(DataError, match=told):
-        delong.paired(label, score, score, 0.05)
+        delong.estimate_auc_difference(label, score, score, 0.05)
 
 
 @pytest.mark.parametrize("alpha", [0, 0.5, -1, math.nan])
 def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
     with pytest.raises(SpecError, match="alpha"):
-        delong.auc(LABEL, SCORE, alpha)
+        delong.estimate_auc(LABEL, SCORE, alpha)

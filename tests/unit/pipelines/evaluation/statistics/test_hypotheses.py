@@ -47,7 +47,7 @@ def test_a_threshold_includes_its_own_score() -> None:
 
 
 def test_mcnemar_refuses_scores_that_are_no_numbers() -> None:
-    with pytest.raises(DataError, match="not a number"):
+    with pytest.raises(DataError, match="not a finite number"):
         mcnemar(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
 
 

@@ -19,12 +19,12 @@ Gate = Callable[[Array, Array, Array, int], Estimate]
 
 
 def of_auc(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
-    return delong.paired(label, candidate, champion, ALPHA)
+    return delong.estimate_auc_difference(label, candidate, champion, ALPHA)
 
 
 def of_log_loss(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
     """Greater is better: the sign is turned. Draws enough for these ends."""
-    return -bootstrap.paired(label, candidate, champion, "log_loss", alpha=ALPHA, seed=seed, draws=400)
+    return -bootstrap.estimate_difference(label, candidate, champion, "log_loss", alpha=ALPHA, seed=seed, draws=400)
 
 
 def holdout(rows: int, random: np.random.Generator, noises: tuple[float, float]) -> tuple[Array, Array, Array]:
@@ -72,7 +72,7 @@ def test_a_planted_gain_is_found_with_the_promised_power(gate: Gate) -> None:
 
 
 def gain_in_auc(label: Array, one: Array, other: Array) -> Estimate:
-    return delong.paired(label, one, other, ALPHA)
+    return delong.estimate_auc_difference(label, one, other, ALPHA)
 
 
 def gain_in_log_loss(label: Array, one: Array, other: Array) -> Estimate:

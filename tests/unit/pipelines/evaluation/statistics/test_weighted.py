@@ -9,7 +9,7 @@ from sklearn import metrics as theirs
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation import metrics
 from pipelines.evaluation.statistics import weighted
-from pipelines.evaluation.statistics.weighted import METRICS, value
+from pipelines.evaluation.statistics.weighted import METRICS, compute_metric
 
 RANDOM = np.random.default_rng(6)
 ROWS = 900
@@ -45,14 +45,16 @@ THEIRS: dict[str, Theirs] = {
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("metric", THEIRS)
 def test_each_is_scikit_learns(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
-    assert value(LABEL, score, metric) == pytest.approx(THEIRS[metric](LABEL, score), abs=1e-10)
+    assert compute_metric(LABEL, score, metric) == pytest.approx(THEIRS[metric](LABEL, score), abs=1e-10)
     same = THEIRS[metric](LABEL, score, sample_weight=WEIGHTS)
-    assert value(LABEL, score, metric, WEIGHTS) == pytest.approx(same, abs=1e-10)
+    assert compute_metric(LABEL, score, metric, WEIGHTS) == pytest.approx(same, abs=1e-10)
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 def test_the_calibration_error_is_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
-    assert value(LABEL, score, "ece") == pytest.approx(metrics.metrics(LABEL, score, 0.3)["ece"], abs=1e-10)
+    assert compute_metric(LABEL, score, "ece") == pytest.approx(
+        metrics.compute_metrics(LABEL, score, 0.3)["ece"], abs=1e-10
+    )
 
 
 def test_no_metric_is_untested() -> None:
@@ -61,15 +63,22 @@ def test_no_metric_is_untested() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_better_score_is_better(metric: str) -> None:
-    better, worse = value(LABEL, np.where(LABEL, 0.9, 0.05), metric), value(LABEL, np.where(LABEL, 0.2, 0.7), metric)
+    better, worse = (
+        compute_metric(LABEL, np.where(LABEL, 0.9, 0.05), metric),
+        compute_metric(LABEL, np.where(LABEL, 0.2, 0.7), metric),
+    )
     assert (better > worse) is METRICS[metric].greater_is_better
 
 
 @pytest.mark.parametrize("metric", [one for one in METRICS if one != "ece"])
 def test_a_weight_is_a_number_of_copies(metric: str) -> None:
     copies = np.repeat(np.arange(ROWS), WEIGHTS.astype(int))
-    assert value(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(value(LABEL[copies], SCORE[copies], metric), abs=1e-12)
-    assert value(LABEL, SCORE, metric, WEIGHTS * 7) == pytest.approx(value(LABEL, SCORE, metric, WEIGHTS), abs=1e-12)
+    assert compute_metric(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(
+        compute_metric(LABEL[copies], SCORE[copies], metric), abs=1e-12
+    )
+    assert compute_metric(LABEL, SCORE, metric, WEIGHTS * 7) == pytest.approx(
+        compute_metric(LABEL, SCORE, metric, WEIGHTS), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -77,40 +86,42 @@ def test_many_draws_at_once_are_the_same_as_each_alone(metric: str) -> None:
     draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
     together = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
     assert together.shape == (4,)
-    assert together.tolist() == pytest.approx([value(LABEL, SCORES["ties"], metric, one) for one in draws], abs=1e-12)
+    assert together.tolist() == pytest.approx(
+        [compute_metric(LABEL, SCORES["ties"], metric, one) for one in draws], abs=1e-12
+    )
 
 
 def test_a_threshold_of_ones_own() -> None:
-    told = value(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
+    told = compute_metric(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
     assert told == pytest.approx(theirs.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
-    assert told != value(LABEL, SCORE, "f1")
+    assert told != compute_metric(LABEL, SCORE, "f1")
 
 
 def test_the_calibration_bins_stay_those_of_the_rows() -> None:
     heavy = np.where(LABEL, 1e-9, 1.0)
-    assert value(LABEL, np.full(ROWS, 0.5), "ece", heavy) == pytest.approx(0.5, abs=1e-6)
+    assert compute_metric(LABEL, np.full(ROWS, 0.5), "ece", heavy) == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize("metric", ["auc", "pr_auc"])
 def test_a_draw_without_a_label_is_no_number(metric: str) -> None:
-    assert math.isnan(value(LABEL, SCORE, metric, 1.0 - LABEL))
+    assert math.isnan(compute_metric(LABEL, SCORE, metric, 1.0 - LABEL))
 
 
 @pytest.mark.parametrize(
     ("weights", "told"),
-    [(np.full(ROWS, math.nan), "weight is not a number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
+    [(np.full(ROWS, math.nan), "weight is not a finite number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
 )
 def test_bad_weights_are_refused(weights: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match=told):
-        value(LABEL, SCORE, "auc", weights)
+        compute_metric(LABEL, SCORE, "auc", weights)
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "brier", "ece"])
 def test_what_is_no_probability_is_refused(metric: str) -> None:
     with pytest.raises(DataError, match="not a probability for 1 of"):
-        value(LABEL, np.append(SCORE[1:], 1.1), metric)
+        compute_metric(LABEL, np.append(SCORE[1:], 1.1), metric)
 
 
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(SpecError, match="AUC"):
-        value(LABEL, SCORE, "AUC")
+        compute_metric(LABEL, SCORE, "AUC")

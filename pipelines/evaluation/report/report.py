@@ -1,0 +1,79 @@
+"""Write the report of a judged candidate: an HTML page, and its pictures as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.judging import Judgement
+from pipelines.evaluation.gates.policy import Policy
+from pipelines.evaluation.report.curves import compute_confusion, compute_curves
+from pipelines.evaluation.report.figures import Content, draw_figures
+from pipelines.pages.page import write_page
+from pipelines.system.files import replace_folder
+
+PAGE = "report.html"
+SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
+"""Outcome to the sign that the page shows beside it."""
+
+
+def write_report(
+    folder: Path,
+    verdict: Mapping[str, Any],
+    holdout: Holdout,
+    judgement: Judgement,
+    policy: Policy,
+    importance: Mapping[str, float],
+) -> Path:
+    """Write the page and its pictures to `folder`, replacing what was there; return the page.
+
+    Args:
+        folder: to write.
+        verdict: fields of `GateResult`, as in the verdict's file.
+        holdout: rows that were judged.
+        judgement: tables of slices and weeks.
+        policy: threshold of the confusion matrix, and column of the groups that the bootstrap draws.
+        importance: feature to its share of the gain.
+    """
+    groups = holdout.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
+    threshold = policy.threshold or _choose_threshold(holdout)
+    label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
+    content = Content(
+        holdout=holdout,
+        candidate=compute_curves(label, score, groups),
+        champion=None if champion_score is None else compute_curves(label, champion_score, groups),
+        slices=judgement.slices,
+        weeks=judgement.weeks,
+        importance=importance,
+        threshold=threshold,
+        confusion=compute_confusion(label, score, threshold),
+    )
+    with replace_folder(folder) as output:
+        records = _list_records(_split_by_column(judgement.slices) | {"Weeks": judgement.weeks})
+        values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records}
+        write_page(output / PAGE, "verdict.html", draw_figures(output, content), **values)
+    return folder / PAGE
+
+
+def _choose_threshold(holdout: Holdout) -> float:
+    """Return the threshold at which as many rows are predicted positive as are positive."""
+    return float(np.quantile(holdout.candidate_score, 1 - holdout.label.mean()))
+
+
+def _split_by_column(slices: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    if slices.empty:
+        return {}
+    return {f"Slices by {name!s}": table for name, table in slices.groupby("column")}
+
+
+def _list_records(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, Any]]]:
+    """Convert the tables that have rows to records; a missing value becomes None."""
+    filled = {title: table for title, table in tables.items() if len(table)}
+    return {
+        title: table.astype(object).where(table.notna(), None).to_dict("records") for title, table in filled.items()
+    }

@@ -1,0 +1,117 @@
+"""Read and write the files of a registered version: its run's artifacts, and its packaged model.
+
+Functions without a registry use the server of the last `Registry.open`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import mlflow
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+
+from pipelines.errors import DataError, ServiceError
+from pipelines.evaluation.tables import read_importance
+from pipelines.registry.mlflow_errors import is_transient, service_errors
+from pipelines.registry.versions import Registry
+from pipelines.system.files import sha256
+
+PROVENANCE = "provenance.json"
+"""Artifact of a version's run: what the version was made of; see `pipelines.registry.lineage.build_provenance`."""
+IMPORTANCE = "evaluation/plots/importance.csv"
+"""Artifact of a version's run: the features' shares of the importance."""
+
+
+def upload_folder(registry: Registry, version: ModelVersion, folder: Path, name: str) -> None:
+    """Store the files of `folder` under `name` among the artifacts of the version's run. Idempotent."""
+    with service_errors():
+        registry.client.log_artifacts(version.run_id, str(folder), name)
+
+
+def download_run(version: ModelVersion, folder: Path) -> Path:
+    """Download all artifacts of the version's run; return their folder, below `folder`."""
+    with service_errors():
+        return Path(mlflow.artifacts.download_artifacts(run_id=version.run_id, dst_path=str(folder)))
+
+
+def download_artifact(registry: Registry, version: ModelVersion, path: str, folder: Path) -> Path | None:
+    """Download one artifact of the version's run; return its file, below `folder`.
+
+    Returns:
+        None where the run has no such artifact, or the version has no run (registered by hand, from files).
+    """
+    if not version.run_id:
+        return None
+    with service_errors():
+        parent = path.rpartition("/")[0]
+        paths = {artifact.path for artifact in registry.client.list_artifacts(version.run_id, parent or None)}
+        if path not in paths:
+            return None
+        return Path(registry.client.download_artifacts(version.run_id, path, str(folder)))
+
+
+def download_package(version: ModelVersion, folder: Path) -> Path:
+    """Download the packaged model, the files that a server gets; return their folder, below `folder`.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with service_errors():
+        return Path(mlflow.artifacts.download_artifacts(model_uri(version), dst_path=str(folder)))
+
+
+def find_model_files(package: Path) -> Path:
+    """Return the folder of the files that the training wrote, inside a downloaded package.
+
+    Raises:
+        StopIteration: the package has no artifacts.
+        OSError: the package has no folder of artifacts.
+    """
+    return next(iter((package / "artifacts").iterdir()))
+
+
+def download_model(version: ModelVersion, folder: Path) -> Path:
+    """Download the packaged model; return the folder of the files that the training wrote, below `folder`."""
+    return find_model_files(download_package(version, folder))
+
+
+def download_complete_package(version: ModelVersion, folder: Path) -> Path:
+    """Download the packaged model, and check that it has the files that the training wrote.
+
+    Raises:
+        DataError: the files are gone. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    try:
+        package = Path(mlflow.artifacts.download_artifacts(model_uri(version), dst_path=str(folder)))
+        find_model_files(package)
+    except (OSError, StopIteration, MlflowException) as error:
+        if is_transient(error):
+            raise ServiceError(f"MLflow failed: {error}.") from None
+        raise DataError(f"{version.name} version {version.version} has no model files: {error}.") from None
+    return package
+
+
+def compute_digest(version: ModelVersion) -> str:
+    """Compute the SHA-256 of the files that the training wrote, as the registry has them now.
+
+    Raises:
+        DataError: the files are gone. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        return sha256(find_model_files(download_complete_package(version, Path(folder))))
+
+
+def download_importance(registry: Registry, version: ModelVersion) -> dict[str, float]:
+    """Return each feature's share of the importance, as `evaluate` stored it; empty where the run has none."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        path = download_artifact(registry, version, IMPORTANCE, Path(folder))
+        return read_importance(path) if path else {}
+
+
+def model_uri(version: ModelVersion) -> str:
+    """Return MLflow's address of the packaged model."""
+    return f"models:/{version.name}/{version.version}"

@@ -1,0 +1,84 @@
+"""A registered version that the gate is to judge, with the champion that it is compared with."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.errors import DataError
+from pipelines.registry.artifacts import download_complete_package, find_model_files
+from pipelines.registry.versions import Registry, read_as_of
+from pipelines.system.files import sha256
+
+
+@dataclass(frozen=True)
+class Candidacy:
+    """What the gate reads of a version and its champion: each is read once, so that all checks see the same."""
+
+    registry: Registry
+    """The registry that both are in."""
+    version: ModelVersion
+    """The version to judge."""
+    champion: ModelVersion | None
+    """The champion to compare it with; None where there is none, or the version is champion itself."""
+    is_champion: bool
+    """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
+    package: Path
+    """Folder of the version's packaged model."""
+
+    @cached_property
+    def days_newer(self) -> int | None:
+        """The version's as_of less the champion's, days; None without a champion.
+
+        Raises:
+            DataError: one of them has no tag `leeway.as_of`. A retry cannot help.
+        """
+        return (read_as_of(self.version) - read_as_of(self.champion)).days if self.champion else None
+
+    def compute_digest(self) -> str:
+        """Compute the SHA-256 of the model's files.
+
+        Raises:
+            DataError: they are not the files that were evaluated. A retry cannot help.
+        """
+        digest, version = sha256(find_model_files(self.package)), self.version
+        if digest != version.tags.get("leeway.model_digest", digest):
+            raise DataError(
+                f"the files of {version.name} version {version.version} are not those that were evaluated: "
+                f"digest {digest[:12]}.",
+                "Register it again: `evaluate`.",
+            )
+        return digest
+
+
+@contextmanager
+def open_candidacy(model: str, number: str, *, backfill: bool) -> Iterator[Candidacy]:
+    """Read a version, its package and the champion to compare it with; the package's folder lives for the block.
+
+    Args:
+        model: registered model.
+        number: of the version to judge.
+        backfill: whether to compare with the champion of the version's own moment, in place of today's.
+
+    Raises:
+        InvalidError: there is no registry. A retry cannot help.
+        DataError: there is no such version, or its files are gone. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    registry = Registry.open()
+    version = registry.get_version(model, number)
+    is_champion = False
+    if backfill:
+        champion = registry.find_champion_as_of(model, read_as_of(version))
+    else:
+        champion = registry.find_champion(model)
+        is_champion = champion is not None and str(champion.version) == number
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        package = download_complete_package(version, Path(folder))
+        yield Candidacy(registry, version, None if is_champion else champion, is_champion, package)

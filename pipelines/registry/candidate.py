@@ -1,0 +1,42 @@
+"""A trained and evaluated model that is to become a registered version."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipelines.dataset import Dataset
+from pipelines.system.files import sha256
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained and evaluated model, before it is a version."""
+
+    dataset: Dataset
+    folder: Path
+    """Folder of the model's files."""
+    digest: str
+    """Digest of what the model was made of; see `compute_candidate_digest`."""
+    training_job: str
+    """Name of the training job."""
+    tags: Mapping[str, str]
+    """Lineage: tags for the version; see `pipelines.registry.lineage.build_tags`."""
+    metrics: Mapping[str, float]
+    """Metrics of the holdout, by name."""
+    artifacts: tuple[Path, ...]
+    """Files and folders of evidence: evaluation, dvc.lock, params.yaml."""
+    provenance: Mapping[str, Any]
+    """What `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
+    example: pd.DataFrame
+    """A few feature rows."""
+
+
+def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
+    """Compute the SHA-256 of what identifies a candidate: the model, its features and the pinned window."""
+    return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()

@@ -1,0 +1,41 @@
+"""Describe a registered version by its tags and parameters, and compare it with the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlflow.entities.model_registry import ModelVersion
+
+ORIGIN_TAGS = ("as_of", "window", "table", "snapshot_id", "data_version", "features_schema", "git_commit")
+"""Tags of a version that name the data and the code it was made of, without their prefix."""
+DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")
+"""Tags of a version that describe it to a person, without their prefix."""
+
+
+def describe_version(version: ModelVersion) -> dict[str, str]:
+    """Return the tags that describe a version, by name in words."""
+    return _read_tags(version, DESCRIPTION_TAGS)
+
+
+def compare_versions(
+    champion: ModelVersion,
+    champion_params: Mapping[str, str],
+    candidate: ModelVersion,
+    candidate_params: Mapping[str, str],
+) -> dict[str, list[str]]:
+    """Return what differs in data, code or training parameters: name to the champion's and the candidate's value."""
+    old = {**_read_tags(champion, ORIGIN_TAGS), **champion_params}
+    new = {**_read_tags(candidate, ORIGIN_TAGS), **candidate_params}
+    return {name: [old.get(name, ""), new.get(name, "")] for name in {**old, **new} if old.get(name) != new.get(name)}
+
+
+def read_cost_usd(version: ModelVersion) -> float | None:
+    """Return what the version's training cost, US dollars; None where the ledger has no cost of it."""
+    try:
+        return float(version.tags["leeway.cost_usd"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _read_tags(version: ModelVersion, names: tuple[str, ...]) -> dict[str, str]:
+    return {name.replace("_", " "): version.tags[tag] for name in names if version.tags.get(tag := f"leeway.{name}")}

@@ -1,0 +1,62 @@
+"""Collect the evidence about a registered version that the gate judges it by."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+from pipelines.dataset import Dataset
+from pipelines.evaluation.gates import Policy
+from pipelines.evaluation.gates.inputs import read_holdout, read_table
+from pipelines.evaluation.gates.judging import Evidence
+from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
+from pipelines.registry.artifacts import download_artifact
+from pipelines.registry.candidacy import Candidacy
+from pipelines.registry.description import read_cost_usd
+from pipelines.registry.scorer import load_scorer
+
+SAMPLE_ROWS = 1_000
+"""Rows of the holdout with which the packaged model is measured."""
+
+
+def collect_evidence(
+    candidacy: Candidacy, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
+) -> Evidence:
+    """Collect the holdout with both models' scores, measurements of the package, and the cost of the training.
+
+    Args:
+        candidacy: the version and its champion.
+        dataset: of the model.
+        features: folder with train/ and holdout/, as `preprocess` wrote it.
+        evaluation: folder that `evaluate` wrote.
+        policy: decides whether the package is measured.
+
+    Raises:
+        DataError: a file does not exist, the holdout cannot be judged, or a model cannot be loaded. A retry cannot
+            help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    champion, days_newer = candidacy.champion, candidacy.days_newer
+    # A champion of a later moment was trained on this very holdout: to compare with its scores would be unfair.
+    is_fair = champion is not None and (days_newer or 0) >= 0
+    holdout = read_holdout(dataset, features, evaluation, load_scorer(champion) if champion and is_fair else None)
+    columns = tuple(dataset.features)
+    sample = holdout.features.head(SAMPLE_ROWS)[list(columns)]
+    return Evidence(
+        holdout=holdout,
+        features=columns,
+        days_newer=days_newer,
+        package=_measure(candidacy, sample, policy.serving.batch_rows) if policy.serving else None,
+        cost_usd=read_cost_usd(candidacy.version),
+    )
+
+
+def _measure(candidacy: Candidacy, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
+    """Measure the version's package as it would be served."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        path = download_artifact(candidacy.registry, candidacy.version, "training/scores.parquet", Path(folder))
+        training_scores = read_table(path, "train") if path else None
+    score = load_scorer(candidacy.version, candidacy.package)
+    return measure_package(score, sample, training_scores, candidacy.package, batch_rows)

@@ -1,0 +1,49 @@
+"""Read and write the aliases and tags of a registered model in MLflow."""
+
+from __future__ import annotations
+
+from mlflow.exceptions import MlflowException
+
+from pipelines.errors import DataError
+from pipelines.registry.mlflow_errors import NOT_FOUND, service_errors, write_with_retries
+from pipelines.registry.versions import Registry
+
+
+def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return alias to version, and tag to value, of a registered model.
+
+    Raises:
+        DataError: there is no such model. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with service_errors():
+        try:
+            registered = registry.client.get_registered_model(model)
+        except MlflowException as error:
+            if error.error_code in NOT_FOUND:
+                raise DataError(f"the registry has no model {model!r}.") from None
+            raise
+    aliases = {alias: str(version) for alias, version in registered.aliases.items()}
+    return aliases, dict(registered.tags)
+
+
+def set_alias(registry: Registry, model: str, alias: str, version: str) -> None:
+    """Set an alias to a version, or delete it where `version` is empty. Idempotent."""
+    if version:
+        write_with_retries(registry.client.set_registered_model_alias, model, alias, version)
+    else:
+        with service_errors():
+            registry.client.delete_registered_model_alias(model, alias)
+
+
+def set_model_tag(registry: Registry, model: str, tag: str, value: str) -> None:
+    """Set a tag of the registered model. Idempotent."""
+    write_with_retries(registry.client.set_registered_model_tag, model, tag, value)
+
+
+def has_version(registry: Registry, model: str, version: str) -> bool:
+    """Whether MLflow has this version; False where `version` is empty."""
+    try:
+        return bool(version and registry.get_version(model, version))
+    except DataError:
+        return False

@@ -1,0 +1,91 @@
+"""Make MLflow's alias champion and the events agree, where they differ."""
+
+from __future__ import annotations
+
+import time
+
+from pipelines.errors import ConflictError
+from pipelines.registry.lifecycle.aliases import (
+    adopt_alias,
+    get_champion,
+    make_alias_event,
+    read_champion_alias,
+    sync_aliases,
+)
+from pipelines.registry.lifecycle.events import Event, State
+from pipelines.registry.lifecycle.journal import Journal
+from pipelines.registry.versions import CHAMPION, Registry
+
+RECHECK_DELAY_S = 2.0
+"""Seconds before an alias is taken for moved by hand: a promoter that was overtaken corrects its alias by then."""
+
+
+def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
+    """Make alias champion and the events agree. Idempotent.
+
+    An alias that is older than the events becomes the first event. An interrupted change of the champion is completed.
+    An alias that a person moved is recorded as `alias_moved`, and kept or put back.
+
+    Args:
+        registry: that the model is in.
+        journal: of the events.
+        model: registered model.
+        keep: whether to keep an alias that a person moved.
+
+    Returns:
+        What was found and done, in words.
+
+    Raises:
+        DataError: there is no such model, or its champion by the events was deleted in MLflow. A retry cannot help.
+        ConflictError: another process is moving the alias. A retry can help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    adopt_alias(registry, journal, model)
+    state = journal.state(model)
+    alias, champion = read_champion_alias(registry, model, state), state.champion
+    if alias.version == champion:
+        sync_aliases(registry, journal, model)
+        return f"champion is {champion or 'none'}, as the events say"
+    if alias.is_pending and state.last_change:
+        sync_aliases(registry, journal, model)
+        change = state.last_change
+        return f"an interrupted change is complete: {change.kind} {change.version}, champion is {champion}"
+    _recheck_alias(registry, journal, model, state, alias.version)
+    if keep:
+        return _keep_alias(registry, journal, model, alias.version, f"moved by hand, after {champion or 'none'}")
+    return _put_alias_back(registry, journal, model, state, alias.version)
+
+
+def _recheck_alias(registry: Registry, journal: Journal, model: str, state: State, version: str) -> None:
+    """Refuse to go on where the alias or the champion changes within the delay."""
+    time.sleep(RECHECK_DELAY_S)
+    current = journal.state(model)
+    alias = read_champion_alias(registry, model, current)
+    if current.last_change != state.last_change or alias.version != version:
+        raise ConflictError(f"another process is moving alias {CHAMPION} of {model}.", "Try again.")
+
+
+def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, why: str) -> str:
+    """Make the version that the alias names champion by the events, too."""
+
+    def decide(state: State) -> Event | None:
+        return make_alias_event(model, state, version, why, kept=True) if version != state.champion else None
+
+    journal.change(model, decide)
+    sync_aliases(registry, journal, model)
+    return f"alias champion names {version or 'nothing'} ({why}): recorded, and kept"
+
+
+def _put_alias_back(registry: Registry, journal: Journal, model: str, expected: State, version: str) -> str:
+    """Record that the alias was moved, and set it to the champion by the events, which must still exist."""
+    get_champion(registry, model, expected)
+    why = f"moved by hand, from {expected.champion or 'none'} to {version or 'none'}"
+
+    def decide(state: State) -> Event | None:
+        if state.champion != expected.champion:
+            return None
+        return make_alias_event(model, state, version, why, kept=False)
+
+    journal.change(model, decide)
+    sync_aliases(registry, journal, model)
+    return f"alias champion named {version or 'nothing'} ({why}): recorded, and put back"

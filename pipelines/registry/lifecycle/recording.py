@@ -1,0 +1,113 @@
+"""Record what happens to a version besides a change of the champion: registration, verdict, decision, retirement."""
+
+from __future__ import annotations
+
+from pipelines.errors import PromotionError
+from pipelines.registry.lifecycle.aliases import sync_aliases
+from pipelines.registry.lifecycle.events import Event, Kind, State
+from pipelines.registry.lifecycle.journal import Journal
+from pipelines.registry.versions import CHALLENGER, Registry
+
+
+def record_registration(model: str, version: str) -> None:
+    """Record that the version was registered. Idempotent."""
+    Journal.open().change(model, lambda _: Event.of(Kind.REGISTERED, model, version))
+
+
+def record_verdict(
+    registry: Registry,
+    model: str,
+    version: str,
+    *,
+    outcome: str,
+    reason: str,
+    champion: str,
+    digest: str,
+    backfill: bool,
+) -> None:
+    """Record the gate's verdict on a version, and update alias `challenger`. Idempotent.
+
+    A verdict that is the version's last already is not recorded again: it would undo what a person decided on it.
+
+    Args:
+        registry: that the version is in.
+        model: registered model.
+        version: that was judged.
+        outcome: "passed" can make the version the challenger.
+        reason: of the verdict, in words.
+        champion: version that it was compared with; empty where there was none.
+        digest: SHA-256 of the verdict's file.
+        backfill: whether a backfill asked for the verdict; then no alias is updated.
+    """
+    journal = Journal.open()
+    evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
+
+    def decide(state: State) -> Event | None:
+        verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
+        if verdicts and evidence.items() <= verdicts[-1].evidence.items():
+            return None
+        key = str(len(state.events))
+        return Event.of(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=key)
+
+    journal.change(model, decide)
+    if not backfill:
+        sync_aliases(registry, journal, model, (CHALLENGER,))
+
+
+def record_decision(
+    registry: Registry, model: str, version: str, *, approved: bool, why: str, digest: str
+) -> tuple[Event, bool]:
+    """Record what a person decided on a verdict, and update alias `challenger`. Idempotent.
+
+    Args:
+        registry: that the version is in.
+        model: registered model.
+        version: that was judged.
+        approved: whether the version may be promoted.
+        why: the person's reason.
+        digest: SHA-256 of the verdict's file; another verdict needs another decision.
+
+    Returns:
+        The event, and whether this call added it.
+    """
+    journal, kind = Journal.open(), Kind.APPROVED if approved else Kind.REJECTED
+
+    def decide(state: State) -> Event | None:
+        last = state.judgements.get(version)
+        if last and last.kind is kind and last.evidence.get("verdict_digest") == digest:
+            return None
+        evidence, key = {"verdict_digest": digest}, str(len(state.events))
+        return Event.of(kind, model, version, why=why, evidence=evidence, key=key)
+
+    event = journal.change(model, decide)
+    state = sync_aliases(registry, journal, model, (CHALLENGER,))
+    return event or state.judgements[version], event is not None
+
+
+def record_retirement(registry: Registry, model: str, version: str, why: str) -> bool:
+    """Block a version from promotion, unless that is forced. Idempotent.
+
+    Returns:
+        Whether this call blocked it: False where it was blocked already.
+
+    Raises:
+        DataError: there is no such version. A retry cannot help.
+        PromotionError: the version is champion. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    journal = Journal.open()
+    registry.get_version(model, version)
+
+    def decide(state: State) -> Event | None:
+        if version == state.champion:
+            raise PromotionError(
+                f"version {version} of {model} is champion and cannot be retired.",
+                "Promote another version, or roll back.",
+            )
+        if version in state.blocked:
+            return None
+        return Event.of(Kind.RETIRED, model, version, why=why, key=str(len(state.events)))
+
+    event = journal.change(model, decide)
+    sync_aliases(registry, journal, model, (CHALLENGER,))
+    return event is not None

@@ -1,0 +1,68 @@
+"""Register a candidate as a version of a model, with its run complete."""
+
+from __future__ import annotations
+
+import mlflow
+from mlflow.entities import Metric, RunTag
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.registry.artifacts import PROVENANCE
+from pipelines.registry.candidate import Candidate
+from pipelines.registry.mlflow_errors import service_errors
+from pipelines.registry.packaging import log_package
+from pipelines.registry.versions import Registry
+from pipelines.system.mlflow_server import JOB_TAG
+
+CANDIDATE_TAG = "leeway.candidate"
+"""Tag of a version: `Candidate.digest`. It makes one version of one candidate, however often that is registered."""
+
+
+def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:
+    """Register the candidate as a version of model `name`, its evidence and package in the training job's run.
+
+    Idempotent: a candidate whose digest is registered already keeps its version.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with service_errors():
+        query = f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'"
+        registered: list[ModelVersion] = registry.client.search_model_versions(query)
+        if registered:
+            return registered[0]
+        with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
+            mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
+            for path in candidate.artifacts:
+                mlflow.log_artifacts(str(path), path.name) if path.is_dir() else mlflow.log_artifact(str(path))
+            mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
+            uri = log_package(candidate)
+        tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
+        return mlflow.register_model(uri, name, tags=tags)
+
+
+def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, float], tags: dict[str, str]) -> None:
+    """Log the costs of the training to the version's run.
+
+    Idempotent: all metrics carry the moment of registration, and MLflow keeps one value of a metric a moment.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
+    moment = version.creation_timestamp
+    run_metrics = [Metric(name, value, moment, 0) for name, value in metrics.items()]
+    run_tags = [RunTag(name, value) for name, value in tags.items()]
+    if run_metrics or run_tags:
+        with service_errors():
+            registry.client.log_batch(version.run_id, run_metrics, tags=run_tags)
+
+
+def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:
+    """Return the id of the run that the training job logged to; create one where the job could not reach the server."""
+    client, name, tags = registry.client, candidate.dataset.name, {JOB_TAG: candidate.training_job}
+    experiment = client.get_experiment_by_name(name)
+    experiment_id = experiment.experiment_id if experiment else client.create_experiment(name)
+    query = f"tags.`{JOB_TAG}` = '{candidate.training_job}'"
+    runs = client.search_runs([experiment_id], query, max_results=1)
+    if runs:
+        return str(runs[0].info.run_id)
+    return str(client.create_run(experiment_id, run_name=candidate.training_job, tags=tags).info.run_id)

@@ -1,0 +1,75 @@
+"""Compare the rebuilt features with the record, and with the copy that DVC stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from pipelines.errors import InvalidError
+from pipelines.registry.reproduction.comparison import Comparison
+from pipelines.registry.reproduction.record import Record
+from pipelines.system.files import digest_files
+from pipelines.system.log import log
+from pipelines.versioning import dvc_calls
+from pipelines.versioning.workspaces import Workspace
+
+FEATURES = "data/features"
+STORED = "data/kept"
+"""Folder of the workspace for the copy of the features that DVC stored."""
+MEMORY_MB = 1_000
+
+
+def restore_stored_features(comparison: Comparison, record: Record, space: Workspace) -> Path | None:
+    """Fetch the copy of the features that DVC stored, and compare it with the record.
+
+    Returns:
+        The folder of the copy; None where DVC has no copy any more, which is noted.
+    """
+    lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
+    stages = [
+        name
+        for name, stage in lock.get("stages", {}).items()
+        if FEATURES in [output["path"] for output in stage.get("outs", [])]
+    ]
+    try:
+        if stages:
+            dvc_calls.pull(space, stages)
+    except InvalidError as error:
+        log.info("%s", error)
+    if not (space.folder / FEATURES).is_dir():
+        comparison.notes.append("DVC has no copy of the features any more")
+        return None
+    # `preprocess` writes to the folder of the features next.
+    stored = (space.folder / FEATURES).replace(space.folder / STORED)
+    comparison.compare_all("kept features", record.provenance["features"], digest_files(stored))
+    return stored
+
+
+def compare_features(comparison: Comparison, record: Record, folder: Path, stored: Path | None) -> None:
+    """Compare the digest of each rebuilt file with the record; where one differs, count the rows that do."""
+    recorded, found = record.provenance["features"], digest_files(folder / FEATURES)
+    intact = digest_files(stored) if stored else {}
+    notes = {
+        name: _describe_row_changes(stored / name, folder / FEATURES / name)
+        for name, digest in found.items()
+        if stored and digest != recorded.get(name) == intact.get(name)
+    }
+    comparison.compare_all("features", recorded, found, notes)
+
+
+def _describe_row_changes(stored: Path, rebuilt: Path) -> str:
+    """Describe how many rows of two Parquet files differ."""
+    from pipelines.lake import connect
+
+    def count_missing(file: Path, other: Path) -> int:
+        sql = "SELECT count(*) FROM (FROM read_parquet(?) EXCEPT ALL FROM read_parquet(?))"
+        row = connection.execute(sql, [str(file), str(other)]).fetchone()
+        return int(row[0]) if row else 0
+
+    with connect(MEMORY_MB) as connection:
+        try:
+            gone, new = count_missing(stored, rebuilt), count_missing(rebuilt, stored)
+        except Exception as error:  # the columns differ, or a file is no Parquet: DuckDB's message says which
+            return str(error).splitlines()[0]
+    return f"{gone} rows are gone, {new} are new" if gone or new else "the same rows, in other bytes"

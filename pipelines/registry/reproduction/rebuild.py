@@ -1,0 +1,108 @@
+"""Rebuild a registered version in a workspace, step by step, comparing each result with the record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipelines.registry.reproduction.comparison import Comparison
+from pipelines.registry.reproduction.features import compare_features, restore_stored_features
+from pipelines.registry.reproduction.record import Record
+from pipelines.registry.versions import Registry
+from pipelines.settings import PARAMS_FILE, settings
+from pipelines.system.files import read_json, sha256
+from pipelines.system.log import log
+from pipelines.versioning import dvc_calls, workspaces
+from pipelines.versioning.checkouts import Code
+from pipelines.versioning.workspaces import Workspace
+
+
+def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
+    """Rebuild the version that a number or an alias names, and compare it with its record.
+
+    Stops after the code where the code differs: the rest would be compared with another program's results.
+
+    Args:
+        name: registered model.
+        selector: number or alias of the version.
+        retrain: whether to train again, too, and compare the model's bytes.
+
+    Raises:
+        DataError: there is no such version, or its run lacks what rebuilding needs. A retry cannot help.
+        InvalidError: a step failed. A retry cannot help.
+        TryAgainError: a step or a service failed. A retry can help.
+    """
+    version = Registry.open().find_version(name, selector)
+    comparison = Comparison(name, str(version.version))
+    scratch = settings().home / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=scratch) as folder:
+        record = Record.download(version, Path(folder))
+        # Without a commit, the project as it is now may hold the code: its digest tells.
+        with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as space:
+            comparison.workspace, comparison.git_commit = space.folder, record.provenance["code"]["git_commit"]
+            _rebuild(comparison, record, space, retrain=retrain)
+    return comparison
+
+
+def _rebuild(comparison: Comparison, record: Record, space: Workspace, *, retrain: bool) -> None:
+    comparison.notes += _describe_environment_changes(record.provenance["code"], asdict(Code.of(space.folder)))
+    if not _compare_code(comparison, record, space):
+        return
+    _restore_inputs(record, space.folder)
+    stored = restore_stored_features(comparison, record, space)
+    log.info("building the features of %s version %s afresh", comparison.name, comparison.version)
+    dvc_calls.run_module(space, "pipelines", "preprocess")
+    compare_features(comparison, record, space.folder, stored)
+    comparison.compare("the registered model", record.provenance["model_digest"], sha256(record.model))
+    dvc_calls.run_module(space, "pipelines", "evaluate", "--model", str(record.model))
+    _compare_metrics(comparison, record, space.folder)
+    if retrain:
+        _compare_retrained_model(comparison, record, space)
+
+
+def _describe_environment_changes(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """Describe the libraries whose version changed; that alone is no failure."""
+    old, new = recorded["versions"], current["versions"]
+    notes = [
+        f"{name} was {old.get(name) or 'not there'}, is {new.get(name) or 'not there'}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+    return [*notes, "uv.lock has changed"] if recorded["uv_lock"] != current["uv_lock"] else notes
+
+
+def _compare_code(comparison: Comparison, record: Record, space: Workspace) -> bool:
+    code, note = record.provenance["code"], ""
+    if not record.commit:
+        note = f"it was {code['git_commit']}, so no commit has it; the project has changed since"
+    return comparison.compare("the code", code["digest"], space.code.digest, note)
+
+
+def _restore_inputs(record: Record, folder: Path) -> None:
+    """Put the recorded parameters, dvc.lock and snapshot into the workspace, and remove all derived data."""
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    (folder / "data").mkdir()
+    for name, target in ((PARAMS_FILE, "."), ("dvc.lock", "."), ("snapshot.json", "data")):
+        shutil.copy2(record.folder / name, folder / target / name)
+
+
+def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> None:
+    origin = "the step `evaluate` writes it"
+    recorded = read_json(record.folder / "evaluation" / "metrics.json", origin)
+    found = read_json(folder / "data" / "evaluation" / "metrics.json", origin)
+    comparison.compare_all("metric", recorded, found)
+
+
+def _compare_retrained_model(comparison: Comparison, record: Record, space: Workspace) -> None:
+    """Train with the recorded hyperparameters, and without MLflow: the version's run must not change."""
+    params = read_json(record.folder / "training" / "params.json", "the training script writes it")
+    hyperparameters = json.dumps({name: value for name, value in params.items() if value is not None})
+    dvc_calls.run_module(space, "pipelines", "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")
+    digest = sha256(space.folder / "data" / "model")
+    comparison.compare("the model, trained again,", record.provenance["model_digest"], digest)

@@ -1,0 +1,59 @@
+"""What was recorded of a version when it was registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.errors import DataError
+from pipelines.registry.artifacts import PROVENANCE, download_model, download_run
+from pipelines.settings import PARAMS_FILE
+from pipelines.system.files import read_json
+from pipelines.versioning.git import DIRTY
+
+REQUIRED = (PROVENANCE, "snapshot.json", "dvc.lock", PARAMS_FILE, "evaluation/metrics.json")
+"""Artifacts of the run without which a version cannot be rebuilt."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The files of a version's run, and of its model."""
+
+    folder: Path
+    """Folder of the run's artifacts."""
+    model: Path
+    """Folder of the model's files."""
+
+    @classmethod
+    def download(cls, version: ModelVersion, folder: Path) -> Record:
+        """Download the record of a version to `folder`.
+
+        Raises:
+            DataError: the run lacks what rebuilding the version needs. A retry cannot help.
+            ServiceError: MLflow failed. A retry can help.
+        """
+        record = cls(download_run(version, folder / "run"), download_model(version, folder / "model"))
+        missing = [name for name in REQUIRED if not (record.folder / name).is_file()]
+        if missing:
+            raise DataError(
+                f"{version.name} version {version.version} cannot be rebuilt: its run lacks {', '.join(missing)}.",
+                "Register versions by `evaluate` from a workspace, or from a project with a dvc.lock.",
+            )
+        return record
+
+    @cached_property
+    def provenance(self) -> Mapping[str, Any]:
+        """Code, features and digest of the model; see `pipelines.registry.lineage.build_provenance`."""
+        provenance: Mapping[str, Any] = read_json(self.folder / PROVENANCE, "`evaluate` logs it with the version")
+        return provenance
+
+    @property
+    def commit(self) -> str:
+        """The commit that contains all of the version's code; empty where none does."""
+        commit = str(self.provenance["code"]["git_commit"])
+        return "" if commit == "unknown" or commit.endswith(DIRTY) else commit

@@ -1,0 +1,47 @@
+"""Score rows with the packaged model of a registered version, as a server would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.errors import DataError, ServiceError
+from pipelines.registry.artifacts import model_uri
+from pipelines.registry.mlflow_errors import is_transient, service_errors
+
+Scorer = Callable[[pd.DataFrame], Any]
+"""Takes feature rows, returns their scores; shape (rows,)."""
+
+
+def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
+    """Load the packaged model of a version; return the function that scores rows with it.
+
+    Args:
+        version: to load.
+        package: its package where that was downloaded already; None: download it.
+
+    Raises:
+        DataError: the model cannot be loaded, because files are gone or broken. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    try:
+        model = mlflow.pyfunc.load_model(str(package) if package else model_uri(version))
+        columns = [column.name for column in model.metadata.get_input_schema().inputs]
+    except Exception as error:  # a broken package can raise anything
+        if is_transient(error):
+            raise ServiceError(f"MLflow failed: {error}.") from None
+        raise DataError(
+            f"{version.name} version {version.version} cannot be loaded: {error}.",
+            "If it is champion, `python -m pipelines rollback` to a version that can.",
+        ) from None
+
+    def score(rows: pd.DataFrame) -> Any:
+        with service_errors():
+            return model.predict(rows[columns])
+
+    return score

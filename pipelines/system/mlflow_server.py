@@ -1,0 +1,32 @@
+"""What a training job and the registry agree on about an MLflow server: the job's tag, and whether the server answers.
+
+Travels in the training job's bundle, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import logging
+import urllib.error
+import urllib.request
+
+JOB_KEY = "training_job"
+"""Key of environment.json: the name of the training job that wrote the record."""
+JOB_TAG = f"leeway.{JOB_KEY}"
+"""Tag of an MLflow run and of a registered version: the name of its training job."""
+
+
+def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
+    """Whether an MLflow server answers at `uri` (http or https) within the timeout."""
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout_s) as response:  # noqa: S310
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError, ValueError):
+        return False
+
+
+def silence_header_warnings() -> None:
+    """Stop MLflow from logging a warning at every request.
+
+    sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
+    """
+    logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
