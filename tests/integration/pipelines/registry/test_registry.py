@@ -551,15 +551,16 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
 
     for name in ("get_model_version", "get_model_version_by_alias", "get_run"):
         count(MlflowClient, name, lambda _, *args: tuple(map(str, args)))
-    count(mlflow.artifacts, "download_artifacts", lambda uri="", **_: (uri,))
+    count(mlflow.artifacts, "download_artifacts", lambda uri="", *, artifact_path="", **_: (uri or artifact_path,))
     count(mlflow.pyfunc, "load_model", lambda uri, **_: (uri if uri.startswith("models:") else "a folder",))
-    record_verdict = lifecycle.record_verdict
     before: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        lifecycle,
-        "record_verdict",
-        lambda *a, **k: (before.extend(reads), record_verdict(*a, **k)),  # type: ignore[func-returns-value]
-    )
+    record_verdict = lifecycle.record_verdict
+
+    def spy(*args: Any, **kwargs: Any) -> None:
+        before.extend(reads)  # what follows sets the alias, and checks it
+        record_verdict(*args, **kwargs)
+
+    monkeypatch.setattr(lifecycle, "record_verdict", spy)
     policy = {**EASY, "serving": {}}
     done = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
     assert done.champion == first
@@ -569,6 +570,7 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
             ("get_model_version", model, second),
             ("get_model_version_by_alias", model, "champion"),
             ("download_artifacts", f"models:/{model}/{second}"),
+            ("download_artifacts", "training/scores.parquet"),
             ("load_model", "a folder"),
             ("load_model", f"models:/{model}/{first}"),
         ]
