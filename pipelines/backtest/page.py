@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from pipelines.backtest.study import Strategy, Study
-from pipelines.costs.charges import usd
+from pipelines.costs.charges import format_usd
 from pipelines.pages.drawing import plt, save_figure
 from pipelines.pages.page import write_page
 
@@ -85,7 +85,7 @@ def _month_rows(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _summary(strategy: Strategy, study: Study) -> str:
-    cost = "cost unknown" if strategy.cost_usd is None else usd(strategy.cost_usd)
+    cost = "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd)
     return f"mean AUC {fmean(strategy.monthly_auc(study.months)):.4f}, {_trainings(strategy)}, {cost}"
 
 

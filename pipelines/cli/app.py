@@ -1,8 +1,8 @@
-"""The command line of the steps: a command a step, an option a field of its Spec; and commands for people.
+"""Run a step, or a command for people. Each step is a command, and each field of its Spec an option.
 
-Values come, later over earlier, from the spec's defaults, the step's section of params.yaml, `--spec`, the options.
-People's lines go to stderr, the Result as JSON to `--out` (stdout where it is not given). Exit codes: 0 done; 2 the
-request or the data is wrong; 75 try again; anything else is a bug (LEEWAY_DEBUG=1 shows the traceback).
+A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
+default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
+the data is wrong; 75 try again; anything else is a bug (LEEWAY_DEBUG=1 shows the traceback).
 """
 
 from __future__ import annotations
@@ -34,64 +34,66 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
-PEOPLES = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
-"""Commands for people, each with its own sub-commands, in the module cli/NAME.py."""
-ARGUMENT = "without_a_name"
-"""Parameter of what is given as `Spec.argument`."""
-COMMON = {
+GROUPS = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
+"""Groups of commands for people, each in the module cli/NAME.py."""
+POSITIONAL = "positional"
+"""Parameter of a command for the field that `Spec.argument` names."""
+COMMON_OPTIONS = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
-    "out": (str, typer.Option("--out", metavar="FILE", help="File for the result; stdout where it is not given.")),
+    "out": (str, typer.Option("--out", metavar="FILE", help="File for the result (default: stdout).")),
     "schema": (bool, typer.Option("--schema", help="Print the JSON Schema of spec and result; do nothing.")),
 }
 
 
 def main() -> None:
-    """Runs the command line; exits with the step's code."""
+    """Run the command line, and exit with the step's exit code."""
     log_to_stderr()
-    _take_the_group_along()
-    app = _commands(*sys.argv[1:2])
+    _end_with_operator()
+    app = build_app(*sys.argv[1:2])
     try:
         app(prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
-        said = error.format_message() if hasattr(error, "format_message") else str(error)
-        if said:  # nothing was asked for: the help was shown, and no more is to say
-            sys.stderr.write(f"error: {said} See python -m pipelines --help.\n")
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if message:  # empty where typer has shown the help
+            sys.stderr.write(f"error: {message} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
-    except Exception as error:  # of a command for people; a step's are told where it runs
+    except Exception as error:  # of a command for people; `_run_step` handles the errors of a step
         _fail(error, "")
 
 
-def _commands(named: str = "") -> typer.Typer:
-    """The command of that name, or all: each day's steps would pay for what the others import."""
+def build_app(named: str = "") -> typer.Typer:
+    """Build the app with the command `named`, or with all: importing the others would slow every step."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)  # of one command typer would make the whole app
-    for name in [named] if named in (*STEPS, *PEOPLES) else (*STEPS, *PEOPLES):
+    app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
+    for name in [named] if named in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
         if name in STEPS:
-            app.command(name, help=summary_of(name))(_command(name))
+            app.command(name, help=summary_of(name))(_make_command(name))
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app
 
 
-def _command(step: str) -> Callable[..., None]:
-    """The function behind one command, with a signature made of the step's Spec."""
-    fields, bare = spec_of(step).model_fields, spec_of(step).argument
+def _make_command(step: str) -> Callable[..., None]:
+    """Make the function of a step's command; its signature is made from the step's Spec."""
+    fields, positional = spec_of(step).model_fields, spec_of(step).argument
 
-    def command(*, spec: str, out: str, schema: bool, **given: Any) -> None:
-        if given.get(ARGUMENT) is not None:
-            given[bare] = given[ARGUMENT]
-        given.pop(ARGUMENT, None)
+    def command(*, spec: str, out: str, schema: bool, **values: Any) -> None:
+        if values.get(POSITIONAL) is not None:
+            values[positional] = values[POSITIONAL]
+        values.pop(POSITIONAL, None)
         if schema:
             _print_schema(step)
         else:
-            _finish(step, spec, out, {name: value for name, value in given.items() if value is not None})
+            _run_step(step, spec, out, {name: value for name, value in values.items() if value is not None})
 
-    options = {name: Annotated[kind, option] for name, (kind, option) in COMMON.items()}
-    options |= {name: Annotated[str | None, _option(name, field)] for name, field in fields.items()}
-    if bare:
-        options[ARGUMENT] = Annotated[str | None, typer.Argument(metavar=bare.upper(), help=f"The same as --{bare}.")]
+    options = {name: Annotated[kind, option] for name, (kind, option) in COMMON_OPTIONS.items()}
+    options |= {name: Annotated[str | None, _make_option(name, field)] for name, field in fields.items()}
+    if positional:
+        options[POSITIONAL] = Annotated[
+            str | None, typer.Argument(metavar=positional.upper(), help=f"The same as --{positional}.")
+        ]
     defaults = {"spec": "", "out": "", "schema": False}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
@@ -103,28 +105,28 @@ def _command(step: str) -> Callable[..., None]:
     return command
 
 
-def _option(name: str, field: FieldInfo) -> Any:
+def _make_option(name: str, field: FieldInfo) -> Any:
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
 
 
-def _value(given: str, field: FieldInfo) -> Any:
-    """A list or a mapping is given as JSON; everything else as it stands."""
-    if given.startswith(("[", "{")) and field.annotation is not str:
+def _parse_value(text: str, field: FieldInfo) -> Any:
+    """Parse a list or a mapping from JSON; any other value stays text."""
+    if text.startswith(("[", "{")) and field.annotation is not str:
         try:
-            return json.loads(given)
+            return json.loads(text)
         except ValueError as error:
-            raise SpecError(f"{given[:80]} is not JSON: {error}.") from None
-    return given
+            raise SpecError(f"{text[:80]} is not JSON: {error}.") from None
+    return text
 
 
-def _finish(step: str, file: str, out: str, given: dict[str, str]) -> None:
-    """Runs the step, writes what came of it, and exits with its code."""
+def _run_step(step: str, file: str, out: str, options: dict[str, str]) -> None:
+    """Run the step and write its result; after an error write the report and exit with its code."""
     try:
         fields = spec_of(step).model_fields
-        chosen = {name: _value(value, fields[name]) for name, value in given.items()}
-        values = params.load_section(settings().project, step) | _from_file(file) | chosen
-        with redirect_stdout(sys.stderr):  # stdout is the result's; MLflow prints its run's address there
+        parsed = {name: _parse_value(value, fields[name]) for name, value in options.items()}
+        values = params.load_section(settings().project, step) | _read_spec(file) | parsed
+        with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = runner_of(step)(spec_of(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
@@ -133,21 +135,21 @@ def _finish(step: str, file: str, out: str, given: dict[str, str]) -> None:
         _fail(error, out)
 
 
-def _from_file(file: str) -> dict[str, Any]:
+def _read_spec(file: str) -> dict[str, Any]:
     if not file:
         return {}
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        loaded = yaml.safe_load(text)
+        values = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date such as 2013-02-30
         raise SpecError(f"--spec {file}: {error}.") from None
-    if not isinstance(loaded, dict):
-        raise SpecError(f"--spec {file}: a mapping of fields is wanted.")
-    return loaded
+    if not isinstance(values, dict):
+        raise SpecError(f"--spec {file} is not a mapping of fields.", "Write one line `FIELD: VALUE` per field.")
+    return values
 
 
 def _fail(error: Exception, out: str) -> NoReturn:
-    """One clear line, the report in the place of the result, the exit code."""
+    """Write the error on one line and the report in place of the result; exit with the error's code."""
     known = translate_error(error)
     if os.environ.get("LEEWAY_DEBUG"):
         traceback.print_exception(error)
@@ -155,8 +157,8 @@ def _fail(error: Exception, out: str) -> NoReturn:
     try:
         if out:
             _write(out, Report.from_error(known).model_dump_json(indent=2))
-    except OSError as second:
-        sys.stderr.write(f"error: the report could not be written to {out}: {second.strerror}\n")
+    except OSError as write_error:
+        sys.stderr.write(f"error: the report could not be written to {out}: {write_error.strerror}\n")
     raise SystemExit(known.exit_code)
 
 
@@ -165,25 +167,25 @@ def _write(out: str, text: str) -> None:
         sys.stdout.write(f"{text}\n")
         return
     path = Path(out)
-    if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
+    if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
         path.write_text(f"{text}\n", encoding="utf-8")
         return
     from pipelines.system.files import replace_file
 
-    with replace_file(path) as making:
-        making.write_text(f"{text}\n", encoding="utf-8")
+    with replace_file(path) as temporary:
+        temporary.write_text(f"{text}\n", encoding="utf-8")
 
 
 def _print_schema(step: str) -> None:
-    both = {"spec": spec_of(step).model_json_schema(), "result": result_of(step).model_json_schema()}
-    sys.stdout.write(json.dumps(both, indent=2) + "\n")
+    schemas = {"spec": spec_of(step).model_json_schema(), "result": result_of(step).model_json_schema()}
+    sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
 
 
-def _take_the_group_along() -> None:
-    """A step that an operator started ends with its operator, and takes its own children along.
+def _end_with_operator() -> None:
+    """End this step and its child processes when the operator that started it ends.
 
-    Such a step leads its process group and has LEEWAY_PARENT in its environment: the kernel sends it SIGTERM when
-    that process dies, be it by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
+    Such a step leads its process group and has LEEWAY_PARENT in its environment. The kernel sends it SIGTERM when
+    that process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
     """
     parent = os.environ.pop("LEEWAY_PARENT", "")
     if not parent or os.getpgrp() != os.getpid():
@@ -195,7 +197,7 @@ def _take_the_group_along() -> None:
         raise SystemExit(128 + signum)
 
     signal.signal(signal.SIGTERM, stop)
-    with suppress(OSError, AttributeError):  # Linux only; elsewhere a killed operator leaves its step to end by itself
+    with suppress(OSError, AttributeError):  # Linux only; elsewhere the step of a killed operator runs to its end
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(parent):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,40 +1,39 @@
-"""`python -m pipelines backtest`: what a backfill of the training tells."""
+"""`python -m pipelines backtest`: the report of a backfill of the training DAG."""
 
 from __future__ import annotations
 
-import datetime as dt
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipelines import params
-from pipelines.errors import SpecError
+from pipelines.cli.options import parse_days
+from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
-app = typer.Typer(no_args_is_help=True, help="Tells what the models of a backfill would have been worth.")
+app = typer.Typer(no_args_is_help=True, help="Compare retraining strategies on the models of a backfill.")
 DROP = 0.02
 
 
 @app.callback()
 def _group() -> None:
-    """A group of commands, though it has one: `backtest report` stays as it is when there are more."""
+    """Keep `report` a sub-command: typer would drop the name of a single command."""
 
 
 @app.command("report")
 def report(
     model: Annotated[str, typer.Option(help="Registered model.")] = "flights",
-    first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day; the first model's else.")] = "",
-    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day; the last published else.")] = "",
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="To write to; LEEWAY_HOME/backtest/MODEL else.")] = "",
-    dataset: Annotated[str, typer.Option(help="The model's dataset; named as the model else.")] = "",
-    drop: Annotated[float, typer.Option(min=0, max=1, help="AUC lost after which `on drift` trains again.")] = DROP,
+    first: Annotated[
+        str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: of the first model).")
+    ] = "",
+    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: last published).")] = "",
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
+    dataset: Annotated[str, typer.Option(help="Dataset of the model (default: the model's name).")] = "",
+    drop: Annotated[float, typer.Option(min=0, max=1, help="Loss of AUC after which `on drift` trains again.")] = DROP,
 ) -> None:
-    """Retrain monthly, never, or on drift: what each would have brought and cost, as a PNG and an HTML page."""
-    begin, end = _day("--from", first), _day("--to", last)
-    if begin and end and begin > end:
-        raise SpecError(f"--from {first} is after --to {last}.")
+    """Compare retraining monthly, never, and on drift: write their AUC and cost as a PNG and an HTML page."""
+    begin, end = parse_days(first, last)
     from pipelines.backtest import page as backtest_page
     from pipelines.backtest import study
     from pipelines.dataset import load_dataset
@@ -42,16 +41,8 @@ def report(
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
     delay = int(params.load_section(settings().project, "snapshot").get("label_delay_days", default))
-    told = study.run_study(model, load_dataset(dataset or model), begin, end, delay, drop)
+    result = study.run_study(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
-    page = backtest_page.write(folder, told)
-    for line in backtest_page.lines(told):
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write(f"{page}\n")
-
-
-def _day(option: str, text: str) -> dt.date | None:
-    try:
-        return dt.date.fromisoformat(text) if text else None
-    except ValueError:
-        raise SpecError(f"{option} {text!r}: a day is wanted, YYYY-MM-DD.") from None
+    page = backtest_page.write(folder, result)
+    for line in (*backtest_page.lines(result), str(page)):
+        write_line(line)

@@ -1,25 +1,24 @@
-"""`python -m pipelines docs`: the data docs, for people."""
+"""`python -m pipelines docs`: build the data docs."""
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
+from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
-app = typer.Typer(no_args_is_help=True, help="The data docs: pages of what validations found.")
+app = typer.Typer(no_args_is_help=True, help="Build the data docs: HTML pages of what validations found.")
 
 
 @app.callback()
 def _group() -> None:
-    """The data docs: pages of what validations found."""
+    """Build the data docs: HTML pages of what validations found."""
 
 
 @app.command("build")
 def build() -> None:
-    """Makes all pages again of the evidence under LEEWAY_HOME/validation, and says where they are."""
+    """Write all pages again from the evidence under LEEWAY_HOME/validation, and print their address."""
     from pipelines.validation import datadocs
 
     number = datadocs.build_site()
-    sys.stdout.write(f"{number} partitions: {settings().docs_index}\n")
+    write_line(f"{number} partitions: {settings().docs_index}")

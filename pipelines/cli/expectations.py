@@ -1,8 +1,7 @@
-"""`python -m pipelines expectations`: drafts of suites, and what a changed suite would have made of the past."""
+"""`python -m pipelines expectations`: draft a suite, and replay a changed suite on past partitions."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines import params
+from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
+from pipelines.cli.terminal import make_console, write_json
 from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError
 from pipelines.settings import settings
@@ -21,13 +22,8 @@ from pipelines.system.progress import track_progress
 if TYPE_CHECKING:
     from pipelines.validation.suite_replay import Replayed
 
-app = typer.Typer(no_args_is_help=True, help="Drafts suites, and tries changed ones on past partitions.")
-WIDTH = 150
-"""Of a table where there is no terminal to be narrow."""
-SEVERITIES, NAMED = ("critical", "warning", "info"), 3
-
-FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
-LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
+app = typer.Typer(no_args_is_help=True, help="Draft suites, and try changed suites on past partitions.")
+SEVERITIES, MAX_NAMED = ("critical", "warning", "info"), 3
 
 
 @app.command("suggest")
@@ -35,28 +31,30 @@ def suggest(
     table: Annotated[str, typer.Option(help="Table of the lake: flights, flights_raw, ...")],
     first: FirstOption,
     last: LastOption,
-    out: Annotated[str, typer.Option(metavar="FILE", help="File for the suite; stdout where it is not given.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file where it is there.")] = False,
+    out: Annotated[str, typer.Option(metavar="FILE", help="File for the suite (default: stdout).")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """A draft suite of what the table's days have in common; every expectation says why, in figures."""
-    from pipelines.validation.suggesting import draft, profiled
+    """Draft a suite from what the table's days have in common; each expectation gives its reason in figures."""
+    from pipelines.validation.suggesting import draft_suite, profile_table
 
     path = Path(out)
     if out and path.exists() and not force:
-        raise SpecError(f"{out} is there already.", "Give another file, or --force.")
-    days = _days(first, last)
-    seen = profiled(table, *days, key=_key(table))
-    suite = draft(seen, path.stem if out else table)
-    log.info("%d expectations, of %d rows in %d partitions", len(suite["expectations"]), seen.rows, len(seen.days))
+        raise SpecError(f"{out} exists already.", "Give another file, or --force.")
+    days = parse_range(first, last)
+    profile = profile_table(table, *days, key=_find_key(table))
+    suite = draft_suite(profile, path.stem if out else table)
+    log.info(
+        "%d expectations, from %d rows in %d partitions", len(suite["expectations"]), profile.rows, len(profile.days)
+    )
     text = json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
     if not out:
         sys.stdout.write(text)
         return
     from pipelines.system.files import replace_file
 
-    with replace_file(path) as making:
-        making.write_text(text, encoding="utf-8")
-    log.info("%s has them: read it before you trust it", out)
+    with replace_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    log.info("draft written to %s: review it before use", out)
 
 
 @app.command("replay")
@@ -65,84 +63,65 @@ def replay(
     table: Annotated[str, typer.Option(help="Table whose days are judged: staged (flights_raw) or published.")],
     first: FirstOption,
     last: LastOption,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Which past days a changed suite would block, and whose rows it would set aside. Nothing is published."""
-    from pipelines.validation import suite_replay as replaying
+    """Show which past days a changed suite would block, and how many rows it would quarantine. Publishes nothing."""
+    from pipelines.validation import suite_replay
 
-    chosen, name = replaying.suite_at(suite), _dataset(table)
-    days = replaying.days_of(table, *_days(first, last))
+    changed, name = suite_replay.load_changed_suite(suite), _dataset_name(table)
+    days = suite_replay.list_days(table, *parse_range(first, last))
     allowed = float(params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
-    told = list(track_progress(replaying.replay(chosen, table, name, days, allowed), len(days), "replaying days"))
-    totals = replaying.totals(told)
+    results = suite_replay.replay(changed, table, name, days, allowed)
+    partitions = list(track_progress(results, len(days), "replaying days"))
+    totals = suite_replay.sum_up(partitions)
     if as_json:
-        answer = {"totals": totals, "partitions": [one.record() for one in told]}
-        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+        write_json({"totals": totals, "partitions": [partition.record() for partition in partitions]})
     else:
-        _show(told, totals)
+        _print_differences(partitions, totals)
 
 
-def _show(told: Sequence[Replayed], totals: dict[str, Any]) -> None:
-    """The days that would fare otherwise, and the sum of all."""
+def _print_differences(partitions: Sequence[Replayed], totals: dict[str, Any]) -> None:
+    """Print the partitions whose verdict would change, and the totals."""
     from rich.table import Table
 
-    console = _console()
-    table = Table("partition", "rows", "before", "now", "bad rows", "because")
-    for one in told:
-        if one.differs:
-            before = one.before.verdict if one.before else "not validated"
-            why = _because(one.failing)
-            table.add_row(str(one.day), f"{one.outcome.rows:,}", before, one.verdict, f"{one.outcome.bad:,}", why)
+    console = make_console()
+    table = Table("partition", "rows", "before", "now", "bad rows", "reason")
+    for partition in partitions:
+        if partition.differs:
+            before = partition.before.verdict if partition.before else "not validated"
+            why = _name_failures(partition.failing)
+            outcome = partition.outcome
+            table.add_row(str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad:,}", why)
     if totals["differ"]:
         console.print(table)
     now, before = totals["now"], totals["before"]
     each = ", ".join(f"{now[verdict]} {verdict} (before: {before[verdict]})" for verdict in now)
     console.print(
-        f"{totals['partitions']} partitions: {each}; {totals['quarantined']:,} rows set aside.", soft_wrap=True
+        f"{totals['partitions']} partitions: {each}; {totals['quarantined']:,} rows quarantined.", soft_wrap=True
     )
-    console.print(f"{totals['differ']} would fare otherwise than they did.")
+    console.print(f"{totals['differ']} partitions would get another verdict.")
 
 
-def _because(failing: Sequence[dict[str, Any]]) -> str:
-    """The gravest three, and how many more there are."""
-    gravest = sorted(failing, key=lambda fault: SEVERITIES.index(fault["severity"]))
-    named = "; ".join(f"{fault['severity']} {_short(fault)}" for fault in gravest[:NAMED])
-    return named if len(failing) <= NAMED else f"{named}; {len(failing) - NAMED} more"
+def _name_failures(failing: Sequence[dict[str, Any]]) -> str:
+    """Name the three most severe failures, and count the others."""
+    ordered = sorted(failing, key=lambda failure: SEVERITIES.index(failure["severity"]))
+    named = "; ".join(f"{failure['severity']} {_name(failure)}" for failure in ordered[:MAX_NAMED])
+    return named if len(failing) <= MAX_NAMED else f"{named}; {len(failing) - MAX_NAMED} more"
 
 
-def _short(fault: dict[str, Any]) -> str:
-    return f"{fault['expectation'].removeprefix('expect_')} {fault['column']}".strip()
+def _name(failure: dict[str, Any]) -> str:
+    return f"{failure['expectation'].removeprefix('expect_')} {failure['column']}".strip()
 
 
-def _days(first: str, last: str) -> tuple[dt.date, dt.date]:
-    begin, end = _day("--from", first), _day("--to", last)
-    if begin > end:
-        raise SpecError(f"--from {first} is after --to {last}.")
-    return begin, end
-
-
-def _day(option: str, text: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{option} {text!r}: a day is wanted, YYYY-MM-DD.") from None
-
-
-def _dataset(table: str) -> str:
-    """The name of the dataset that a table, staged or published, would be of."""
+def _dataset_name(table: str) -> str:
+    """Return the name of the dataset whose staging or published table this would be."""
     return table.removesuffix("_raw")
 
 
-def _key(table: str) -> Sequence[str]:
-    """The key of the table's dataset; none where the table is of no dataset that we know."""
+def _find_key(table: str) -> Sequence[str]:
+    """Return the key of the table's dataset; empty where the table belongs to no known dataset."""
     try:
-        return load_dataset(_dataset(table)).key
+        return load_dataset(_dataset_name(table)).key
     except SpecError:
-        log.warning("%s is the table of no dataset: the draft says nothing of a key", table)
+        log.warning("%s belongs to no dataset, so the draft has no expectation about a key", table)
         return ()
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)

@@ -1,47 +1,38 @@
-"""`python -m pipelines lineage`: what a version is made of, and which versions saw a day."""
+"""`python -m pipelines lineage`: what a model version was made of, and which versions used a day."""
 
 from __future__ import annotations
 
-import datetime as dt
-import sys
 from typing import Annotated
 
 import typer
 
+from pipelines.cli.options import parse_day
+from pipelines.cli.terminal import write_line
 from pipelines.errors import SpecError
 
-app = typer.Typer(help="Tells what a version is made of, or with --partition which versions saw a day.")
+app = typer.Typer(help="Show what a version was made of, or with --partition which versions used a day.")
 
 
-# Typer's groups stop at the first argument, where a sub-command might begin; this one has none.
+# Typer's groups stop parsing options at the first argument, where a sub-command could begin; this group has none.
 @app.callback(invoke_without_command=True, context_settings={"allow_interspersed_args": True})
 def lineage(
     which: Annotated[
-        str, typer.Argument(metavar="MODEL@VERSION", help="A version, or an alias: flights@champion.")
+        str, typer.Argument(metavar="MODEL@VERSION", help="A version or an alias, such as flights@champion.")
     ] = "",
-    partition: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="A day: which versions saw it?")] = "",
-    table: Annotated[str, typer.Option(help="Its table.")] = "flights",
+    partition: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Day: list the versions that used it.")] = "",
+    table: Annotated[str, typer.Option(help="Table of the day.")] = "flights",
 ) -> None:
-    """What a version is made of as a tree; backwards, the versions whose window has the day."""
+    """Show what a version was made of, as a tree; or list the versions whose window contains a day."""
     if bool(which) == bool(partition):
-        raise SpecError("MODEL@VERSION or --partition is wanted, and not both.", "As in: lineage flights@champion.")
+        raise SpecError("give either MODEL@VERSION or --partition.", "For example: lineage flights@champion.")
     from pipelines.registry import lineage_tree
 
     if partition:
-        _tell(lineage_tree.find_versions_with_partition(table, _day(partition)))
+        for line in lineage_tree.find_versions_with_partition(table, parse_day("--partition", partition)):
+            write_line(line)
         return
     model, at, version = which.partition("@")
     if not (model and at and version):
-        raise SpecError(f"{which!r}: MODEL@VERSION or MODEL@ALIAS is wanted.", "As in: flights@champion, flights@3.")
+        message = f"{which!r} is not of the form MODEL@VERSION or MODEL@ALIAS."
+        raise SpecError(message, "For example: flights@champion, flights@3.")
     lineage_tree.print_tree(model, version)
-
-
-def _day(text: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"--partition {text!r}: a day is wanted, YYYY-MM-DD.") from None
-
-
-def _tell(lines: list[str]) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))

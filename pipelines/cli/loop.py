@@ -1,10 +1,8 @@
-"""`python -m pipelines loop`: what drift started and what was held back, what holds now, and the breaker's button."""
+"""`python -m pipelines loop`: the loop's events, its guards' present answers, its report, and closing the breaker."""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,86 +10,85 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines import params
+from pipelines.cli.options import JsonOption, ModelArgument, parse_day, parse_days
+from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.loop import Event
 
-app = typer.Typer(no_args_is_help=True, help="Tells what drift started and what was held back, and why.")
+app = typer.Typer(no_args_is_help=True, help="Show which trainings drift started, which were held back, and why.")
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Registered model.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
-NOBODY = "nobody: this asks what would be"
-"""Run of a request that is none."""
+NO_RUN = "none: loop status"
+"""Run of the request that `status` checks without recording it."""
 
 
 @app.command("events")
 def events(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Every event, oldest first: when, as of, what, which guard or outcome, who asked, why."""
+    """List every event, oldest first: time, as_of, kind, guard or outcome, who requested it, and why."""
     from pipelines.loop.journal import Journal
 
-    told = Journal.open().state(model).events
-    _demand(model, told)
+    recorded = Journal.open().state(model).events
+    _require_events(model, recorded)
     if as_json:
-        sys.stdout.write(json.dumps([vars(one) for one in told], indent=2, default=str) + "\n")
+        write_json([vars(event) for event in recorded])
         return
-    for one in told:
-        _tell(_line(one))
+    for event in recorded:
+        write_line(_format_event(event))
 
 
 @app.command("status")
 def status(
     model: ModelArgument,
-    as_of: Annotated[str, typer.Option(metavar="DATE", help="Moment of training; today where it is not given.")] = "",
+    as_of: Annotated[str, typer.Option(metavar="DATE", help="Date of the training (default: today).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
-    worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, with commas between them.")] = "",
+    worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, separated by commas.")] = "",
 ) -> None:
-    """Whether drift would start a training as of a day, and what each guard says to it. Changes nothing."""
+    """Show whether drift would start a training as of a date, and the answer of each guard. Changes nothing."""
     from pipelines.loop.facts import load_training_window
     from pipelines.loop.guards import GUARDS, list_hold_backs
     from pipelines.loop.journal import Journal
     from pipelines.steps.guard import GuardSpec, build_request
 
-    moment = as_of or str(dt.datetime.now(dt.UTC).date())
-    given = {"dataset": dataset, "model_name": model, "as_of": moment, "trigger": "drift", "worst": worst}
-    spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **given}, "loop status")
+    date = as_of or str(dt.datetime.now(dt.UTC).date())
+    values = {"dataset": dataset, "model_name": model, "as_of": date, "trigger": "drift", "worst": worst}
+    spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
     history = Journal.open().state(model)
-    training = build_request(spec, NOBODY, load_training_window(spec.as_of).window())
+    training = build_request(spec, NO_RUN, load_training_window(spec.as_of).window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(training, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)
         until = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
-        _tell(f"{guard:<12}  {f'holds back: {hold_back.why}{until}' if hold_back else 'lets through'}")
-    _tell(f"{model} as of {spec.as_of}: drift would {'be held back' if hold_backs else 'start a training'}")
+        write_line(f"{guard:<12}  {f'holds back: {hold_back.why}{until}' if hold_back else 'lets through'}")
+    write_line(f"{model} as of {spec.as_of}: drift would {'be held back' if hold_backs else 'start a training'}")
 
 
 @app.command("reset")
-def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Why: it stays on record.")]) -> None:
-    """The breaker is closed again: what drift started before does not count for it any more."""
+def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
+    """Close the breaker: the trainings that drift started before do not count any more."""
     from pipelines.loop import transitions
     from pipelines.loop.journal import Journal
 
     if not why.strip():
-        raise SpecError("--why is empty: say why, it stays on record.")
+        raise SpecError("--why is empty.", "Give the reason; it is recorded.")
     journal = Journal.open()
-    _demand(model, journal.state(model).events)
+    _require_events(model, journal.state(model).events)
     journal.change(model, lambda history: transitions.reset_breaker(model, why, history))
-    _tell(f"{model}: the breaker is closed again")
+    write_line(f"{model}: the breaker is closed again")
 
 
 @app.command("report")
 def report(
     model: ModelArgument,
-    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day; it had a champion.")],
-    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Last day; the last published else.")] = "",
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="To write to; LEEWAY_HOME/docs/loop/MODEL else.")] = "",
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day; the model had a champion.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Last day (default: last published).")] = "",
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
 ) -> None:
-    """What the loop did and was worth, week by week, beside never retraining and by the month: a page."""
-    begin, end = _day("--from", first), _day("--to", last) if last else None
-    if end and begin > end:
-        raise SpecError(f"--from {first} is after --to {last}.")
+    """Compare the loop with never retraining and with retraining monthly, week by week: write an HTML page."""
+    _, end = parse_days(first, last)
+    begin = parse_day("--from", first)
     from pipelines.dataset import load_dataset
     from pipelines.loop import report as loop
     from pipelines.loop.study import run_study
@@ -100,30 +97,20 @@ def report(
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
     page = loop.write_report(folder, study)
     for line in (*loop.format_lines(study), str(page)):
-        _tell(line)
+        write_line(line)
 
 
-def _demand(model: str, events: Sequence[Event]) -> None:
+def _require_events(model: str, events: Sequence[Event]) -> None:
     if not events:
-        raise DataError(f"the loop has no event of {model!r}.", "`guard`, the first task of a training, makes them.")
+        raise DataError(
+            f"the loop has no event of {model!r}.",
+            "Check the name; the first task of a training DAG, `guard`, records the first event.",
+        )
 
 
-def _day(option: str, text: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{option} {text!r}: a day is wanted, YYYY-MM-DD.") from None
-
-
-def _line(one: Event) -> str:
-    """An event for people."""
-    what, asked = one.guard or one.outcome, one.trigger + (f" ({one.reason})" if one.reason else "")
-    until = f" (until {one.until})" if one.until else ""
-    parts = [f"{one.at:%Y-%m-%d %H:%M:%S}Z", f"{one.as_of or ''!s:<10}", f"{one.kind:<9}", f"{what:<12}"]
-    tail = [f"by {asked or one.who}", one.run, f"{one.why}{until}"]
-    return "  ".join([*parts, *filter(None, tail)])
-
-
-def _tell(line: str) -> None:
-    """What data and events hold must not steer a terminal, nor fake a line."""
-    sys.stdout.write(f"{''.join(one if one.isprintable() else ' ' for one in line)}\n")
+def _format_event(event: Event) -> str:
+    what, trigger = event.guard or event.outcome, event.trigger + (f" ({event.reason})" if event.reason else "")
+    until = f" (until {event.until})" if event.until else ""
+    columns = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", f"{event.as_of or ''!s:<10}", f"{event.kind:<9}", f"{what:<12}"]
+    details = [f"by {trigger or event.who}", event.run, f"{event.why}{until}"]
+    return "  ".join([*columns, *filter(None, details)])

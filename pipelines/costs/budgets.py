@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from pipelines import params
 from pipelines.contract import Result, Spec
-from pipelines.costs.charges import usd, worst_case_usd
+from pipelines.costs.charges import compute_worst_case_usd, format_usd
 from pipelines.settings import settings
 
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
@@ -77,16 +77,16 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.ledger import Ledger, this_month
-    from pipelines.costs.prices import price
+    from pipelines.costs.prices import find_price
 
-    prices = {instance_type: price(instance_type, training.region) for instance_type in training.instance_types}
+    prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
     dearest = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
-    worst = worst_case_usd(prices[dearest].usd_h, training.instance_count, training.max_run_s)
+    worst = compute_worst_case_usd(prices[dearest].usd_h, training.instance_count, training.max_run_s)
     project, month = find_paying_project(training.project), training.month or this_month()
     spent = Ledger.open().spent_usd(month, project)
     worst_case = (
         f"the worst case, {training.instance_count} x {dearest} at {prices[dearest].usd_h:g} USD/h "
-        f"for {training.max_run_s} s, is {usd(worst)}"
+        f"for {training.max_run_s} s, is {format_usd(worst)}"
     )
     excess = _exceeds_run(training, worst) or _exceeds_month(training, worst, spent, project or "the project", month)
     return BudgetVerdict(
@@ -103,11 +103,12 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
 def _exceeds_run(training: PlannedTraining, worst: float) -> str:
     if training.budget_usd is None or worst <= training.budget_usd + TOLERANCE_USD:
         return ""
-    return f"more than the run's budget of {usd(training.budget_usd)}"
+    return f"more than the run's budget of {format_usd(training.budget_usd)}"
 
 
 def _exceeds_month(training: PlannedTraining, worst: float, spent: float, project: str, month: str) -> str:
     if training.month_usd is None or spent + worst <= training.month_usd + TOLERANCE_USD:
         return ""
-    left, budget = max(0.0, training.month_usd - spent), training.month_usd
-    return f"more than the {usd(left)} left of {project}'s {usd(budget)} for {month}, where {usd(spent)} are spent"
+    left = format_usd(max(0.0, training.month_usd - spent))
+    budget = f"{project}'s {format_usd(training.month_usd)} for {month}"
+    return f"more than the {left} left of {budget}, where {format_usd(spent)} are spent"

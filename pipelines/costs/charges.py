@@ -1,6 +1,6 @@
-"""What a training job cost, what spot saved, and what its interruptions took: from the answer of Describe alone.
+"""Compute from SageMaker's description of a job what it cost, what spot saved, and the time that interruptions lost.
 
-Money is for instances: the disks and the S3 requests of a job are not in it. Light on purpose (pydantic only).
+Costs are for instances only, without disks and S3 requests. This module needs only pydantic.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from pipelines.errors import DataError
 
 ENDED = ("Completed", "Failed", "Stopped")
-"""States of a training job that do not change any more."""
+"""Final states of a training job."""
 WORKING, INTERRUPTED = ("Downloading", "Training"), "Interrupted"
 HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD: a second of the cheapest instance is 0.000014."""
 
-_Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda given: given or None)]
+_Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
 
 class _Record(BaseModel):
@@ -29,122 +29,126 @@ class _Record(BaseModel):
 
 
 class Transition(_Record):
-    """One of a job's SecondaryStatusTransitions."""
+    """One entry of a job's SecondaryStatusTransitions."""
 
     status: str
-    """SageMaker's word: Starting, Downloading, Training, Interrupted, Uploading ..."""
+    """SageMaker's status: Starting, Downloading, Training, Interrupted, Uploading ..."""
     start: AwareDatetime
-    """When it began."""
+    """Time at which the status began."""
     end: _Moment = None
     """When it ended."""
 
 
 class Restored(_Record):
-    """A checkpoint that the script went on from."""
+    """A start of the training script, and the checkpoint that it resumed from."""
 
     at: AwareDatetime
-    """When it was restored."""
+    """Time at which the checkpoint was restored."""
     saved_at: _Moment = None
-    """When it was saved; none where the script began anew."""
+    """Time at which the checkpoint was saved; none where the script started without one."""
 
 
 class Job(_Record):
-    """A training or processing job that ended, as Describe and its log tell it."""
+    """An ended job of any kind, as SageMaker's Describe call and the job's log describe it."""
 
     name: str
-    """Its name."""
+    """Name of the job."""
     arn: str
-    """Its ARN."""
+    """ARN of the job."""
     status: str
     """Completed, Failed or Stopped."""
     secondary_status: str = ""
-    """SageMaker's finer word, such as MaxWaitTimeExceeded."""
+    """SageMaker's more precise status, such as MaxWaitTimeExceeded."""
     instance_type: str
-    """Such as ml.m5.large."""
+    """Instance type, such as ml.m5.large."""
     instance_count: int = Field(ge=1)
-    """Instances."""
+    """Number of instances."""
     spot: bool
-    """Whether it ran on managed spot."""
+    """Whether the job ran on managed spot."""
     created: AwareDatetime
-    """When it was created."""
+    """Time at which the job was created."""
     started: _Moment = None
-    """When it had its first instance; none where it never had one."""
+    """Time at which the job got its first instance; none where it never got one."""
     ended: _Moment = None
     """When it ended."""
     training_s: int = Field(ge=0)
-    """TrainingTimeInSeconds."""
+    """SageMaker's TrainingTimeInSeconds."""
     billable_s: int = Field(ge=0)
-    """BillableTimeInSeconds, of one instance."""
+    """SageMaker's BillableTimeInSeconds: billed seconds of one instance."""
     transitions: list[Transition] = Field(default_factory=list)
-    """In any order."""
+    """Status transitions, in any order."""
     restored: list[Restored] = Field(default_factory=list)
-    """In any order."""
+    """Restored checkpoints, in any order."""
     failure_reason: str | None = None
-    """SageMaker's, where it failed."""
+    """SageMaker's reason, where the job failed."""
 
 
 class Price(_Record):
-    """What an instance costs on demand."""
+    """The on-demand price of an instance type."""
 
     usd_h: float = Field(gt=0, allow_inf_nan=False)
-    """USD an hour and instance."""
+    """USD per hour and instance."""
     date: dt.date
-    """As of when."""
+    """Date of the price."""
     source: str
-    """Where it was read."""
+    """Where the price was read."""
 
 
 class Charge(_Record):
-    """What one job cost."""
+    """The cost of one job."""
 
     name: str
-    """The job."""
+    """Name of the job."""
     arn: str
-    """Its ARN."""
+    """ARN of the job."""
     status: str
     """Completed, Failed or Stopped."""
     instance_type: str
-    """Such as ml.m5.large."""
+    """Instance type, such as ml.m5.large."""
     instance_count: int
-    """Instances."""
+    """Number of instances."""
     spot: bool
-    """Whether it ran on managed spot."""
+    """Whether the job ran on managed spot."""
     training_s: int
     """Seconds of training."""
     billable_s: int
-    """Seconds of it that are billed, of one instance."""
+    """Billed seconds of one instance."""
     price_usd_h: float
-    """On-demand price, USD an hour and instance."""
+    """On-demand price, USD per hour and instance."""
     price_date: dt.date
-    """As of when."""
+    """Date of the price."""
     cost_usd: float
-    """billable_s x instance_count x price."""
+    """billable_s x instance_count x price, USD."""
     on_demand_usd: float
-    """training_s x instance_count x price: the same without spot."""
+    """training_s x instance_count x price, USD: the cost without spot."""
     saving: float
-    """1 - billable_s / training_s; 0 where it never trained."""
+    """Share that spot saved: 1 - billable_s / training_s; 0 where the job never trained."""
     interruptions: int
-    """Times that spot took the instances away."""
+    """Number of spot interruptions."""
     lost_s: float
-    """Seconds of training that interruptions undid, each counted once."""
+    """Seconds of training that interruptions lost, each second counted once."""
     capacity_s: float
-    """Seconds without instances: before the first ones, and after each interruption."""
+    """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
-    """Seconds before the first ones."""
+    """Seconds of waiting for the first instances."""
 
 
-def charge(job: Job, price: Price) -> Charge:
-    """What `job` cost at `price`.
+def compute_charge(job: Job, price: Price) -> Charge:
+    """Compute what an ended job cost.
+
+    Args:
+        job: the ended job.
+        price: on-demand price of its instance type.
 
     Raises:
-        DataError: the job has not ended: what it costs is not known yet.
+        DataError: the job has not ended, so that its cost is not known yet. A retry can help once it has ended.
     """
     if job.status not in ENDED:
-        raise DataError(f"{job.name} is {job.status}: only a job that ended is charged.", "Wait for its end.")
-    kept = job.model_dump(include={"name", "arn", "status", "instance_type", "instance_count", "spot"})
-    hourly, waits = job.instance_count * price.usd_h / HOUR_S, capacity_waits_s(job)
+        raise DataError(f"{job.name} is {job.status}: only an ended job can be charged.", "Wait until it has ended.")
+    identity = job.model_dump(include={"name", "arn", "status", "instance_type", "instance_count", "spot"})
+    hourly, waits = job.instance_count * price.usd_h / HOUR_S, compute_capacity_waits_s(job)
     return Charge(
-        **kept,
+        **identity,
         training_s=job.training_s,
         billable_s=job.billable_s,
         price_usd_h=price.usd_h,
@@ -152,53 +156,54 @@ def charge(job: Job, price: Price) -> Charge:
         cost_usd=round(job.billable_s * hourly, DIGITS),
         on_demand_usd=round(job.training_s * hourly, DIGITS),
         saving=1 - job.billable_s / job.training_s if job.training_s else 0.0,
-        interruptions=sum(one.status == INTERRUPTED for one in job.transitions),
-        lost_s=lost_s(job),
+        interruptions=sum(transition.status == INTERRUPTED for transition in job.transitions),
+        lost_s=compute_lost_s(job),
         capacity_s=round(sum(waits), 3),
         first_capacity_s=round(waits[0], 3) if waits else 0.0,
     )
 
 
-def lost_s(job: Job) -> float:
-    """Seconds of training between each interruption and the save of the checkpoint that was restored after it.
+def compute_lost_s(job: Job) -> float:
+    """Compute the seconds of training that interruptions lost.
 
-    All of the training so far where none was. A second that two interruptions undid counts once.
+    An interruption loses the training since the checkpoint that was restored after it, or all training so far where no
+    checkpoint was restored. A second that two interruptions lost counts once.
     """
-    ordered, work = _in_order(job), _training(job)
-    stops = [one.start for one in ordered if one.status == INTERRUPTED]
-    undone = []
-    for stop, following in zip_longest(stops, stops[1:]):
-        saved = _saved_before(job, stop, following)
-        undone += [(max(begin, saved or begin), min(end, stop)) for begin, end in work]
-    return round(_covered_s(undone), 3)
+    work = _list_training_spans(job)
+    stops = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
+    lost = []
+    for stop, next_stop in zip_longest(stops, stops[1:]):
+        saved_at = _find_save_time(job, stop, next_stop)
+        lost += [(max(begin, saved_at or begin), min(end, stop)) for begin, end in work]
+    return round(_measure_union_s(lost), 3)
 
 
-def capacity_waits_s(job: Job) -> list[float]:
-    """Each wait for instances, seconds: the first from the job's creation, the others from an interruption."""
+def compute_capacity_waits_s(job: Job) -> list[float]:
+    """List the waits for instances, seconds: the first since the job's creation, each other since an interruption."""
     waits: list[float] = []
     since: dt.datetime | None = job.created
-    for one in _in_order(job):
-        if one.status in WORKING and since:
-            waits.append(_seconds(since, one.start))
+    for transition in _sort_transitions(job):
+        if transition.status in WORKING and since:
+            waits.append(_seconds(since, transition.start))
             since = None
-        elif one.status == INTERRUPTED:
-            since = since or one.start
-    if since and job.ended:  # it never had any again
+        elif transition.status == INTERRUPTED:
+            since = since or transition.start
+    if since and job.ended:  # the job got no instances again
         waits.append(_seconds(since, job.ended))
     return waits
 
 
-def totals(charges: Sequence[Charge]) -> dict[str, Any]:
-    """The figures of one training's jobs, added up; price and instances are those of the last."""
-    last, on_demand = charges[-1], sum(one.on_demand_usd for one in charges)
-    added = {
-        name: sum(getattr(one, name) for one in charges)
+def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
+    """Add up the charges of one training's jobs, oldest first; price and instances are those of the last job."""
+    last, on_demand = charges[-1], sum(charge.on_demand_usd for charge in charges)
+    sums = {
+        name: sum(getattr(charge, name) for charge in charges)
         for name in ("training_s", "billable_s", "cost_usd", "interruptions", "lost_s", "capacity_s")
     }
-    # Attempts may have had other instances at other prices: then seconds do not add up to money.
-    saving = last.saving if len(charges) == 1 else 1 - added["cost_usd"] / on_demand if on_demand else 0.0
+    # Attempts may have run on different instance types, so the saving is computed from costs, not from seconds.
+    saving = last.saving if len(charges) == 1 else 1 - sums["cost_usd"] / on_demand if on_demand else 0.0
     return {
-        **{name: round(value, DIGITS) for name, value in added.items()},
+        **{name: round(value, DIGITS) for name, value in sums.items()},
         "on_demand_usd": round(on_demand, DIGITS),
         "saving": saving,
         "first_capacity_s": charges[0].first_capacity_s,
@@ -206,48 +211,48 @@ def totals(charges: Sequence[Charge]) -> dict[str, Any]:
     }
 
 
-def worst_case_usd(price_usd_h: float, instance_count: int, max_run_s: int) -> float:
-    """What a job costs at most: all of its longest run, on demand."""
+def compute_worst_case_usd(price_usd_h: float, instance_count: int, max_run_s: int) -> float:
+    """Compute the most that a job can cost, USD: its longest run, on demand."""
     return round(price_usd_h * instance_count * max_run_s / HOUR_S, DIGITS)
 
 
-def usd(amount: float) -> str:
-    """The amount for people: cents, and four decimals below one USD."""
+def format_usd(amount: float) -> str:
+    """Format an amount in USD: two decimals, or four below 1 USD."""
     return f"{amount:,.2f} USD" if abs(amount) >= 1 or not amount else f"{amount:.4f} USD"
 
 
-def _in_order(job: Job) -> list[Transition]:
-    return sorted(job.transitions, key=lambda one: one.start)
+def _sort_transitions(job: Job) -> list[Transition]:
+    return sorted(job.transitions, key=lambda transition: transition.start)
 
 
-def _training(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
-    """The spans of training. What SageMaker says next ends one: between its words it may leave a gap."""
-    ordered = _in_order(job)
-    nexts = [one.start for one in ordered[1:]]
+def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
+    """List the spans of training. The next transition ends a span, because SageMaker may leave a gap between both."""
+    ordered = _sort_transitions(job)
+    next_starts = [transition.start for transition in ordered[1:]]
     return [
-        (one.start, following or one.end or job.ended or one.start)
-        for one, following in zip_longest(ordered, nexts)
-        if one.status == "Training"
+        (transition.start, next_start or transition.end or job.ended or transition.start)
+        for transition, next_start in zip_longest(ordered, next_starts)
+        if transition.status == "Training"
     ]
 
 
-def _saved_before(job: Job, stop: dt.datetime, following: dt.datetime | None) -> dt.datetime | None:
-    """When the checkpoint was saved that was restored first after an interruption, and before the following one."""
-    for one in sorted(job.restored, key=lambda restored: restored.at):
-        if one.at >= stop and (following is None or one.at < following):
-            return one.saved_at
+def _find_save_time(job: Job, stop: dt.datetime, next_stop: dt.datetime | None) -> dt.datetime | None:
+    """Find when the first checkpoint that was restored between two interruptions had been saved."""
+    for checkpoint in sorted(job.restored, key=lambda restored: restored.at):
+        if checkpoint.at >= stop and (next_stop is None or checkpoint.at < next_stop):
+            return checkpoint.saved_at
     return None
 
 
-def _covered_s(spans: Iterable[tuple[dt.datetime, dt.datetime]]) -> float:
-    """Seconds that at least one span covers."""
-    covered, reached = 0.0, None
+def _measure_union_s(spans: Iterable[tuple[dt.datetime, dt.datetime]]) -> float:
+    """Return the seconds that at least one span covers."""
+    covered_s, reached = 0.0, None
     for begin, end in sorted(spans):
-        begin = max(begin, reached) if reached else begin  # noqa: PLW2901
-        if end > begin:
-            covered += (end - begin).total_seconds()
+        start = max(begin, reached) if reached else begin
+        if end > start:
+            covered_s += (end - start).total_seconds()
             reached = end
-    return covered
+    return covered_s
 
 
 def _seconds(begin: dt.datetime, end: dt.datetime) -> float:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.costs.budgets import find_paying_project
-from pipelines.costs.charges import Charge, Job, charge, totals, usd
+from pipelines.costs.charges import Charge, Job, compute_charge, format_usd, sum_charges
 from pipelines.costs.ledger import Ledger
-from pipelines.costs.prices import price
+from pipelines.costs.prices import find_price
 from pipelines.system.log import log
 
 
@@ -42,11 +42,11 @@ def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
-    prices = {name: price(name, account.region) for name in sorted({job.instance_type for job in jobs})}
+    prices = {name: find_price(name, account.region) for name in sorted({job.instance_type for job in jobs})}
     owner = account.model_dump() | {"project": find_paying_project(account.project)}
     rows = [
         job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
-        | charge(job, prices[job.instance_type]).model_dump()
+        | compute_charge(job, prices[job.instance_type]).model_dump()
         | {"price_source": prices[job.instance_type].source}
         | owner
         for job in jobs
@@ -58,9 +58,9 @@ def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
 
 
 def _log_totals(charges: Sequence[Charge]) -> None:
-    sums = totals(charges)
+    sums = sum_charges(charges)
     log.info(
         "%d job(s), %d s trained, %d s billed: %s, %.1f%% saved by spot; %d interruption(s) lost %.0f s of training",
-        *(len(charges), sums["training_s"], sums["billable_s"], usd(sums["cost_usd"]), 100 * sums["saving"]),
+        *(len(charges), sums["training_s"], sums["billable_s"], format_usd(sums["cost_usd"]), 100 * sums["saving"]),
         *(sums["interruptions"], sums["lost_s"]),
     )

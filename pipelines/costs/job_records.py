@@ -1,4 +1,7 @@
-"""Training, processing and transform jobs as SageMaker describes them, for the step `charge`. Light on purpose."""
+"""Convert SageMaker's descriptions of jobs to the records that the step `charge` takes.
+
+Uses only the standard library, because Airflow's operators import it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from typing import Any
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 KINDS = ("Training", "Processing", "Transform")
-"""What SageMaker's names say of the kinds of jobs: of CreateTrainingJob, TrainingJobName, and so on."""
+"""Kinds of jobs, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
-"""What a script prints when it starts: the checkpoint that it goes on from."""
+"""Line that a training script prints at its start: the checkpoint that it resumes from."""
 
 
-def record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """One ended job as the step `charge` takes it.
+def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Convert an ended training job to a record for the step `charge`.
 
     Args:
-        job: the answer of DescribeTrainingJob.
-        restored: as the function `restored` tells it.
+        job: response of DescribeTrainingJob.
+        restored: what `list_restored_checkpoints` returned for the job.
     """
     resources = job["ResourceConfig"]
     return {
@@ -37,42 +40,44 @@ def record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dic
         "training_s": job.get("TrainingTimeInSeconds", 0),
         "billable_s": job.get("BillableTimeInSeconds", 0),
         "transitions": [
-            {"status": one["Status"], "start": _moment(one["StartTime"]), "end": _moment(one.get("EndTime"))}
-            for one in job.get("SecondaryStatusTransitions", [])
+            {"status": entry["Status"], "start": _moment(entry["StartTime"]), "end": _moment(entry.get("EndTime"))}
+            for entry in job.get("SecondaryStatusTransitions", [])
         ],
         "restored": list(restored),
         "failure_reason": job.get("FailureReason", ""),
     }
 
 
-def kind_of(job: Mapping[str, Any]) -> str:
-    """Which of `KINDS` a described job is."""
+def get_kind(job: Mapping[str, Any]) -> str:
+    """Return which of `KINDS` a described job is."""
     return next(kind for kind in KINDS if f"{kind}JobName" in job)
 
 
-def ended_at(job: Mapping[str, Any]) -> dt.datetime:
-    """When an ended job of any kind did so; when it was created, of one that never ran and tells no moment more."""
-    told: dt.datetime = job.get(f"{kind_of(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
-    return told
+def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
+    """Return when a job of any kind ended; its creation time where the job never ran and has no other time."""
+    ended: dt.datetime = job.get(f"{get_kind(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
+    return ended
 
 
-def machine_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a processing or transform job runs on: InstanceType, InstanceCount."""
+def get_machine(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the InstanceType and InstanceCount of a processing or transform job."""
     if "TransformResources" in job:
         return dict(job["TransformResources"])
     return dict(job["ProcessingResources"]["ClusterConfig"])
 
 
-def on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One ended processing or transform job as the step `charge` takes it: each second that began is billed, on demand.
+def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert an ended processing or transform job to a record for the step `charge`.
+
+    Such a job runs on demand, and each second that has begun is billed.
 
     Args:
-        job: the answer of DescribeProcessingJob or DescribeTransformJob.
+        job: response of DescribeProcessingJob or DescribeTransformJob.
     """
-    kind, machine = kind_of(job), machine_of(job)
-    began = job.get(f"{kind}StartTime")
-    ended = ended_at(job)
-    ran_s = math.ceil((ended - began).total_seconds()) if began else 0
+    kind, machine = get_kind(job), get_machine(job)
+    started = job.get(f"{kind}StartTime")
+    ended = get_end_time(job)
+    ran_s = math.ceil((ended - started).total_seconds()) if started else 0
     return {
         "name": job[f"{kind}JobName"],
         "arn": job[f"{kind}JobArn"],
@@ -81,40 +86,41 @@ def on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
         "instance_count": machine["InstanceCount"],
         "spot": False,
         "created": _moment(job["CreationTime"]),
-        "started": _moment(began),
+        "started": _moment(started),
         "ended": _moment(ended),
         "training_s": ran_s,
         "billable_s": ran_s,
-        "transitions": [{"status": "Training", "start": _moment(began), "end": _moment(ended)}] if began else [],
+        "transitions": [{"status": "Training", "start": _moment(started), "end": _moment(ended)}] if started else [],
         "failure_reason": job.get("FailureReason", ""),
     }
 
 
-def restored(logs: Any, job_name: str) -> list[dict[str, str]]:
-    """When the script restored a checkpoint, and when that one had been written, as its first host says.
+def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
+    """List the checkpoints that a training script restored, from the log of its first host.
 
     Args:
-        logs: a boto3 client of CloudWatch Logs.
-        job_name: the job.
+        logs: boto3 client of CloudWatch Logs.
+        job_name: name of the training job.
 
     Returns:
-        `at` and `saved_at`, ISO 8601 in UTC, a start of the script; `saved_at` is empty where there was none.
+        One entry for each start of the script: `at`, the time of the restore, and `saved_at`, the time at which the
+        checkpoint was saved (empty where there was none); both ISO 8601 in UTC.
     """
-    asked = {"logGroupName": GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
+    request = {"logGroupName": GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
     try:
-        streams = [one["logStreamName"] for one in logs.describe_log_streams(**asked)["logStreams"]]
-        events = [event for stream in streams for event in _found(logs, stream)]
+        streams = [stream["logStreamName"] for stream in logs.describe_log_streams(**request)["logStreams"]]
+        events = [event for stream in streams for event in _find_restore_events(logs, stream)]
     except logs.exceptions.ResourceNotFoundException:
         return []
     return [
-        {"at": _of_ms(event["timestamp"]), "saved_at": told[1] or ""}
+        {"at": _of_ms(event["timestamp"]), "saved_at": match[1] or ""}
         for event in events
-        if (told := RESTORED.search(event["message"]))
+        if (match := RESTORED.search(event["message"]))
     ]
 
 
-def _found(logs: Any, stream: str) -> Iterator[Any]:
-    """The events that speak of restored checkpoints; the service looks, not this process."""
+def _find_restore_events(logs: Any, stream: str) -> Iterator[Any]:
+    """Yield the log events about restored checkpoints; the service filters them, not this process."""
     pages = logs.get_paginator("filter_log_events").paginate(
         logGroupName=GROUP, logStreamNames=[stream], filterPattern='"checkpoint restored"'
     )

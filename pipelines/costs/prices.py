@@ -1,7 +1,7 @@
-"""What an instance of SageMaker training costs on demand.
+"""Find the on-demand price of a SageMaker training instance. Every price has a date.
 
-Read from the dated table beside this file; LEEWAY_PRICES names a table of one's own whose prices come first, or `api`:
-then AWS is asked (pricing:GetProducts). Every price carries its date.
+The prices come from the dated table beside this file. LEEWAY_PRICES may name another table, which is read first, or be
+`api`: then they come from AWS (pricing:GetProducts).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pipelines.errors import DataError, InvalidError, ServiceError
 
 VARIABLE = "LEEWAY_PRICES"
 API = "api"
-OWN = Path(__file__).with_name("prices.json")
+DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 API_REGION = "us-east-1"
-"""Where AWS serves the prices of all regions."""
+"""Region in which AWS serves the prices of all regions."""
 
 
 class _Group(BaseModel):
@@ -34,7 +34,7 @@ class _Group(BaseModel):
 
 
 class _Table(BaseModel):
-    """The file: regions in groups of equal prices."""
+    """A table of prices: groups of regions that have the same prices."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,25 +44,25 @@ class _Table(BaseModel):
     prices: list[_Group] = Field(min_length=1)
 
 
-def price(instance_type: str, region: str) -> Price:
-    """The on-demand price of an instance type in a region.
+def find_price(instance_type: str, region: str) -> Price:
+    """Find the on-demand price of an instance type in a region.
 
     Raises:
-        InvalidError: no table has it, the table is not valid, or AWS does not let us ask. A retry cannot help.
+        InvalidError: no table has the price, the table is not valid, or AWS denies access. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    told = os.environ.get(VARIABLE, "")
-    if told == API:
-        return _from_aws(instance_type, region)
-    tables = [Path(told).expanduser()] if told else []
-    for path in (*tables, OWN):
-        found = _from_table(_read(path), instance_type, region, path)
-        if found:
-            return found
-    raise _unknown(instance_type, region)
+    source = os.environ.get(VARIABLE, "")
+    if source == API:
+        return _request_from_aws(instance_type, region)
+    tables = [Path(source).expanduser()] if source else []
+    for path in (*tables, DEFAULT_TABLE):
+        price = _find_in_table(_read_table(path), instance_type, region, path)
+        if price:
+            return price
+    raise _unknown_price_error(instance_type, region)
 
 
-def _from_table(table: _Table, instance_type: str, region: str, path: Path) -> Price | None:
+def _find_in_table(table: _Table, instance_type: str, region: str, path: Path) -> Price | None:
     for group in table.prices:
         if region in group.regions and instance_type in group.usd_per_hour:
             try:
@@ -73,71 +73,77 @@ def _from_table(table: _Table, instance_type: str, region: str, path: Path) -> P
     return None
 
 
-def _read(path: Path) -> _Table:
+def _read_table(path: Path) -> _Table:
     try:
         return _Table.model_validate_json(path.read_text(encoding="utf-8"))
     except PydanticError as error:
-        raise DataError(f"{path.name} is no table of prices: {describe_errors(error.errors())}.", _example()) from None
+        raise DataError(
+            f"{path.name} is not a table of prices: {describe_errors(error.errors())}.", _format_example()
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise DataError(f"{VARIABLE}={path}: {reason}.", f"Name a file, or {API}, or unset it.") from None
+        raise DataError(f"{VARIABLE}={path}: {reason}.", f"Set it to a file or to {API}, or unset it.") from None
 
 
-def _unknown(instance_type: str, region: str) -> DataError:
-    regions = {region for group in _read(OWN).prices for region in group.regions}
-    what = f"{instance_type} in {region}" if region in regions else f"region {region}"
-    return DataError(f"no price is known for {what}.", f"Set {VARIABLE}={API} to ask AWS, or to a file: {_example()}")
+def _unknown_price_error(instance_type: str, region: str) -> DataError:
+    regions = {region for group in _read_table(DEFAULT_TABLE).prices for region in group.regions}
+    subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
+    hint = f"Set {VARIABLE}={API} to use AWS's price list, or to a file: {_format_example()}"
+    return DataError(f"no price is known for {subject}.", hint)
 
 
-def _example() -> str:
+def _format_example() -> str:
     group = {"regions": ["REGION"], "usd_per_hour": {"ml.TYPE": 0.1}}
     return json.dumps({"as_of": "YYYY-MM-DD", "prices": [group]})
 
 
-def _from_aws(instance_type: str, region: str) -> Price:
-    """The price of AWS's price list today.
+def _request_from_aws(instance_type: str, region: str) -> Price:
+    """Request today's price from AWS's price list.
 
-    Its answer was seen in AWS's documentation only: from here AWS could not be asked.
+    Written after AWS's documentation, and not tried against AWS itself.
     """
-    wanted = {"regionCode": region, "component": "Training", "instanceName": instance_type}
-    products = _products([{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()])
-    found = {(usd_h, day) for product in products for usd_h, day in _hourly(product)}
-    if not found:
+    fields = {"regionCode": region, "component": "Training", "instanceName": instance_type}
+    products = _list_products([{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()])
+    prices = {(usd_h, day) for product in products for usd_h, day in _list_hourly_prices(product)}
+    if not prices:
         raise DataError(
             f"AWS's price list has no training on {instance_type} in {region}.",
-            f"Is it spelled right? {VARIABLE} may also name a file: {_example()}",
+            f"Check the spelling, or set {VARIABLE} to a file: {_format_example()}",
         )
-    # Where several are in force the dearest is said: a budget must not be too hopeful.
-    usd_h, day = max(found)
+    # Where several prices are valid, use the highest, so that a budget is not exceeded.
+    usd_h, day = max(prices)
     return Price(usd_h=usd_h, date=day, source="AWS Price List API")
 
 
-def _products(filters: list[dict[str, str]]) -> list[dict[str, Any]]:
+def _list_products(filters: list[dict[str, str]]) -> list[dict[str, Any]]:
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    patience = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
+    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
     try:
-        client = boto3.client("pricing", region_name=API_REGION, config=patience)
+        client = boto3.client("pricing", region_name=API_REGION, config=config)
         pages = client.get_paginator("get_products").paginate(ServiceCode="AmazonSageMaker", Filters=filters)
         return [json.loads(product) for page in pages for product in page["PriceList"]]
     except ClientError as error:
-        told = error.response["Error"]
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 and told["Code"] != "ThrottlingException":
-            hint = f"It takes pricing:GetProducts; with {VARIABLE} unset the table is used."
-            raise InvalidError(f"AWS refused to tell prices: {told['Code']}: {told['Message']}.", hint) from None
-        raise ServiceError(f"AWS's price list failed: {told['Code']}.") from None
+        details = error.response["Error"]
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 and details["Code"] != "ThrottlingException":
+            hint = f"Allow pricing:GetProducts, or unset {VARIABLE} to use the table of this package."
+            raise InvalidError(
+                f"AWS denies access to its price list: {details['Code']}: {details['Message']}.", hint
+            ) from None
+        raise ServiceError(f"AWS's price list failed: {details['Code']}.") from None
     except BotoCoreError as error:
-        raise ServiceError(
-            f"AWS's price list does not answer: {error}.", f"Unset {VARIABLE}: then the table is used."
-        ) from None
+        hint = f"Try again, or unset {VARIABLE} to use the table of this package."
+        raise ServiceError(f"AWS's price list does not answer: {error}.", hint) from None
 
 
-def _hourly(product: dict[str, Any]) -> list[tuple[float, dt.date]]:
-    """The hourly on-demand prices of a product, with the date of the list that they are from."""
+def _list_hourly_prices(product: dict[str, Any]) -> list[tuple[float, dt.date]]:
+    """List the hourly on-demand prices of a product, each with the publication date of the price list."""
     terms = product.get("terms", {}).get("OnDemand", {}).values()
-    dimensions = [one for term in terms for one in term["priceDimensions"].values()]
+    dimensions = [dimension for term in terms for dimension in term["priceDimensions"].values()]
     day = dt.date.fromisoformat(product["publicationDate"][:10])
-    amounts = [float(one["pricePerUnit"].get("USD", 0)) for one in dimensions if one["unit"].startswith("H")]
+    amounts = [
+        float(dimension["pricePerUnit"].get("USD", 0)) for dimension in dimensions if dimension["unit"].startswith("H")
+    ]
     return [(amount, day) for amount in amounts if amount > 0]

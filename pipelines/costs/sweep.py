@@ -87,8 +87,8 @@ def _describe_job(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, An
     name = summary[f"{kind}JobName"]
     job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**{f"{kind}JobName": name})
     if kind != "Training":
-        return Job(**job_records.on_demand_record(job))
-    return Job(**job_records.record(job, job_records.restored(logs, name)))
+        return Job(**job_records.to_on_demand_record(job))
+    return Job(**job_records.to_training_record(job, job_records.list_restored_checkpoints(logs, name)))
 
 
 def _account(tags: Mapping[str, str], region: str) -> Account:

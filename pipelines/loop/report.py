@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pipelines.costs.charges import usd
+from pipelines.costs.charges import format_usd
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Moment, Strategy, Study, compare_strategies
 from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
 from pipelines.pages.page import write_page
@@ -73,7 +73,7 @@ def _strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
         "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.served),
-        "cost": "cost unknown" if strategy.cost_usd is None else usd(strategy.cost_usd),
+        "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "auc": fmean(auc),
         "worst": auc[worst],
         "worst_week": study.weeks[worst].days.first,

@@ -10,7 +10,7 @@ import datetime as dt
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.costs.charges import Charge, Job, totals
+from pipelines.costs.charges import Charge, Job, sum_charges
 
 
 class ChargeSpec(Spec):
@@ -78,4 +78,4 @@ def run(spec: ChargeSpec) -> ChargeResult:
     from pipelines.costs.charging import Account, charge_jobs
 
     charges = charge_jobs(spec.jobs, Account(**spec.model_dump(exclude={"jobs"})))
-    return ChargeResult(jobs=charges, **totals(charges))
+    return ChargeResult(jobs=charges, **sum_charges(charges))

@@ -61,7 +61,7 @@ class Replayed:
         }
 
 
-def suite_at(named: str) -> suites.Suite:
+def load_changed_suite(named: str) -> suites.Suite:
     """The suite of a JSON file, or of that name in expectations/.
 
     Raises:
@@ -73,7 +73,7 @@ def suite_at(named: str) -> suites.Suite:
     return suites.load(settings().project / "expectations", named)
 
 
-def days_of(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
+def list_days(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
     """The partitions of a table that have rows, from `first` to `last`.
 
     Raises:
@@ -106,7 +106,7 @@ def replay(
         yield Replayed(day, outcome, judgement.failures, _before(dataset, day))
 
 
-def totals(told: Sequence[Replayed]) -> dict[str, Any]:
+def sum_up(told: Sequence[Replayed]) -> dict[str, Any]:
     """Partitions by verdict, now and before; rows that would be set aside; partitions that change."""
     return {
         "partitions": len(told),

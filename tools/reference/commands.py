@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from drydock.__main__ import app as drydock
-from pipelines.cli.app import _commands
+from pipelines.cli.app import build_app
 from stack.cli import app as stack
 from tools.reference.markdown import code, prose, table
 from tools.reference.steps import find_steps
@@ -20,7 +20,7 @@ TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 
 def load_programs() -> dict[str, Any]:
     """Return the command line of each program, as click's command, by the program's name."""
-    apps = {"pipelines": _commands(), "drydock": drydock, "stack": stack}
+    apps = {"pipelines": build_app(), "drydock": drydock, "stack": stack}
     return {name: typer.main.get_command(app) for name, app in apps.items()}
 
 

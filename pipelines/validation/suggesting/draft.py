@@ -28,7 +28,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 Expectation = dict[str, Any]
 
 
-def draft(profile: Profile, name: str) -> dict[str, Any]:
+def draft_suite(profile: Profile, name: str) -> dict[str, Any]:
     """A suite `name` by which every partition of the profile's window passes."""
     about = (
         f"Draft of python -m pipelines expectations suggest, from {profile.rows:,} rows of {len(profile.days)} "

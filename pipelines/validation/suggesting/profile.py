@@ -70,7 +70,7 @@ class Profile:
         return sum(self.days.values())
 
 
-def profiled(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> Profile:
+def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> Profile:
     """The profile of the partitions `first`..`last` of a table of the lake.
 
     Raises:

@@ -254,10 +254,10 @@ def test_restored_checkpoints_are_read_from_the_log(at_dock, project, spot, cont
     )
     deferred = start(spot(), context)
     finish(spot(), deferred)
-    found = job_records.restored(at_dock.client("logs"), deferred.trigger.wait.job_name)
+    found = job_records.list_restored_checkpoints(at_dock.client("logs"), deferred.trigger.wait.job_name)
     assert [one["saved_at"] for one in found] == ["", "2026-11-21T03:20:11.123456+00:00"]
     assert all(dt.datetime.fromisoformat(one["at"]).tzinfo for one in found)
-    assert job_records.restored(at_dock.client("logs"), "no-such-job") == []
+    assert job_records.list_restored_checkpoints(at_dock.client("logs"), "no-such-job") == []
 
 
 def test_interruption_shows_in_the_result(at_dock, project, spot, context, start, finish, told, tmp_path, until):

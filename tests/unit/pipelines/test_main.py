@@ -54,7 +54,7 @@ def main():
 
 
 def test_only_what_is_named_is_loaded() -> None:
-    asked = "import sys; from pipelines.cli.app import _commands; _commands('gate'); print(*sys.modules)"
+    asked = "import sys; from pipelines.cli.app import build_app; build_app('gate'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert {"pipelines.steps.gate"} == {*loaded.stdout.split()} & {
         *("pipelines.steps.gate", "pipelines.steps.train", "pipelines.cli.costs", "pandas", "ibis")

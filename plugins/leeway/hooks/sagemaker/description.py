@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.costs.job_records import ended_at, kind_of
+from pipelines.costs.job_records import get_end_time, get_kind
 
 LIVE = ("InProgress", "Stopping")
 """States of a job that has not ended."""
@@ -16,22 +16,22 @@ PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Sto
 
 def name_of(job: Mapping[str, Any]) -> str:
     """Return the job's name."""
-    return str(job[f"{kind_of(job)}JobName"])
+    return str(job[f"{get_kind(job)}JobName"])
 
 
 def status_of(job: Mapping[str, Any]) -> str:
     """Return the job's state."""
-    return str(job[f"{kind_of(job)}JobStatus"])
+    return str(job[f"{get_kind(job)}JobStatus"])
 
 
 def arn_of(job: Mapping[str, Any]) -> str:
     """Return the job's ARN."""
-    return str(job[f"{kind_of(job)}JobArn"])
+    return str(job[f"{get_kind(job)}JobArn"])
 
 
 def started_at(job: Mapping[str, Any]) -> dt.datetime | None:
     """Return when the job got its machines; None if it never did."""
-    moment: dt.datetime | None = job.get(f"{kind_of(job)}StartTime")
+    moment: dt.datetime | None = job.get(f"{get_kind(job)}StartTime")
     return moment
 
 
@@ -72,7 +72,7 @@ def stopped_at(job: Mapping[str, Any]) -> dt.datetime:
     transitions: list[dt.datetime] = [
         state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"
     ]
-    return min([*transitions, ended_at(job)])
+    return min([*transitions, get_end_time(job)])
 
 
 def _count(job: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.sagemaker.description import name_of, started_at, status_of
 from leeway.hooks.sagemaker.wait import WaitEvent
-from pipelines.costs.job_records import ended_at, kind_of
+from pipelines.costs.job_records import get_end_time, get_kind
 
 PERMANENT = ("AlgorithmError", "ClientError")
 """First word of the FailureReason if the job would fail again: the script is wrong, or what it was given."""
@@ -29,12 +29,12 @@ LONGER = "Give a longer max_run_s, or a larger instance_type."
 def seconds(job: Mapping[str, Any]) -> float:
     """Return the seconds that an ended job had its machine."""
     started = started_at(job)
-    return float((ended_at(job) - started).total_seconds()) if started else 0.0
+    return float((get_end_time(job) - started).total_seconds()) if started else 0.0
 
 
 def failure_of(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
     """Return the error for a job that did not complete; None if the same try starts the next job."""
-    name = f"{kind_of(job).lower()} job {name_of(job)}"
+    name = f"{get_kind(job).lower()} job {name_of(job)}"
     if event["cause"] == "overrun":
         return AirflowFailException(f"{name} was stopped: {event['message']}. {LONGER}")
     if event["cause"] == "deadline":
@@ -66,4 +66,4 @@ def _is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> boo
     """Return whether the clear that began this try stopped the job. SageMaker describes its end, not the stop."""
     if attached_at is None:
         return False
-    return ended_at(job) < dt.datetime.fromisoformat(attached_at) + dt.timedelta(seconds=KILL_LATE_S)
+    return get_end_time(job) < dt.datetime.fromisoformat(attached_at) + dt.timedelta(seconds=KILL_LATE_S)

@@ -15,7 +15,7 @@ from leeway.hooks.sagemaker.job_log import JobLog
 from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from pipelines.costs.job_records import ended_at
+from pipelines.costs.job_records import get_end_time
 
 WAITER_TAG = "leeway:watcher"
 """Tag of a job: which trigger of which try waits for it."""
@@ -120,7 +120,7 @@ class _JobMonitor:
 
     def _end_event(self, job: Mapping[str, Any]) -> WaitEvent:
         """Return the end of a job that ended. Only one that was stopped can have been stopped for a limit here."""
-        exceeded = self.wait.exceeded_limit(job, ended_at(job)) if status_of(job) == "Stopped" else None
+        exceeded = self.wait.exceeded_limit(job, get_end_time(job)) if status_of(job) == "Stopped" else None
         return self.wait.end(*(exceeded or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:

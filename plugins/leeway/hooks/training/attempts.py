@@ -21,7 +21,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import failure_of
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
-from pipelines.costs.job_records import record, restored
+from pipelines.costs.job_records import to_training_record, list_restored_checkpoints
 
 COST_FIELDS = (
     *("training_s", "billable_s", "cost_usd", "price_usd_h"),
@@ -124,7 +124,7 @@ class TrainingAttempts(Attempts):
     def _read_restored(self, job: Job) -> list[dict[str, str]]:
         """Read from the job's log which checkpoints it resumed from; nothing if the log cannot be read."""
         try:
-            return restored(self.logs.conn, str(job["TrainingJobName"]))
+            return list_restored_checkpoints(self.logs.conn, str(job["TrainingJobName"]))
         except (ClientError, BotoCoreError) as error:
             self.log.warning("the job's log cannot be read, so lost work is not known: %s", error_line(error))
             return []

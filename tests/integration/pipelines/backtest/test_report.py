@@ -143,7 +143,7 @@ def test_days_without_a_month_to_score_are_refused(model: str) -> None:
 
 def test_days_that_are_none_are_said(model: str, commands: Any) -> None:
     for given, said in (
-        (("--from", "March"), "--from 'March': a day is wanted"),
+        (("--from", "March"), "--from 'March' is not a day"),
         (("--from", "2013-03-01", "--to", "2013-02-01"), "is after --to"),
         (("--drop", "2"), "--drop"),
     ):

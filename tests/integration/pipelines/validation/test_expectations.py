@@ -13,8 +13,8 @@ from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.steps import validate
 from pipelines.validation import suites
-from pipelines.validation.suggesting import draft, profiled
-from pipelines.validation.suite_replay import Replayed, replay, suite_at, totals
+from pipelines.validation.suggesting import draft_suite, profile_table
+from pipelines.validation.suite_replay import Replayed, load_changed_suite, replay, sum_up
 
 KEY = ("date", "carrier", "flight", "origin")
 FIRST, LAST = dt.date(2013, 1, 7), dt.date(2013, 1, 13)
@@ -39,7 +39,7 @@ def week(stage: Stage) -> list[dt.date]:
 
 
 def suite_of(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
-    return suites.parse("draft", draft(profiled("flights_raw", first, last, KEY), "draft"), "draft")
+    return suites.parse("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
 def told(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[Replayed]:
@@ -131,7 +131,7 @@ def test_odd_columns_get_a_draft_that_passes(home: Path) -> None:
     days = [FIRST, FIRST + dt.timedelta(1), FIRST + dt.timedelta(2)]
     for day in days:
         lake.write_partition("odd_raw", day, odd(day))
-    made = draft(profiled("odd_raw", FIRST, LAST), "odd")
+    made = draft_suite(profile_table("odd_raw", FIRST, LAST), "odd")
     text = json.dumps(made, allow_nan=False)
     assert "Infinity" not in text
     for one in replay(suites.parse("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
@@ -152,7 +152,7 @@ def test_a_value_that_came_late_makes_no_set(home: Path) -> None:
 
 
 def suite_open() -> suites.Suite:
-    return suites.parse("odd", draft(profiled("odd_raw", FIRST, LAST), "odd"), "odd")
+    return suites.parse("odd", draft_suite(profile_table("odd_raw", FIRST, LAST), "odd"), "odd")
 
 
 def test_weeks_tell_the_volume(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_weeks_tell_the_volume(home: Path) -> None:
         rows = 50 if day.weekday() >= 5 else 400
         lake.write_partition("odd_raw", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
         lake.write_partition("odd", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
-    suite = suites.parse("odd", draft(profiled("odd_raw", days[0], days[-1]), "odd"), "odd")
+    suite = suites.parse("odd", draft_suite(profile_table("odd_raw", days[0], days[-1]), "odd"), "odd")
     volume = next(one for one in suite.expectations if one.type == "expect_partition_volume_to_be_in_line")
     assert (volume.kwargs["min_ratio"], volume.kwargs["max_ratio"]) == (0.5, 2.0)
     assert {one.verdict for one in replay(suite, "odd_raw", "odd", days, 0.1)} == {"passed"}
@@ -174,13 +174,13 @@ def test_weeks_tell_the_volume(home: Path) -> None:
 
 def test_what_is_not_there_is_said(week: list[dt.date]) -> None:
     with pytest.raises(DataError, match="no table trains"):
-        profiled("trains", FIRST, LAST)
+        profile_table("trains", FIRST, LAST)
     with pytest.raises(DataError, match="no rows from 2014"):
-        profiled("flights_raw", dt.date(2014, 1, 1), dt.date(2014, 1, 2))
+        profile_table("flights_raw", dt.date(2014, 1, 1), dt.date(2014, 1, 2))
     with pytest.raises(DataError, match="lacks the column"):
-        profiled("flights_raw", FIRST, LAST, ("date", "wings"))
+        profile_table("flights_raw", FIRST, LAST, ("date", "wings"))
     with pytest.raises(DataError, match="nosuch"):
-        suite_at("nosuch")
+        load_changed_suite("nosuch")
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def judged(week: list[dt.date]) -> list[dt.date]:
 
 def test_replay_tells_what_a_changed_suite_would_do_and_touches_nothing(judged: list[dt.date], home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
-    same = list(replay(suite_at("flights"), "flights_raw", "flights", judged, 0.1))
+    same = list(replay(load_changed_suite("flights"), "flights_raw", "flights", judged, 0.1))
     assert [one.differs for one in same] == [False] * 3
     changed = json.loads((Path(__file__).parents[4] / "expectations/flights.json").read_text())
     rows = Lake.open().count_rows_by_day("flights_raw")
@@ -202,15 +202,15 @@ def test_replay_tells_what_a_changed_suite_would_do_and_touches_nothing(judged: 
             one["kwargs"]["min_value"] = max(rows[day] for day in judged)
     now = list(replay(suites.parse("flights", changed, "flights"), "flights_raw", "flights", judged, 0.1))
     assert sorted(one.verdict == "blocked" for one in now) == [False, True, True]
-    assert totals(now)["differ"] == totals(now)["now"]["blocked"] == 2
-    assert totals(now)["before"]["blocked"] == 0
+    assert sum_up(now)["differ"] == sum_up(now)["now"]["blocked"] == 2
+    assert sum_up(now)["before"]["blocked"] == 0
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()} == before
 
 
 def test_a_day_that_was_never_validated_is_told(week: list[dt.date]) -> None:
-    one = told(suite_at("flights"), week[0])[0]
+    one = told(load_changed_suite("flights"), week[0])[0]
     assert one.before is None and one.differs
-    assert totals([one])["never_validated"] == 1
+    assert sum_up([one])["never_validated"] == 1
 
 
 def test_the_command_lines(judged: list[dt.date], commands: Any, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_command_lines(judged: list[dt.date], commands: Any, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("suggest", "--table", "flights_raw", "--from", "x", "--to", "2013-01-02"), "a day is wanted"),
+        (("suggest", "--table", "flights_raw", "--from", "x", "--to", "2013-01-02"), "is not a day"),
         (("suggest", "--table", "flights_raw", "--from", "2013-01-02", "--to", "2013-01-01"), "is after"),
         (("suggest", "--table", "flights_raw", "--from", "2013-01-01", "--to", "2013-01-01"), "no table flights_raw"),
         (

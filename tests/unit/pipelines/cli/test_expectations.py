@@ -1,17 +1,17 @@
-"""What a replay's table says of a day."""
+"""How the table of a replay names the failures of a day."""
 
-from pipelines.cli.expectations import _because
+from pipelines.cli.expectations import _name_failures
 
 
-def fault(severity: str, kind: str) -> dict[str, str]:
+def failure(severity: str, kind: str) -> dict[str, str]:
     return {"severity": severity, "expectation": f"expect_{kind}", "column": "c"}
 
 
-def test_the_gravest_reasons_come_first_and_the_others_are_counted() -> None:
-    infos = [fault("info", f"i{number}") for number in range(3)]
-    told = _because([*infos, fault("warning", "w"), fault("critical", "k")])
-    assert told == "critical k c; warning w c; info i0 c; 2 more"
+def test_names_the_most_severe_failures_first_and_counts_the_others() -> None:
+    infos = [failure("info", f"i{number}") for number in range(3)]
+    names = _name_failures([*infos, failure("warning", "w"), failure("critical", "k")])
+    assert names == "critical k c; warning w c; info i0 c; 2 more"
 
 
-def test_few_reasons_are_all_told() -> None:
-    assert _because([fault("info", "i")]) == "info i c"
+def test_names_all_of_a_few_failures() -> None:
+    assert _name_failures([failure("info", "i")]) == "info i c"

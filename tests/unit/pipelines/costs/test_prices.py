@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.costs import prices
-from pipelines.costs.prices import VARIABLE, price
+from pipelines.costs.prices import VARIABLE, find_price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
 
@@ -30,10 +30,10 @@ def test_the_packaged_table_is_dated_and_sound() -> None:
 
 
 def test_a_price_carries_its_date_and_source() -> None:
-    told = price("ml.m5.large", "us-east-1")
+    told = find_price("ml.m5.large", "us-east-1")
     assert (told.usd_h, told.date) == (0.115, prices._read(prices.OWN).as_of)
     assert told.source.startswith("https://")
-    assert price("ml.m5.large", "eu-west-1").usd_h != told.usd_h
+    assert find_price("ml.m5.large", "eu-west-1").usd_h != told.usd_h
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_price_carries_its_date_and_source() -> None:
 )
 def test_what_no_table_has_is_said_with_the_way_to_add_it(instance_type: str, region: str, said: str) -> None:
     with pytest.raises(DataError, match="no price is known") as caught:
-        price(instance_type, region)
+        find_price(instance_type, region)
     assert said in caught.value.message
     assert f"{VARIABLE}=api" in caught.value.hint and '"usd_per_hour"' in caught.value.hint
 
@@ -64,21 +64,21 @@ def test_a_table_of_ones_own_comes_first_and_the_packaged_one_after(
 ) -> None:
     group = {"regions": ["us-east-1", "mars-north-1"], "usd_per_hour": {"ml.m5.large": 0.1, "ml.new.large": 2}}
     own(tmp_path, monkeypatch, json.dumps({"as_of": "2026-10-01", "prices": [group]}))
-    told = price("ml.m5.large", "us-east-1")
+    told = find_price("ml.m5.large", "us-east-1")
     assert (told.usd_h, told.date, told.source) == (0.1, dt.date(2026, 10, 1), "own.json")
-    assert price("ml.new.large", "mars-north-1").usd_h == 2
-    assert price("ml.c5.xlarge", "us-east-1").usd_h == 0.204
+    assert find_price("ml.new.large", "mars-north-1").usd_h == 2
+    assert find_price("ml.c5.xlarge", "us-east-1").usd_h == 0.204
     with pytest.raises(DataError, match="no price is known"):
-        price("ml.c5.xlarge", "mars-north-1")
+        find_price("ml.c5.xlarge", "mars-north-1")
 
 
 def test_the_example_of_the_hint_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError) as caught:
-        price("ml.new.large", "us-east-1")
+        find_price("ml.new.large", "us-east-1")
     example = caught.value.hint[caught.value.hint.index("{") :]
     filled = example.replace("YYYY-MM-DD", "2026-10-01").replace("REGION", "us-east-1").replace("TYPE", "new.large")
     own(tmp_path, monkeypatch, filled)
-    assert price("ml.new.large", "us-east-1").usd_h == 0.1
+    assert find_price("ml.new.large", "us-east-1").usd_h == 0.1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_example_of_the_hint_is_a_table(tmp_path: Path, monkeypatch: pytest.
 def test_a_table_that_is_none_is_refused(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own(tmp_path, monkeypatch, text)
     with pytest.raises(DataError, match=said) as caught:
-        price("ml.a.b", "r")
+        find_price("ml.a.b", "r")
     assert "own.json" in caught.value.message
 
 
@@ -104,10 +104,10 @@ def test_a_table_that_is_not_there_or_no_text(tmp_path: Path, monkeypatch: pytes
     path = own(tmp_path, monkeypatch, "")
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"no table of prices|not UTF-8"):
-        price("ml.m5.large", "us-east-1")
+        find_price("ml.m5.large", "us-east-1")
     path.unlink()
     with pytest.raises(DataError, match="No such file"):
-        price("ml.m5.large", "us-east-1")
+        find_price("ml.m5.large", "us-east-1")
 
 
 # AWS's price list. Its real server could not be reached where this was written: the stub answers in the shape that
@@ -169,7 +169,7 @@ def price_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceList]:
 
 def test_aws_is_asked_for_training_of_that_type_and_region_over_all_pages(price_list: PriceList) -> None:
     price_list.pages = [[], [product(("Hrs", "0.0000000000"), ("GB", "9.0"), ("Hrs", "1.2500000000"))]]
-    told = price("ml.x9.large", "eu-north-1")
+    told = find_price("ml.x9.large", "eu-north-1")
     assert (told.usd_h, told.date, told.source) == (1.25, dt.date(2026, 11, 20), "AWS Price List API")
     asked = {one["Field"]: one["Value"] for one in price_list.asked[0]["Filters"]}
     assert price_list.asked[0]["ServiceCode"] == "AmazonSageMaker"
@@ -179,25 +179,25 @@ def test_aws_is_asked_for_training_of_that_type_and_region_over_all_pages(price_
 
 def test_of_several_prices_the_dearest_is_taken(price_list: PriceList) -> None:
     price_list.pages = [[product(("Hrs", "1.0")), product(("Hrs", "3.0")), product(("Hrs", "2.0"))]]
-    assert price("ml.x9.large", "eu-north-1").usd_h == 3
+    assert find_price("ml.x9.large", "eu-north-1").usd_h == 3
 
 
 def test_a_type_that_aws_does_not_have(price_list: PriceList) -> None:
     with pytest.raises(DataError, match=r"no training on ml\.nix\.large in us-east-1"):
-        price("ml.nix.large", "us-east-1")
+        find_price("ml.nix.large", "us-east-1")
 
 
 def test_a_refusal_of_aws_is_no_matter_of_trying_again(price_list: PriceList) -> None:
     price_list.status = 400
     with pytest.raises(InvalidError, match="AccessDeniedException") as caught:
-        price("ml.m5.large", "us-east-1")
+        find_price("ml.m5.large", "us-east-1")
     assert "pricing:GetProducts" in caught.value.hint
 
 
 def test_a_failure_of_aws_is(price_list: PriceList) -> None:
     price_list.status = 500
     with pytest.raises(ServiceError, match="failed"):
-        price("ml.m5.large", "us-east-1")
+        find_price("ml.m5.large", "us-east-1")
 
 
 def test_aws_that_does_not_answer(price_list: PriceList, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,4 +205,4 @@ def test_aws_that_does_not_answer(price_list: PriceList, monkeypatch: pytest.Mon
         probe.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", f"http://127.0.0.1:{probe.getsockname()[1]}")
         with pytest.raises(ServiceError, match="does not answer"):
-            price("ml.m5.large", "us-east-1")
+            find_price("ml.m5.large", "us-east-1")

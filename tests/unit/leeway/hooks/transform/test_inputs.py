@@ -9,7 +9,7 @@ from leeway.hooks.sagemaker.failures import failure_of, seconds
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.transform.inputs import build_inputs, build_model, has_same_inputs
 
-from pipelines.costs.job_records import on_demand_record
+from pipelines.costs.job_records import to_on_demand_record
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ROLE = "arn:aws:iam::123456789012:role/leeway"
@@ -103,7 +103,7 @@ def test_job_that_ran_too_long_would_do_so_again():
 def test_each_second_that_began_is_billed(ran_s, billed_s):
     times = {"CreationTime": BEGAN, "TransformEndTime": BEGAN + dt.timedelta(seconds=ran_s)}
     request = {"TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
-    assert on_demand_record(job(TransformJobArn="a", **times, **request))["billable_s"] == billed_s
+    assert to_on_demand_record(job(TransformJobArn="a", **times, **request))["billable_s"] == billed_s
 
 
 def test_job_that_never_had_a_machine_cost_nothing():
@@ -113,6 +113,6 @@ def test_job_that_never_had_a_machine_cost_nothing():
     never |= {"CreationTime": BEGAN}
     assert seconds(never) == 0
     assert type(failure_of(never, event())) is AirflowException
-    told = on_demand_record(never)
+    told = to_on_demand_record(never)
     assert (told["billable_s"], told["started"], told["transitions"]) == (0, None, [])
     assert told["ended"] == BEGAN.isoformat()

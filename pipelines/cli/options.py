@@ -1,0 +1,50 @@
+"""Options and values that several groups of commands share."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+
+from pipelines.errors import SpecError
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Registered model.")]
+FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
+LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
+
+
+def parse_day(option: str, text: str) -> dt.date:
+    """Parse a day from the text of an option.
+
+    Raises:
+        SpecError: the text is not a day of the form YYYY-MM-DD. A retry cannot help.
+    """
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"{option} {text!r} is not a day.", "Write it as YYYY-MM-DD.") from None
+
+
+def parse_days(first: str, last: str) -> tuple[dt.date | None, dt.date | None]:
+    """Parse the options --from and --to; None for one that is empty.
+
+    Raises:
+        SpecError: one is not a day, or --from is after --to. A retry cannot help.
+    """
+    begin = parse_day("--from", first) if first else None
+    end = parse_day("--to", last) if last else None
+    if begin and end and begin > end:
+        raise SpecError(f"--from {first} is after --to {last}.", "Swap the two days.")
+    return begin, end
+
+
+def parse_range(first: str, last: str) -> tuple[dt.date, dt.date]:
+    """Parse the options --from and --to, both of which must be days.
+
+    Raises:
+        SpecError: one is not a day, or --from is after --to. A retry cannot help.
+    """
+    parse_days(first, last)
+    return parse_day("--from", first), parse_day("--to", last)

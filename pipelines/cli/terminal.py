@@ -1,0 +1,28 @@
+"""Write lines and tables to the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+WIDTH = 150
+"""Width of a table where the output is not a terminal."""
+
+
+def write_line(line: str) -> None:
+    """Write one line to stdout. Control characters are removed: data must not steer a terminal or fake a line."""
+    sys.stdout.write(f"{''.join(character if character.isprintable() else ' ' for character in line)}\n")
+
+
+def make_console(*, stderr: bool = False) -> Any:
+    """Make a rich console for stdout or stderr."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else WIDTH)
+
+
+def write_json(value: Any) -> None:
+    """Write a value to stdout as indented JSON, for programs; values that JSON lacks are written as text."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
