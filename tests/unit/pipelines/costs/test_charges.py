@@ -81,7 +81,7 @@ def test_a_job_that_never_trained_costs_and_saves_nothing() -> None:
 
 @pytest.mark.parametrize("status", ["InProgress", "Stopping", ""])
 def test_what_has_not_ended_is_not_charged(status: str) -> None:
-    with pytest.raises(DataError, match="only a job that ended"):
+    with pytest.raises(DataError, match="only an ended job"):
         compute_charge(job(status=status), PRICE)
 
 
@@ -243,7 +243,12 @@ def test_a_run_costs_what_its_attempts_cost_together() -> None:
 
 @pytest.mark.parametrize(
     ("month_usd", "spent", "said"),
-    [(10.0, 0.0, "enough"), (10.0, 4.0, "perhaps not enough"), (10.0, 8.0, "not enough"), (None, 1.0, "has no monthly budget")],
+    [
+        (10.0, 0.0, "enough"),
+        (10.0, 4.0, "perhaps not enough"),
+        (10.0, 8.0, "not enough"),
+        (None, 1.0, "has no monthly budget"),
+    ],
 )
 def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None, spent: float, said: str) -> None:
     cost = forecast.RunCost(1.0, 2.0, "basis")

@@ -17,7 +17,7 @@ from pipelines.errors import DataError, InvalidError, ServiceError
 
 
 def test_the_packaged_table_is_dated_and_sound() -> None:
-    table = prices._read(prices.OWN)
+    table = prices._read_table(prices.DEFAULT_TABLE)
     assert table.as_of <= dt.date.today()
     assert table.source.startswith("https://aws.amazon.com/")
     assert "check" in table.note
@@ -31,7 +31,7 @@ def test_the_packaged_table_is_dated_and_sound() -> None:
 
 def test_a_price_carries_its_date_and_source() -> None:
     told = find_price("ml.m5.large", "us-east-1")
-    assert (told.usd_h, told.date) == (0.115, prices._read(prices.OWN).as_of)
+    assert (told.usd_h, told.date) == (0.115, prices._read_table(prices.DEFAULT_TABLE).as_of)
     assert told.source.startswith("https://")
     assert find_price("ml.m5.large", "eu-west-1").usd_h != told.usd_h
 
@@ -84,7 +84,7 @@ def test_the_example_of_the_hint_is_a_table(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no table of prices"),
+        ("", "not a table of prices"),
         ("{}", "as_of is missing"),
         ('{"as_of": "2026-10-01", "prices": []}', "prices"),
         ('{"as_of": "soon", "prices": [{"regions": [], "usd_per_hour": {}}]}', "as_of"),
@@ -103,7 +103,7 @@ def test_a_table_that_is_none_is_refused(text: str, said: str, tmp_path: Path, m
 def test_a_table_that_is_not_there_or_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = own(tmp_path, monkeypatch, "")
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"no table of prices|not UTF-8"):
+    with pytest.raises(DataError, match=r"not a table of prices|not UTF-8"):
         find_price("ml.m5.large", "us-east-1")
     path.unlink()
     with pytest.raises(DataError, match="No such file"):
