@@ -130,10 +130,10 @@ def _ours() -> dict[str, Any]:
     from pipelines.validation import quarantine, suites
 
     lake, day = Lake.open(), dt.date.fromisoformat(DAY)
-    with suites.rows_of(lake, "flights_raw", day, "flights") as rows:
-        judgement = suites.judge(suites.parse("bench", _build_suite(), "bench"), rows)
-        parts = quarantine.split(rows, judgement.to_quarantine)
-        quarantine.put(lake, "bench_quarantine", day, parts, ["id"])
+    with suites.open_rows(lake, "flights_raw", day, "flights") as rows:
+        judgement = suites.judge(suites.parse_suite("bench", _build_suite(), "bench"), rows)
+        parts = quarantine.split_rows(rows, judgement.to_quarantine)
+        quarantine.write_quarantine(lake, "bench_quarantine", day, parts, ["id"])
     return {
         "verdicts": [summarize_verdict(verdict.success, verdict.result) for verdict in judgement.verdicts],
         "quarantined": parts.count,

@@ -1,4 +1,4 @@
-"""The steps, one verb a module. Importing a step is light; its work is imported when it runs."""
+"""The steps: one module per step, named by its verb. Heavy libraries are imported only when a step runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ STEPS = (
     *("score", "outcomes", "profile", "drift"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
 )
-"""In the order of the data's way; what stands around a training; what the champion does, a day at a time; then those
-that serve them: changes, many days, DVC's stages, windows for processing jobs, partitions for transform jobs, images,
-money."""
+"""The steps in the order of use: from ingestion to promotion; around a training; for the champion, day by day; and the
+others: incremental sources, many days, DVC's stages, packages, batches for transform jobs, images, and costs."""
 
 
 def class_prefix(step: str) -> str:
@@ -25,22 +24,22 @@ def class_prefix(step: str) -> str:
 
 
 def spec_of(step: str) -> type[Spec]:
-    """The Spec class of a step of `STEPS`."""
+    """Return the Spec class of a step of `STEPS`."""
     return _part(step, f"{class_prefix(step)}Spec")  # type: ignore[no-any-return]
 
 
 def result_of(step: str) -> type[Result]:
-    """The Result class of a step of `STEPS`."""
+    """Return the Result class of a step of `STEPS`."""
     return _part(step, f"{class_prefix(step)}Result")  # type: ignore[no-any-return]
 
 
 def runner_of(step: str) -> Callable[[Any], Result]:
-    """The `run` of a step of `STEPS`."""
+    """Return the function `run` of a step of `STEPS`."""
     return _part(step, "run")  # type: ignore[no-any-return]
 
 
 def summary_of(step: str) -> str:
-    """The first line of a step's module docstring."""
+    """Return the first line of the docstring of a step's module."""
     return str(import_module(f"pipelines.steps.{step}").__doc__).splitlines()[0]
 
 

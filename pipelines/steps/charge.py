@@ -1,6 +1,6 @@
-"""Writes what training jobs cost into the ledger: seconds, money, what spot saved, what interruptions took.
+"""Write what jobs cost into the ledger: seconds, USD, savings by spot, training lost to interruptions.
 
-Idempotent: a job is charged once, however often and from wherever; its first row stands.
+Idempotent: a job is charged once, and its first row stays as it is.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from pipelines.costs.charges import Charge, Job, sum_charges
 
 
 class ChargeSpec(Spec):
-    """The jobs of one training, and whose they are."""
+    """The jobs of one training, and who pays for them."""
 
     jobs: list[Job] = Field(min_length=1)
-    """Jobs that ended, oldest first: name, arn, status, instances, times and transitions as Describe tells them."""
+    """Ended jobs, oldest first: name, ARN, status, instances, times and transitions as SageMaker describes them."""
     region: str
-    """AWS region that they ran in, such as us-east-1."""
+    """AWS region in which the jobs ran, such as us-east-1."""
     project: str = ""
-    """Project that pays; the one of section `budget` of params.yaml where it is not given."""
+    """Project that pays; section `budget` of params.yaml names it where it is not set."""
     model: str = ""
-    """Model that they trained."""
+    """Model that the jobs trained."""
     dag_id: str = ""
-    """DAG that asked for them; empty where none did."""
+    """DAG that started the jobs; empty where none did."""
     run_id: str = ""
-    """Its run."""
+    """Run of the DAG."""
     task_id: str = ""
-    """Its task."""
+    """Task of the DAG."""
     map_index: int = -1
     """Map index of the task; -1 where it is not mapped."""
 
 
 class ChargeResult(Result):
-    """What the jobs cost, one by one and together."""
+    """What each job cost, and the sum."""
 
     jobs: list[Charge]
     """Each job as the ledger has it, oldest first."""
     training_s: int
-    """Seconds of training, of all jobs."""
+    """Seconds of training of all jobs."""
     billable_s: int
-    """Seconds of it that are billed, of one instance."""
+    """Billed seconds, of one instance."""
     instance_type: str
-    """Of the last job."""
+    """Instance type of the last job."""
     instance_count: int
-    """Of the last job."""
+    """Instances of the last job."""
     price_usd_h: float
-    """On-demand price of the last job's instance, USD an hour."""
+    """On-demand price of the last job's instance, USD per hour."""
     price_date: dt.date
-    """As of when that price is."""
+    """Date of that price."""
     cost_usd: float
-    """What all jobs cost."""
+    """Cost of all jobs, USD."""
     on_demand_usd: float
-    """What they would have cost without spot."""
+    """Cost of all jobs without spot, USD."""
     saving: float
-    """Share that spot saved: 1 - billable_s / training_s, weighted by price where jobs differ in it."""
+    """Share that spot saved: 1 - billable_s / training_s; weighted by price where the jobs' prices differ."""
     interruptions: int
-    """Times that spot took the instances away."""
+    """Number of spot interruptions."""
     lost_s: float
-    """Seconds of training that interruptions undid."""
+    """Seconds of training that interruptions lost."""
     capacity_s: float
-    """Seconds without instances: before the first ones, and after each interruption."""
+    """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
     """Seconds from the first job's creation to its first instances."""
 

@@ -1,10 +1,10 @@
-"""Judges one staged partition by its suite, sets bad rows aside, and publishes the rest, or nothing.
+"""Judge one staged partition by its suite, quarantine bad rows, and publish the rest, or nothing.
 
-Write, audit, publish: a critical failure publishes nothing. A failed warning about rows moves those to
-NAME_quarantine, with what was wrong with each, and the others are published; of more than `max_quarantined_fraction`,
-nothing is. Other warnings, and info, are told. What was published before stays as it was when a partition is refused,
-unless `withdraw` is asked for; its rows stay in the staging table, and the evidence is kept before anything else.
-Idempotent.
+Write, audit, publish: after a failed critical expectation nothing is published. Rows that fail a warning go to
+NAME_quarantine with their reasons, and the others are published; with more bad rows than `max_quarantined_fraction`
+nothing is published. Other failed warnings, and failed expectations of severity info, are only logged. When a partition
+is refused, what was published before stays (unless `withdraw` is set), and its rows stay in the staging table. The
+evidence is written before anything else. Idempotent.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pipelines.settings import settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.lake import Lake
+    from pipelines.lake import Commit, Lake
     from pipelines.validation.quarantine import Split
+    from pipelines.validation.suites import Judgement
 
 MAX_FAILURES = 10
-"""Failed expectations that a result names; the evidence has them all."""
+"""Failed expectations that a result or an error names; the evidence has all."""
 
 
 class ValidateSpec(Spec):
@@ -38,12 +39,12 @@ class ValidateSpec(Spec):
     partition: dt.date
     """Day to judge (YYYY-MM-DD)."""
     suite: str = ""
-    """Suite in expectations/; named as the dataset where it is not given."""
+    """Suite in expectations/; the dataset's name where it is not set."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of the rows that may be set aside, 0 to 1; beyond it nothing is published."""
+    """Largest share of the rows that may be quarantined, 0 to 1; with more bad rows nothing is published."""
     withdraw: bool = False
-    """Whether what was published of the day before goes where the day is refused, with the outcomes of its labels;
-    older snapshots still have both."""
+    """Whether a refused day also loses the rows published before and the outcomes of their labels.
+    Older snapshots still have both."""
 
 
 class ValidateResult(Result):
@@ -56,64 +57,73 @@ class ValidateResult(Result):
     rows: int
     """Rows published."""
     quarantined: int = 0
-    """Rows set aside, in the table NAME_quarantine."""
+    """Rows quarantined, in the table NAME_quarantine."""
     evaluated: int
-    """Expectations evaluated."""
+    """Number of expectations evaluated."""
     warnings: list[dict[str, Any]]
-    """Failed expectations that do not block: at most ten, three examples each."""
+    """Failed expectations that do not block publication: at most ten, with three examples each."""
     evidence: Path
-    """The whole result, JSON as Great Expectations writes it."""
+    """File of the complete result, in the JSON of Great Expectations."""
     docs: str
-    """Address of the page that shows it."""
+    """Address of the partition's page in the data docs."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that wrote the partition: its version."""
+    """Iceberg snapshot of the published table that wrote the partition."""
     changed: bool
-    """False where the same rows were published already."""
+    """False where the same rows had been published before."""
     changes: Changes
-    """What differs from the rows that were published before."""
+    """Difference from the rows that were published before."""
     columns: list[str]
-    """What the rows did to the table's columns (added, widened), a line each."""
+    """Changes of the table's columns (added, widened), one line each."""
 
 
 def run(spec: ValidateSpec) -> ValidateResult:
-    """The staged partition is published but for the rows set aside, or refused with its evidence kept.
+    """Publish the good rows of the staged partition and quarantine the others, or refuse the partition.
 
     Raises:
-        DataError: the partition was not ingested, or there is no such suite. A retry cannot help.
+        DataError: the partition is not staged, or there is no such suite. A retry cannot help.
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
-        ConflictError: the catalog stayed busy. A retry can help.
+        ConflictError: other processes kept the catalog busy. A retry can help.
     """
     from pipelines.lake import Lake
-    from pipelines.validation import datadocs, quarantine, suites
-    from pipelines.validation import results_table as evidence
+    from pipelines.validation import datadocs, quarantine, results_table, suites
 
-    chosen, lake = load_dataset(spec.dataset), Lake.open()
-    suite = suites.load(settings().project / "expectations", spec.suite or spec.dataset)
-    with suites.rows_of(lake, chosen.staging, spec.partition, chosen.published) as rows:
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
+    with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
         judgement = suites.judge(suite, rows)
         if not rows.count:
-            raise DataError(f"{chosen.staging} has no partition {spec.partition}.", "Ingest it first.")
-        parts = quarantine.split(rows, judgement.to_quarantine)
-        outcome = quarantine.outcome(judgement, parts.count, rows.count, spec.max_quarantined_fraction)
-        kept = evidence.keep(lake, spec.dataset, spec.partition, judgement, outcome)
-        datadocs.add_run(kept)
+            raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
+        split = quarantine.split_rows(rows, judgement.to_quarantine)
+        outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)
+        evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome)
+        datadocs.add_run(evidence)
         if outcome.verdict == "blocked":
-            raise _refusal(spec, judgement.of("critical"), parts, _withdrawn(lake, chosen, spec))
-        quarantine.put(lake, chosen.quarantine, spec.partition, parts, chosen.key)
-        commit = lake.write_partition(chosen.published, spec.partition, parts.kept(), chosen.key)
-    mild = judgement.of("warning", "info")
-    for one in mild:
-        say = log.warning if one["severity"] == "warning" else log.info
-        say("%s %s: %s", spec.dataset, spec.partition, words(one))
-    log.info("%s %s: %d rows published, %d set aside", chosen.published, spec.partition, commit.rows, parts.count)
+            withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw else 0
+            raise _make_error(spec, judgement.of("critical"), split, withdrawn)
+        quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
+        commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
+    _log_result(spec, judgement, commit.rows, split.count)
+    return _make_result(spec, judgement, split, commit, evidence)
+
+
+def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quarantined: int) -> None:
+    for failure in judgement.of("warning", "info"):
+        write = log.warning if failure["severity"] == "warning" else log.info
+        write("%s %s: %s", spec.dataset, spec.partition, describe_failure(failure))
+    log.info("%s %s: %d rows published, %d quarantined", spec.dataset, spec.partition, published, quarantined)
+
+
+def _make_result(
+    spec: ValidateSpec, judgement: Judgement, split: Split, commit: Commit, evidence: Path
+) -> ValidateResult:
     return ValidateResult(
-        table=chosen.published,
+        table=load_dataset(spec.dataset).published,
         partition=spec.partition,
         rows=commit.rows,
-        quarantined=parts.count,
+        quarantined=split.count,
         evaluated=judgement.evaluated,
-        warnings=mild[:MAX_FAILURES],
-        evidence=kept,
+        warnings=judgement.of("warning", "info")[:MAX_FAILURES],
+        evidence=evidence,
         docs=settings().docs_page(spec.dataset, str(spec.partition)),
         snapshot_id=commit.snapshot_id,
         changed=commit.changed,
@@ -122,41 +132,38 @@ def run(spec: ValidateSpec) -> ValidateResult:
     )
 
 
-def words(failure: dict[str, Any]) -> str:
-    """A failure on a line."""
+def describe_failure(failure: dict[str, Any]) -> str:
+    """Describe a failed expectation on one line: severity, expectation, column, what was observed, examples."""
     column = f" of {failure['column']}" if failure["column"] else ""
-    seen = failure["error"] or failure["observed"]
+    observed = failure["error"] or failure["observed"]
     examples = f", e.g. {', '.join(failure['examples'])}" if failure["examples"] else ""
-    return f"{failure['severity']} {failure['expectation']}{column}: {seen}{examples}"
+    return f"{failure['severity']} {failure['expectation']}{column}: {observed}{examples}"
 
 
-def _withdrawn(lake: Lake, chosen: Dataset, spec: ValidateSpec) -> int:
-    """How many rows of the day are not published any more; their labels have no outcomes."""
-    if not spec.withdraw:
-        return 0
-    rows = lake.count_rows_of_days(chosen.published, [spec.partition]).get(spec.partition, 0)
+def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
+    """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
+    rows = lake.count_rows_of_days(dataset.published, [partition]).get(partition, 0)
     if rows:
-        lake.clear_partition(chosen.published, spec.partition)
-        log.warning("%s %s: %d rows withdrawn", chosen.published, spec.partition, rows)
-    # Whether or not there were rows, and after them: one may have been killed before, or `outcomes` be at work.
-    lake.clear_partition(chosen.outcomes, spec.partition)
+        lake.clear_partition(dataset.published, partition)
+        log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)
+    # Also without rows, and after them: an earlier run may have been killed in between, or `outcomes` may be running.
+    lake.clear_partition(dataset.outcomes, partition)
     return rows
 
 
-def _refusal(spec: ValidateSpec, critical: list[dict[str, Any]], parts: Split, withdrawn: int) -> ValidationError:
-    """Why nothing is published: critical expectations that failed, else too many bad rows."""
+def _make_error(spec: ValidateSpec, critical: list[dict[str, Any]], split: Split, withdrawn: int) -> ValidationError:
+    """Make the error of a refused partition: the critical expectations that failed, or else too many bad rows."""
     if critical:
-        failed = "; ".join(words(one) for one in critical[:MAX_FAILURES])
-        why = f"{len(critical)} critical expectation(s) failed: {failed}."
+        failures = "; ".join(describe_failure(failure) for failure in critical[:MAX_FAILURES])
+        reason = f"{len(critical)} critical expectation(s) failed: {failures}."
     else:
-        failed = "; ".join(words(one.summary()) for one in parts.verdicts[:MAX_FAILURES])
-        why = (
-            f"{parts.count} of {parts.rows.count} rows are bad, more than the "
-            f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failed}."
+        failures = "; ".join(describe_failure(verdict.summary()) for verdict in split.verdicts[:MAX_FAILURES])
+        reason = (
+            f"{split.count} of {split.rows.count} rows are bad, more than the "
+            f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
         )
     if withdrawn:
-        why = f"{why} Its {withdrawn} rows of before were withdrawn."
+        reason = f"{reason} Its {withdrawn} rows published before were withdrawn."
     page = settings().docs_page(spec.dataset, str(spec.partition))
-    return ValidationError(
-        f"{spec.dataset} {spec.partition} was not published: {why}", f"Mend the source and ingest again. See {page}"
-    )
+    message = f"{spec.dataset} {spec.partition} was not published: {reason}"
+    return ValidationError(message, f"Correct the source and ingest again. See {page}")

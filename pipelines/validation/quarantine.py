@@ -1,7 +1,6 @@
-"""Setting rows aside: the table NAME_quarantine has them whole, with what was wrong with each.
+"""Quarantine rows: the table NAME_quarantine has them with all columns, and the expectations that each row failed.
 
-A partition's rows are split by their places in it, so that what is published keeps its order, and equal rows its
-digest.
+Rows are split by their positions in the partition: published rows keep their order, and equal rows their digest.
 """
 
 from __future__ import annotations
@@ -20,92 +19,93 @@ from pipelines.validation.suites import Judgement, Rows, Verdict
 from pipelines.validation.suites.rows import POSITION
 
 REASONS = "quarantine"
-"""Column that the table has beside those of the rows."""
+"""Column of the reasons, beside the columns of the rows."""
 MAX_VALUE_CHARS = 200
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows of a partition are set aside."""
+    """The split of a partition into rows to publish and rows to quarantine."""
 
     rows: Rows
     verdicts: Sequence[Verdict]
-    """Why."""
-    aside: np.ndarray
-    """A flag for each row, in order; empty where none is set aside."""
+    """Failed expectations for which rows are quarantined."""
+    is_bad: np.ndarray
+    """A flag for each row, in order; empty where no row is quarantined."""
 
     @property
     def count(self) -> int:
-        """How many are set aside."""
-        return int(self.aside.sum())
+        """Number of rows to quarantine."""
+        return int(self.is_bad.sum())
 
-    def kept(self) -> pa.RecordBatchReader:
-        """The others, in their order."""
-        found = self.rows.batches(self.rows.columns(), "TRUE")
+    def read_good_rows(self) -> pa.RecordBatchReader:
+        """Read the rows to publish, in their order."""
+        reader = self.rows.read_batches(self.rows.list_columns(), "TRUE")
         if not self.count:
-            return found
-        return pa.RecordBatchReader.from_batches(found.schema, self._unmarked(found))
+            return reader
+        return pa.RecordBatchReader.from_batches(reader.schema, self._drop_bad_rows(reader))
 
-    def set_aside(self) -> pa.RecordBatchReader:
-        """Those that are set aside, in their order, with what was wrong with each."""
-        reasons = ", ".join(self._reason(one) for one in self.verdicts)
-        # CASE leaves out nothing: a reason that does not hold is null, and goes.
-        column = f"list_filter([{reasons}], lambda one: one IS NOT NULL) AS {quote_identifier(REASONS)}"
-        where = f"{_any(self.verdicts)} ORDER BY r.{quote_identifier(POSITION)}"
-        return self.rows.batches(f"{self.rows.columns()}, {column}", where)
+    def read_bad_rows(self) -> pa.RecordBatchReader:
+        """Read the rows to quarantine, in their order, with the reasons of each."""
+        reasons = ", ".join(self._build_reason_sql(verdict) for verdict in self.verdicts)
+        # CASE is null for a reason that does not apply; list_filter removes it.
+        column = f"list_filter([{reasons}], lambda reason: reason IS NOT NULL) AS {quote_identifier(REASONS)}"
+        where = f"{_match_any(self.verdicts)} ORDER BY r.{quote_identifier(POSITION)}"
+        return self.rows.read_batches(f"{self.rows.list_columns()}, {column}", where)
 
-    def _unmarked(self, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _drop_bad_rows(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         place = 0
-        for batch in found:
-            marked = self.aside[place : place + batch.num_rows]
+        for batch in reader:
+            bad = self.is_bad[place : place + batch.num_rows]
             place += batch.num_rows
-            yield batch.filter(pa.array(~marked)) if marked.any() else batch
+            yield batch.filter(pa.array(~bad)) if bad.any() else batch
 
-    def _reason(self, verdict: Verdict) -> str:
-        one = verdict.expectation
-        columns = [name for name in one.column.split(", ") if name in self.rows.schema.names]
+    def _build_reason_sql(self, verdict: Verdict) -> str:
+        expectation = verdict.expectation
+        columns = [name for name in expectation.column.split(", ") if name in self.rows.schema.names]
         values = ", ".join(f"coalesce(r.{quote_identifier(name)}::VARCHAR, 'null')" for name in columns) or "''"
         value = f"left(concat_ws(', ', {values}), {MAX_VALUE_CHARS})"
-        struct = f"{{'expectation': {quote_text(one.type)}, 'column': {quote_text(one.column)}, 'value': {value}}}"
+        kind, column = quote_text(expectation.type), quote_text(expectation.column)
+        struct = f"{{'expectation': {kind}, 'column': {column}, 'value': {value}}}"
         return f"CASE WHEN {verdict.wrong} THEN {struct} END"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of a judged partition, and its rows."""
+    """The decision on a judged partition."""
 
     verdict: Literal["passed", "warned", "quarantined", "blocked"]
     rows: int
     bad: int
-    """Rows that failed warnings mark: set aside, unless the partition is blocked."""
+    """Bad rows: quarantined, unless the partition is blocked."""
     allowed: float
-    """Largest share of them with which the partition is published."""
+    """Largest share of bad rows with which the partition is published, 0 to 1."""
 
 
-def split(rows: Rows, verdicts: Sequence[Verdict]) -> Split:
-    """The partition, split by the verdicts that say which rows are wrong.
+def split_rows(rows: Rows, verdicts: Sequence[Verdict]) -> Split:
+    """Split a judged partition by the verdicts that say which rows are wrong.
 
     Args:
-        rows: the partition, judged.
-        verdicts: of its judgement, each with `wrong`.
+        rows: rows of the partition.
+        verdicts: failed verdicts, each with `wrong`.
     """
     if not verdicts:
         return Split(rows, verdicts, np.zeros(0, dtype=bool))
-    rows.number()
-    aside = np.zeros(rows.count, dtype=bool)
-    for batch in rows.batches(f"r.{quote_identifier(POSITION)} AS place", _any(verdicts)):
-        aside[batch["place"].to_numpy()] = True
-    return Split(rows, verdicts, aside)
+    rows.add_positions()
+    is_bad = np.zeros(rows.count, dtype=bool)
+    for batch in rows.read_batches(f"r.{quote_identifier(POSITION)} AS place", _match_any(verdicts)):
+        is_bad[batch["place"].to_numpy()] = True
+    return Split(rows, verdicts, is_bad)
 
 
-def outcome(judgement: Judgement, bad: int, rows: int, allowed: float) -> Outcome:
-    """What becomes of a partition.
+def decide_outcome(judgement: Judgement, bad: int, rows: int, allowed: float) -> Outcome:
+    """Decide what happens to a partition.
 
     Args:
-        judgement: of its rows.
-        bad: rows that would be set aside.
-        rows: of the partition, at least one.
-        allowed: largest share of the rows that may be set aside. All of them may never be.
+        judgement: judgement of its rows.
+        bad: number of bad rows.
+        rows: number of all rows, at least 1.
+        allowed: largest share of bad rows, 0 to 1. A partition with only bad rows is always blocked.
     """
     if judgement.of("critical") or bad == rows or bad > allowed * rows:
         return Outcome("blocked", rows, bad, allowed)
@@ -114,13 +114,13 @@ def outcome(judgement: Judgement, bad: int, rows: int, allowed: float) -> Outcom
     return Outcome("warned" if judgement.of("warning") else "passed", rows, bad, allowed)
 
 
-def put(lake: Lake, table: str, day: dt.date, parts: Split, key: Sequence[str]) -> None:
-    """The quarantine's partition holds exactly what is set aside. Idempotent."""
+def write_quarantine(lake: Lake, table: str, day: dt.date, parts: Split, key: Sequence[str]) -> None:
+    """Replace a partition of the quarantine table with the bad rows. Idempotent."""
     if parts.count:
-        lake.write_partition(table, day, parts.set_aside(), key)
+        lake.write_partition(table, day, parts.read_bad_rows(), key)
     else:
         lake.clear_partition(table, day)
 
 
-def _any(verdicts: Sequence[Verdict]) -> str:
-    return "(" + " OR ".join(one.wrong for one in verdicts) + ")"
+def _match_any(verdicts: Sequence[Verdict]) -> str:
+    return "(" + " OR ".join(verdict.wrong for verdict in verdicts) + ")"

@@ -38,21 +38,21 @@ SCHEMA = pa.schema(
 
 
 class Evidence:
-    """The table of what validations found."""
+    """The table `validation_results` of the lake."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
     def add(self, rows: Iterable[dict[str, Any]], day: dt.date) -> None:
-        """The table has the rows too: one commit, whoever else writes meanwhile.
+        """Append rows in one commit, also while other processes write.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other writers kept changing the table. A retry can help.
         """
         self._lake.append_rows(TABLE, day, pa.Table.from_pylist(list(rows), schema=SCHEMA))
 
     def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
-        """The rows of the last validation of each day in `first`..`last`, oldest validation first."""
+        """Read the rows of the last validation of each day in `first`..`last`, oldest validation first."""
         between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
         table = self._lake.read_rows(TABLE, And(between, EqualTo("dataset", dataset)))
         if table is None:
@@ -62,32 +62,32 @@ class Evidence:
         return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
 
 
-def path_of(dataset: str, day: dt.date) -> Path:
-    """The file of a partition's newest validation."""
+def evidence_path(dataset: str, day: dt.date) -> Path:
+    """Return the path of the evidence of a partition's last validation."""
     return settings().home / "validation" / dataset / f"{day}.json"
 
 
-def keep(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: Outcome) -> Path:
-    """The judgement is kept, in the file and in the table; returns the file."""
+def store_results(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: Outcome) -> Path:
+    """Store a judgement in the evidence file and in the table; return the path of the file."""
     run, moment = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
     about: dict[str, Any] = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": moment.isoformat()}
     about |= {"verdict": outcome.verdict, "rows": outcome.rows, "bad_rows": outcome.bad, "allowed": outcome.allowed}
-    whole = judgement.evidence
-    path = path_of(dataset, day)
-    write_json(path, whole | {"meta": whole["meta"] | about})
+    evidence = judgement.evidence
+    path = evidence_path(dataset, day)
+    write_json(path, evidence | {"meta": evidence["meta"] | about})
     common = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": moment}
     common |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
-    rows = (common | {"place": place} | _row(one) for place, one in enumerate(judgement.verdicts))
+    rows = (common | {"place": place} | _build_row(verdict) for place, verdict in enumerate(judgement.verdicts))
     Evidence(lake).add(rows, day)
     return path
 
 
-def _row(verdict: Verdict) -> dict[str, Any]:
-    one, result = verdict.expectation, verdict.result
+def _build_row(verdict: Verdict) -> dict[str, Any]:
+    expectation, result = verdict.expectation, verdict.result
     return {
-        "expectation": one.type,
-        "column": one.column,
-        "severity": one.severity,
+        "expectation": expectation.type,
+        "column": expectation.column,
+        "severity": expectation.severity,
         "success": verdict.success,
         **{name: result.get(name) for name in ("element_count", "unexpected_count", "missing_count")},
         "observed": verdict.observed,

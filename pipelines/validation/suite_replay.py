@@ -1,4 +1,4 @@
-"""What a changed suite would have made of past partitions: read, judged, and not touched."""
+"""Replay a changed suite on past partitions, without writing anything."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 
 @dataclass(frozen=True)
 class Replayed:
-    """One partition by the changed suite, beside what was said of it when it was validated."""
+    """One partition judged by the changed suite, beside the result of its last validation."""
 
     day: dt.date
     outcome: Outcome
     failing: Sequence[dict[str, Any]]
-    """Its failed expectations, in short."""
+    """Summaries of the failed expectations."""
     before: Run | None
-    """What the validation said; None where there was none, or its evidence is gone."""
+    """The last validation; None where there was none, or its evidence is gone."""
 
     @property
     def verdict(self) -> str:
-        """What would become of it."""
+        """The verdict by the changed suite."""
         return self.outcome.verdict
 
     @property
     def quarantined(self) -> int:
-        """Rows that would be set aside."""
+        """Number of rows that would be quarantined."""
         return self.outcome.bad if self.verdict == "quarantined" else 0
 
     @property
     def differs(self) -> bool:
-        """Whether the changed suite says something else."""
-        was = self.before
-        return was is None or (was.verdict, was.quarantined) != (self.verdict, self.quarantined)
+        """Whether the verdict or the number of quarantined rows would change."""
+        before = self.before
+        return before is None or (before.verdict, before.quarantined) != (self.verdict, self.quarantined)
 
     def record(self) -> dict[str, Any]:
-        """As JSON values."""
-        was = self.before
+        """Return the partition as JSON values."""
+        before = self.before
         return {
             "partition": str(self.day),
             "rows": self.outcome.rows,
@@ -57,68 +57,69 @@ class Replayed:
             "quarantined": self.quarantined,
             "bad_rows": self.outcome.bad,
             "failing": list(self.failing),
-            "before": {"verdict": was.verdict, "quarantined": was.quarantined} if was else None,
+            "before": {"verdict": before.verdict, "quarantined": before.quarantined} if before else None,
         }
 
 
-def load_changed_suite(named: str) -> suites.Suite:
-    """The suite of a JSON file, or of that name in expectations/.
+def load_changed_suite(name: str) -> suites.Suite:
+    """Load a suite from a JSON file, or by its name from expectations/.
 
     Raises:
-        DataError: there is none, or it is not valid.
+        DataError: the suite does not exist or is not valid. A retry cannot help.
     """
-    path = Path(named)
+    path = Path(name)
     if path.suffix == ".json":
-        return suites.parse(path.stem, read_json(path, "a suite of Great Expectations"), path.name)
-    return suites.load(settings().project / "expectations", named)
+        return suites.parse_suite(path.stem, read_json(path, "a suite of Great Expectations"), path.name)
+    return suites.load_suite(settings().project / "expectations", name)
 
 
 def list_days(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
-    """The partitions of a table that have rows, from `first` to `last`.
+    """List the partitions of a table that have rows, from `first` to `last`.
 
     Raises:
-        DataError: there are none.
+        DataError: there are none. A retry can help once they are ingested.
     """
-    found = sorted(day for day in Lake.open().count_rows_by_day(table) if first <= day <= last)
-    if not found:
+    days = sorted(day for day in Lake.open().count_rows_by_day(table) if first <= day <= last)
+    if not days:
         raise DataError(f"the lake's table {table} has no partition from {first} to {last}.", "Ingest them first.")
-    return found
+    return days
 
 
 def replay(
     suite: suites.Suite, table: str, dataset: str, days: Iterable[dt.date], allowed: float
 ) -> Iterator[Replayed]:
-    """Every day of `days`, judged by the suite. Nothing is written.
+    """Judge each day by the suite, without writing anything.
 
     Args:
-        suite: the changed one.
-        table: whose rows are judged.
-        dataset: whose evidence says how the days fared before, and whose published days are their history.
+        suite: the changed suite.
+        table: table whose rows are judged.
+        dataset: dataset with the evidence of earlier validations and the published days that serve as history.
         days: partitions of the table.
-        allowed: largest fraction of a partition's rows that may be quarantined.
+        allowed: largest share of a partition's rows that may be quarantined, 0 to 1.
     """
     lake = Lake.open()
     for day in days:
-        with suites.rows_of(lake, table, day, dataset) as rows:
+        with suites.open_rows(lake, table, day, dataset) as rows:
             judgement = suites.judge(suite, rows)
-            bad = quarantine.split(rows, judgement.to_quarantine).count
-            outcome = quarantine.outcome(judgement, bad, rows.count, allowed)
-        yield Replayed(day, outcome, judgement.failures, _before(dataset, day))
+            bad = quarantine.split_rows(rows, judgement.to_quarantine).count
+            outcome = quarantine.decide_outcome(judgement, bad, rows.count, allowed)
+        yield Replayed(day, outcome, judgement.failures, _read_last_run(dataset, day))
 
 
-def sum_up(told: Sequence[Replayed]) -> dict[str, Any]:
-    """Partitions by verdict, now and before; rows that would be set aside; partitions that change."""
+def sum_up(partitions: Sequence[Replayed]) -> dict[str, Any]:
+    """Count the partitions by verdict (now and before), the rows to quarantine, and the partitions that change."""
+    before = [partition.before for partition in partitions if partition.before]
     return {
-        "partitions": len(told),
-        "now": dict.fromkeys(VERDICTS, 0) | Counter(one.verdict for one in told),
-        "before": dict.fromkeys(VERDICTS, 0) | Counter(one.before.verdict for one in told if one.before),
-        "never_validated": sum(one.before is None for one in told),
-        "quarantined": sum(one.quarantined for one in told),
-        "differ": sum(one.differs for one in told),
+        "partitions": len(partitions),
+        "now": dict.fromkeys(VERDICTS, 0) | Counter(partition.verdict for partition in partitions),
+        "before": dict.fromkeys(VERDICTS, 0) | Counter(run.verdict for run in before),
+        "never_validated": sum(partition.before is None for partition in partitions),
+        "quarantined": sum(partition.quarantined for partition in partitions),
+        "differ": sum(partition.differs for partition in partitions),
     }
 
 
-def _before(dataset: str, day: dt.date) -> Run | None:
+def _read_last_run(dataset: str, day: dt.date) -> Run | None:
     try:
         return read_run(settings().home / "validation" / dataset / f"{day}.json")
     except DataError:

@@ -1,4 +1,4 @@
-"""Drafts of suites: what a window of a table looks like, and the expectations that say so."""
+"""Draft suites: profile a window of a table, and write expectations that its partitions meet."""
 
 from pipelines.validation.suggesting.draft import draft_suite
 from pipelines.validation.suggesting.profile import Column, Profile, profile_table

@@ -1,7 +1,7 @@
-"""A profile as a draft suite in Great Expectations' JSON. Each expectation says why, with the figures it was made of.
+"""Draft a suite from a profile, in Great Expectations' JSON. Each expectation gives its reason, in figures.
 
-What must hold is critical: columns, volume, key, values that were never missing. Ranges, codes and sets of values are
-warnings with a margin: rows outside are set aside, and a person looks. What was missing now and then is only reported.
+Columns, volume, key, and values that were never missing are critical. Ranges, codes and sets of values are warnings
+with a margin: rows outside are quarantined for review. Values that were sometimes missing are only reported.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from pipelines.lake import PARTITION
 from pipelines.validation.suggesting.profile import Column, Profile
 
 MARGIN = 0.25
-"""Share of the range seen that a draft allows beyond each of its ends."""
+"""Share of the observed range that a draft allows beyond each end."""
 MAX_LENGTH = 64
-"""Longest values whose length a draft speaks of: longer ones are prose."""
+"""A draft has no expectation about the length of longer values, because they are prose."""
 WEEKS, MIN_HISTORY = 8, 3
-"""How many weeks before a partition say how many rows it should have, and how many of them there must be."""
+"""Number of earlier weeks with which the number of rows is compared, and how many of them must exist."""
 MAX_STALE_H = 72
-"""A column whose newest moment is older at the partition's end does not tell how fresh that is."""
+"""A column whose newest timestamp is older than this at the partition's end says nothing about freshness, hours."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
 
 
 def draft_suite(profile: Profile, name: str) -> dict[str, Any]:
-    """A suite `name` by which every partition of the profile's window passes."""
+    """Draft the suite `name`, which every partition of the profile's window passes."""
     about = (
         f"Draft of python -m pipelines expectations suggest, from {profile.rows:,} rows of {len(profile.days)} "
         f"partitions of {profile.table}, {profile.first} to {profile.last}. Give each expectation its real reason."
     )
-    each = [*_table(profile), *_volume(profile), *_key(profile)]
+    expectations = [*_table(profile), *_volume(profile), *_key(profile)]
     for column in profile.columns:
         means = _mean(column) if column.name not in profile.key else ()
-        each += [*_presence(column, profile.rows), *_range(column), *_text(column), *means, *_fresh(column)]
-    return {"name": name, "expectations": each, "meta": {"about": about}}
+        expectations += [*_presence(column, profile.rows), *_range(column), *_text(column), *means, *_fresh(column)]
+    return {"name": name, "expectations": expectations, "meta": {"about": about}}
 
 
 def _expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:
@@ -46,22 +46,22 @@ def _expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectati
 
 
 def _table(profile: Profile) -> Iterator[Expectation]:
-    names = [PARTITION, *(one.name for one in profile.columns)]
+    names = [PARTITION, *(column.name for column in profile.columns)]
     why = f"All {len(names)} columns were there; more may come."
     yield _expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
     least, most = min(profile.days.values()), max(profile.days.values())
     bounds = {"min_value": least // 2, "max_value": 2 * most}
-    seen = _span(f"{least:,}", f"{most:,}")
-    why = f"{seen} rows a day ({_weekdays(profile)}); half of the least and twice the most are allowed."
+    span = _span(f"{least:,}", f"{most:,}")
+    why = f"{span} rows a day ({_weekdays(profile)}); half of the minimum and twice the maximum are allowed."
     yield _expectation("table_row_count_to_be_between", "critical", why, **bounds)
 
 
 def _volume(profile: Profile) -> Iterator[Expectation]:
-    """Against the same weekday of the weeks before; nothing where the window is too short to know."""
+    """Compare with the same weekday of earlier weeks; nothing where the window is too short."""
     ratios = []
     for day, rows in profile.days.items():
         past = [profile.days.get(day - dt.timedelta(weeks=back)) for back in range(1, WEEKS + 1)]
-        known = [one for one in past if one]
+        known = [count for count in past if count]
         if len(known) >= MIN_HISTORY:
             ratios.append(rows / median(known))
     if ratios:
@@ -104,7 +104,7 @@ def _presence(column: Column, rows: int) -> Iterator[Expectation]:
     if mostly > 0:
         why = (
             f"{column.nulls:,} missing; at most {100 * column.most_null:.2g} % of a partition, and half more is "
-            "allowed. Rows without it are no faults, so it is only reported."
+            "allowed. Rows without it may be correct, so it is only reported."
         )
         yield _expectation(kind, "info", why, column=column.name, mostly=mostly)
 
@@ -117,7 +117,7 @@ def _range(column: Column) -> Iterator[Expectation]:
     seen = _span(_figure(column.least), _figure(column.most))
     why = f"{seen}; 1 % below {low}, half below {middle}, 1 % above {high}."
     if _far_out(column):
-        why += " An end is far out: is it a fault?"
+        why += " One end is far from the others: check whether it is an error."
     kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
     yield _expectation("column_values_to_be_between", "warning", why, **kwargs)
 
@@ -140,7 +140,7 @@ def _fresh(column: Column) -> Iterator[Expectation]:
 
 
 def _text(column: Column) -> Iterator[Expectation]:
-    """A set where the values are few and known; else what codes look like; else their length."""
+    """Expect a set where the values are few and known; else the shape of codes; else their length."""
     if column.values:
         why = f"{len(column.values)} values, none of them new in the later half of the window."
         yield _expectation(
@@ -166,7 +166,7 @@ def _coded(column: Column, shortest: int, longest: int) -> Expectation:
 def _bounds(
     least: float, most: float, *, whole: bool, margin: float = MARGIN, floor: bool | None = None
 ) -> tuple[float, float]:
-    """The range with its margin, rounded outwards; not below 0 where nothing was (or `floor` says so)."""
+    """Return the range with its margin, rounded outwards; not below 0 where no value was (or `floor` says so)."""
     span = float(most) - float(least)
     room = margin * (span or abs(least) or 1.0)
     step = 10.0 ** (math.floor(math.log10(max(room, 1e-300))) - 1)
@@ -179,17 +179,17 @@ def _bounds(
 
 
 def _far_out(column: Column) -> bool:
-    """Whether an end lies further from the middle than ten times where nearly all values lie."""
+    """Return whether an end is further from the median than ten times the range of 98 % of the values."""
     low, middle, high = column.quantiles
     usual = max(high - low, 1e-12)
     return (column.most or 0) - middle > 10 * usual or middle - (column.least or 0) > 10 * usual
 
 
 def _span(least: str, most: str) -> str:
-    """Two figures as a range; one where they read the same."""
+    """Format two figures as a range, or as one where they are the same text."""
     return least if least == most else f"{least} to {most}"
 
 
 def _figure(value: float) -> str:
-    """Four digits that count; whole numbers as they are."""
+    """Format with four significant digits; integers in full."""
     return f"{float(f'{value:.4g}'):,.10g}" if isinstance(value, float) else f"{value:,}"

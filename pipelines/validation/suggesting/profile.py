@@ -1,4 +1,4 @@
-"""The figures of a window of a table, in a few passes of DuckDB over the data files; memory does not grow with it."""
+"""Profile a window of a table in a few DuckDB queries; memory does not grow with the window."""
 
 from __future__ import annotations
 
@@ -17,64 +17,64 @@ from pipelines.system.duckdb_session import quote_identifier, quote_text
 
 Kind = Literal["number", "whole", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
-"""Characters that codes are made of, the narrowest first."""
+"""Character classes of codes, the narrowest first."""
 MAX_VALUES = 40
-"""Different values of a column that a draft may list."""
+"""Most distinct values of a column that a draft lists."""
 _VIEW = "rows"
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds in the window. Not-a-number counts as null."""
+    """The figures of one column in the window. NaN counts as null."""
 
     name: str
     kind: Kind
     nulls: int
     most_null: float
-    """Share of nulls in the partition that has most of them."""
+    """Largest share of nulls in a partition, 0 to 1."""
     distinct: int
-    """Different values, about."""
+    """Approximate number of distinct values."""
     least: float | None = None
     most: float | None = None
     quantiles: Sequence[float] = ()
-    """At 1 %, 50 % and 99 %, about."""
+    """Approximate quantiles at 1 %, 50 % and 99 %."""
     means: Sequence[float] = ()
-    """The least and the greatest mean of a partition; none where a partition has no value."""
+    """Smallest and largest mean of a partition; empty where a partition has no value."""
     lengths: tuple[int, int] | None = None
     shape: str = ""
-    """One of `SHAPES`, of which every value is made; empty where there is none."""
+    """Narrowest of `SHAPES` that every value matches; empty where none does."""
     stale_h: float | None = None
-    """Hours from the newest moment of a partition to the partition's end, where they were most."""
+    """Longest time from the newest timestamp of a partition to the partition's end, hours."""
     values: Sequence[str] = ()
-    """All of them, where they are few and none came new in the later half of the window."""
+    """All distinct values, where they are few and none first appeared in the later half of the window."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a window of a table looks like."""
+    """The figures of a window of a table."""
 
     table: str
     first: dt.date
     last: dt.date
     days: Mapping[dt.date, int]
-    """Partitions that have rows, to their number."""
+    """Number of rows of each partition that has rows."""
     columns: Sequence[Column]
     key: Sequence[str] = ()
-    """Columns that should name a row of a partition uniquely."""
+    """Columns that should identify a row of a partition uniquely."""
     repeated: int = 0
-    """Rows that have the key of another row of their partition."""
+    """Number of rows whose key occurs more than once in their partition."""
 
     @property
     def rows(self) -> int:
-        """In the window."""
+        """Number of rows in the window."""
         return sum(self.days.values())
 
 
 def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> Profile:
-    """The profile of the partitions `first`..`last` of a table of the lake.
+    """Profile the partitions `first`..`last` of a table of the lake.
 
     Raises:
-        DataError: there is no such table, the window has no rows, or a column of the key is not there.
+        DataError: there is no such table, the window has no rows, or a key column is missing. A retry cannot help.
     """
     lake = Lake.open()
     schema = lake.read_schema(table)
@@ -93,7 +93,7 @@ def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] 
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """What a draft can say of columns of this type."""
+    """Return the kind of a column, which decides what a draft can expect of it."""
     if pa.types.is_integer(kind):
         return "whole"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -104,7 +104,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[dict[str, Any]]:
-    """A row a partition: counts, extremes, means, lengths; the first pass."""
+    """Query one row per partition: counts, minima, maxima, means, lengths (first pass)."""
     wanted = {"n": "count(*)"}
     for one in schema:
         name, value = one.name, _value(one)
@@ -122,7 +122,7 @@ def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[di
 
 
 def _over_all(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[str, Any]:
-    """Quantiles and numbers of different values; the second pass."""
+    """Query quantiles and numbers of distinct values (second pass)."""
     wanted = {}
     for one in schema:
         wanted[f"{one.name} distinct"] = f"approx_count_distinct({_value(one)})"
@@ -152,7 +152,7 @@ def _column(
 
 
 def _numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Extremes and means; nothing where there is no value, or one that is infinite."""
+    """Compute range and means; empty where there is no value, or an infinite one."""
     some = [day for day in days if day[f"{name} has"]]
     least, most = (
         min((day[f"{name} min"] for day in some), default=None),
@@ -161,13 +161,13 @@ def _numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
     if least is None or most is None or not (math.isfinite(least) and math.isfinite(most)):
         return {}
     means = [float(day[f"{name} mean"]) for day in some]
-    # A partition without any value has no mean: it would fail what is said of means.
+    # A partition without any value has no mean, and would fail an expectation about means.
     bounds = (min(means), max(means)) if len(some) == len(days) else ()
     return {"least": _plain(least), "most": _plain(most), "means": bounds}
 
 
 def _stale_h(days: list[dict[str, Any]], name: str) -> float | None:
-    """None where a partition has no moment."""
+    """Compute `Column.stale_h`; None where a partition has no timestamp."""
     hours = []
     for day in days:
         if day[f"{name} newest"] is None:
@@ -186,13 +186,13 @@ def _texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[str, Any]]) -> list[str]:
-    """All values of a column, unless one came new in the later half: then more may come."""
+    """List all values of a column; empty where one first appeared in the later half, because more may follow."""
     day, column = quote_identifier(PARTITION), quote_identifier(name)
     each = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
-    told = _rows(connection, each)
+    values = _rows(connection, each)
     half = days[len(days) // 2][PARTITION]
-    closed = len(told) <= MAX_VALUES and all(one["day"] <= half for one in told)
-    return sorted(one["v"] for one in told) if closed else []
+    closed = len(values) <= MAX_VALUES and all(value["day"] <= half for value in values)
+    return sorted(value["v"] for value in values) if closed else []
 
 
 def _repeated(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
@@ -204,7 +204,7 @@ def _repeated(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
 
 
 def _value(one: pa.Field) -> str:
-    """The column; null where it is not a number, as for Great Expectations' pandas engine."""
+    """Return the SQL of a column; NaN becomes null, as in Great Expectations' pandas engine."""
     return (
         f"nullif({quote_identifier(one.name)}, 'nan')" if pa.types.is_floating(one.type) else quote_identifier(one.name)
     )

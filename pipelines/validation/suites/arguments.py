@@ -1,7 +1,7 @@
-"""What the expectations that we evaluate ourselves take as kwargs.
+"""The kwargs of the expectations that this package evaluates.
 
-Strict: what does not fit is not refused here but put before Great Expectations, which knows more kwargs
-(`row_condition`, say), and says best what is wrong.
+The models are strict. Kwargs that do not fit are not refused here: Great Expectations evaluates them, because it knows
+more kwargs (such as `row_condition`) and has the better error messages.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Arguments(BaseModel):
 
 
 class Nothing(Arguments):
-    """Of an expectation about the whole table."""
+    """Kwargs of an expectation about the whole table."""
 
 
 class OfColumn(Arguments):
-    """Of an expectation about a column."""
+    """Kwargs of an expectation about a column."""
 
     column: Name
 
 
 class OfValues(OfColumn):
-    """Of an expectation about each value of a column."""
+    """Kwargs of an expectation about each value of a column."""
 
     mostly: Share = 1.0
 
@@ -158,31 +158,31 @@ class Existing(OfColumn):
 
 
 class Volume(Arguments):
-    """Our own: the number of rows against earlier weeks."""
+    """The number of rows compared with earlier weeks (not in Great Expectations)."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
-    """How many partitions of the same weekday before this one are looked at."""
+    """Number of earlier partitions of the same weekday to compare with."""
     min_ratio: Annotated[float, Field(ge=0)] = 0.5
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
     min_history: Annotated[int, Field(ge=1)] = 3
-    """Fewer of them than this are too few to judge by."""
+    """The expectation holds where fewer partitions than this exist."""
 
 
 class Fresh(OfColumn):
-    """Our own: how old the newest value is at the partition's end."""
+    """The age of the newest value at the partition's end (not in Great Expectations)."""
 
     max_age_hours: Annotated[float, Field(gt=0)]
 
 
 class Matched(Arguments):
-    """Our own: each row has a row in another table."""
+    """Each row has a match in another table (not in Great Expectations)."""
 
     columns: Annotated[list[Name], Field(min_length=1)]
     table: Annotated[str, Field(pattern=r"^\w+$")]
     other_columns: list[Name] = []
-    """Those of the other table; of the same names where they are not given."""
+    """Columns of the other table; the same names where it is empty."""
     by_hour: bool = False
-    """Moments are compared by their hour."""
+    """Compare timestamps by their hour."""
     days_before: Days = 0
     days_after: Days = 0
     mostly: Share = 1.0
@@ -190,5 +190,5 @@ class Matched(Arguments):
     @model_validator(mode="after")
     def _as_many(self) -> Self:
         if self.other_columns and len(self.other_columns) != len(self.columns):
-            raise ValueError("columns and other_columns must be as many")
+            raise ValueError("columns and other_columns must have the same length")
         return self

@@ -1,7 +1,7 @@
-"""What Great Expectations judges itself, on its pandas engine: the expectations and types that are not in `known`.
+"""Evaluate expectations with Great Expectations' pandas engine: the types that `known` does not have.
 
-It costs the import (2 s), and the columns that the expectations name in memory; all of them for one that is about
-the table or has a `row_condition`.
+The import takes 2 s. The columns that the expectations name are loaded into memory; all columns for an expectation that
+is about the table or has a `row_condition`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.rows import POSITION, Rows
 
-# It sets its own level to INFO when it is imported, and tells a dropped expectation as an error: we say it ourselves.
+# Great Expectations sets its level to INFO at import, and logs a dropped expectation; `require_valid` raises instead.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -34,91 +34,98 @@ _LONG = ("unexpected_list", "unexpected_index_list", "unexpected_index_query")
 
 
 @dataclass(frozen=True)
-class Told:
-    """What Great Expectations said of one expectation."""
+class GxResult:
+    """The result of one expectation, from Great Expectations."""
 
     success: bool
     result: dict[str, Any]
     exception_info: dict[str, Any]
     wrong: str
-    """SQL, true where a numbered row is wrong; empty where that is not known row by row."""
+    """SQL, true where a row with positions is wrong; empty where the result is not known row by row."""
 
 
-def demand(expectation: Expectation, origin: str) -> None:
-    """Refuses an expectation that Great Expectations does not read.
+def require_valid(expectation: Expectation, origin: str) -> None:
+    """Refuse an expectation that Great Expectations cannot read.
 
     Raises:
-        DataError: its type or its kwargs are not valid.
+        DataError: the type or the kwargs are not valid. A retry cannot help.
     """
-    # GX 1.24 leaves an expectation out that it cannot read, and only logs that: the data would pass unchecked.
+    # GX 1.24 drops an expectation that it cannot read and only logs that: the data would pass unchecked.
     try:
-        read = _suite([expectation]).expectations
+        expectations = _build_suite([expectation]).expectations
     except Exception as error:  # GX raises its own, pydantic's and marshmallow's errors here
         raise DataError(f"{origin} is not valid: {error}.") from None
-    if len(read) != 1:
-        raise DataError(f"{origin}, {expectation.type}, is not valid.", "Look at its type, kwargs and severity.")
+    if len(expectations) != 1:
+        raise DataError(f"{origin}, {expectation.type}, is not valid.", "Check its type, kwargs and severity.")
 
 
-def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[Told]:
-    """Every expectation, evaluated by the pandas engine on the columns that they name.
+def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
+    """Evaluate the expectations, in their order, with the pandas engine.
 
-    From here on `rows` are numbered, where a row was found wrong.
+    Adds positions to `rows` where a row is wrong.
     """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     asset = context.data_sources.add_pandas("rows").add_dataframe_asset("rows")
     batch = asset.add_batch_definition_whole_dataframe("rows").get_batch(
-        {"dataframe": frame(rows.batches(_columns(rows, expectations), "TRUE").read_all())}
+        {"dataframe": frame(rows.read_batches(_select_columns(rows, expectations), "TRUE").read_all())}
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pandas and scipy, about the data
-        found = batch.validate(_suite(expectations), result_format="COMPLETE").to_json_dict()["results"]
-    by_place = {one["expectation_config"]["meta"][_PLACE]: one for one in found}
-    return [_told(rows, by_place[place]) for place in range(len(expectations))]
+        warnings.simplefilter("ignore")  # warnings of pandas and scipy about the data
+        results = batch.validate(_build_suite(expectations), result_format="COMPLETE").to_json_dict()["results"]
+    by_place = {result["expectation_config"]["meta"][_PLACE]: result for result in results}
+    return [_convert_result(rows, by_place[place]) for place in range(len(expectations))]
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """The rows for Great Expectations: integers stay integers where values are missing."""
-    made: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
-    return made
+    """Convert rows to a frame; integers stay integers where values are missing."""
+    converted: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
+    return converted
 
 
-def _suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
-    """The suite, with each expectation's place in its meta: results come in another order."""
+def _build_suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
+    """Build the suite; each expectation's place is in its meta, because the results come in another order."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it deprecates its own JSON's row_condition
+        warnings.simplefilter("ignore")  # deprecation of row_condition in Great Expectations' own JSON
         return gx.ExpectationSuite(
             name="rows",
             expectations=[
-                {"type": one.type, "kwargs": one.kwargs, "severity": one.severity, "meta": {_PLACE: place}}
-                for place, one in enumerate(expectations)
+                {
+                    "type": expectation.type,
+                    "kwargs": expectation.kwargs,
+                    "severity": expectation.severity,
+                    "meta": {_PLACE: place},
+                }
+                for place, expectation in enumerate(expectations)
             ],
         )
 
 
-def _columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
-    """SQL of the columns that the expectations need."""
+def _select_columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
+    """Return the SQL of the columns that the expectations need."""
     named: set[str] = set()
-    for one in expectations:
-        columns = one.column.split(", ") if one.column and not one.kwargs.get("row_condition") else rows.schema.names
-        named |= set(columns)
+    for expectation in expectations:
+        needs_all = not expectation.column or expectation.kwargs.get("row_condition")
+        named |= set(rows.schema.names if needs_all else expectation.column.split(", "))
     chosen = [name for name in rows.schema.names if name in named] or rows.schema.names[:1]
     return ", ".join(f"r.{quote_identifier(name)}" for name in chosen)
 
 
-def _told(rows: Rows, found: dict[str, Any]) -> Told:
-    result = found.get("result") or {}
+def _convert_result(rows: Rows, response: dict[str, Any]) -> GxResult:
+    result = response.get("result") or {}
     positions = result.get("unexpected_index_list")
-    wrong = _at(rows, positions) if positions and all(isinstance(one, int) for one in positions) else ""
-    kept = {name: value for name, value in result.items() if name not in _LONG}
-    return Told(bool(found["success"]), kept, found.get("exception_info") or {}, wrong)
+    wrong = (
+        _build_position_sql(rows, positions) if positions and all(isinstance(place, int) for place in positions) else ""
+    )
+    short = {name: value for name, value in result.items() if name not in _LONG}
+    return GxResult(bool(response["success"]), short, response.get("exception_info") or {}, wrong)
 
 
-def _at(rows: Rows, positions: list[int]) -> str:
-    """SQL, true for the rows at these positions."""
-    rows.number()
-    name, given = rows.new_name(), f"{rows.new_name()}_given"
-    rows.connection.register(given, pa.table({"place": pa.array(positions, pa.int64())}))
-    rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT place FROM {given}")  # noqa: S608
-    rows.connection.unregister(given)
+def _build_position_sql(rows: Rows, positions: list[int]) -> str:
+    """Return SQL that is true for the rows at these positions."""
+    rows.add_positions()
+    name, view = rows.make_table_name(), f"{rows.make_table_name()}_positions"
+    rows.connection.register(view, pa.table({"place": pa.array(positions, pa.int64())}))
+    rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT place FROM {view}")  # noqa: S608
+    rows.connection.unregister(view)
     return f"EXISTS (SELECT 1 FROM {name} AS o WHERE o.place = r.{quote_identifier(POSITION)})"  # noqa: S608

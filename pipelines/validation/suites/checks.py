@@ -1,6 +1,6 @@
-"""What a check is: what it asks of the rows, and what it makes of the answer.
+"""The two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
 
-Checks are answered together: `shared` of all of them are columns of one query, one pass over the rows.
+One query computes the aggregates (`shared`) of all checks, in one pass over the rows.
 """
 
 from __future__ import annotations
@@ -20,100 +20,100 @@ EXAMPLES = 20
 """Unexpected values that a result lists, as Great Expectations' results do."""
 
 Answer = tuple[bool, dict[str, Any]]
-"""Whether it holds, and Great Expectations' `result`."""
+"""Whether the expectation holds, and its `result` as Great Expectations writes it."""
 
 
 class Check(Protocol):
-    """One expectation, ready to be asked of some rows."""
+    """One expectation, ready to be evaluated on rows."""
 
     @property
     def shared(self) -> Sequence[str]:
-        """SQL aggregates over `r` that one pass answers for all checks."""
+        """SQL aggregates over `r` that the check needs."""
 
-    def answer(self, rows: Rows, told: Sequence[Any]) -> Answer:
-        """What came of it; `told` are the answers to `shared`."""
+    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
+        """Evaluate the check; `values` are the values of `shared`."""
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A check of the table, or of a column's aggregate."""
+class TableCheck:
+    """A check of the table, or of an aggregate of a column."""
 
     shared: Sequence[str]
     finish: Callable[[Rows, Sequence[Any]], Answer]
 
-    def answer(self, rows: Rows, told: Sequence[Any]) -> Answer:
-        """What came of it."""
-        return self.finish(rows, told)
+    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
+        """Evaluate the check."""
+        return self.finish(rows, values)
 
 
 @dataclass(frozen=True)
-class EachRow:
+class RowCheck:
     """A check of each row."""
 
     columns: Sequence[str]
     judged: str
-    """SQL, true where the row is judged: it has the value."""
+    """SQL, true where the row is judged: its value is not missing."""
     unexpected: str
     """SQL, true where the row is judged and wrong; false, and never null, elsewhere."""
     mostly: float = 1.0
     of_missing: bool = False
-    """Whether it is about the missing values themselves."""
+    """Whether the check is about missing values."""
     as_mapping: bool = False
-    """Whether an example is column to value."""
+    """Whether an example maps column to value."""
     counting: Callable[[Rows], int] | None = None
-    """Counts the unexpected, where that needs queries of its own."""
+    """Counts the unexpected rows, where an aggregate cannot."""
 
     @property
     def shared(self) -> Sequence[str]:
-        """How many rows are judged, and how many of them are wrong."""
+        """The number of judged rows, and of wrong rows among them."""
         judged = f"count(*) FILTER ({self.judged})"
         return [judged] if self.counting else [judged, f"count(*) FILTER ({self.unexpected})"]
 
-    def answer(self, rows: Rows, told: Sequence[Any]) -> Answer:
-        """What came of it, with examples."""
-        judged = told[0]
-        wrong = self.counting(rows) if self.counting else told[1]
+    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
+        """Evaluate the check, with examples of unexpected values."""
+        judged = values[0]
+        wrong = self.counting(rows) if self.counting else values[1]
         success = not judged or (judged - wrong) / judged >= self.mostly
         return success, self._result(rows.count, judged, wrong, self.examples(rows) if wrong else [])
 
     def examples(self, rows: Rows) -> list[Any]:
-        """The first unexpected values, as JSON has them."""
-        picked = ", ".join(rows.value(one) for one in self.columns)
+        """Query the first unexpected values, as JSON values."""
+        selected = ", ".join(rows.value(column) for column in self.columns)
         first = f"LIMIT {EXAMPLES}"
-        if self.counting:  # it joins, and a join keeps no order
-            rows.number()
+        if self.counting:  # the query has a join, and a join keeps no order
+            rows.add_positions()
             first = f"ORDER BY r.{quote_identifier(POSITION)} {first}"
-        found = rows.ask(picked, where=self.unexpected, tail=first)
-        return [self._shaped([plain(value) for value in row]) for row in found]
+        unexpected = rows.query(selected, where=self.unexpected, tail=first)
+        return [self._format_example([to_json_value(value) for value in row]) for row in unexpected]
 
-    def _shaped(self, values: list[Any]) -> Any:
+    def _format_example(self, values: list[Any]) -> Any:
         if self.as_mapping:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 
     def _result(self, count: int, judged: int, wrong: int, examples: list[Any]) -> dict[str, Any]:
-        """As Great Expectations 1.24 does in `_format_map_output`, SUMMARY."""
+        """Build the result as Great Expectations 1.24 does in `_format_map_output` for SUMMARY."""
         of_all = _percent(wrong, count)
         of_judged = of_all if self.of_missing else _percent(wrong, judged)
-        found = {
+        result = {
             "element_count": count,
             "unexpected_count": wrong,
             "unexpected_percent": of_judged,
             "partial_unexpected_list": examples,
-            "partial_unexpected_counts": _counted(examples),
+            "partial_unexpected_counts": _count_examples(examples),
         }
         if not self.of_missing:
-            found |= {
+            result |= {
                 "missing_count": count - judged,
                 "missing_percent": _percent(count - judged, count),
                 "unexpected_percent_total": of_all,
                 "unexpected_percent_nonmissing": of_judged,
             }
-        return found
+        return result
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+def to_json_value(value: Any) -> Any:
+    """Convert a value of DuckDB to a JSON value."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (float, Decimal)):
@@ -126,8 +126,8 @@ def _percent(part: int, whole: int) -> float | None:
     return part / whole * 100 if whole else None
 
 
-def _counted(examples: list[Any]) -> list[dict[str, Any]]:
-    """How often each of the examples is among them."""
-    counts = Counter(repr(one) for one in examples)
-    known = {repr(one): one for one in examples}
-    return [{"value": known[key], "count": number} for key, number in counts.most_common()]
+def _count_examples(examples: list[Any]) -> list[dict[str, Any]]:
+    """Count how often each value is among the examples."""
+    counts = Counter(repr(example) for example in examples)
+    values = {repr(example): example for example in examples}
+    return [{"value": values[key], "count": number} for key, number in counts.most_common()]

@@ -1,4 +1,4 @@
-"""Checks of what a column's values are together."""
+"""Checks of all values of a column together: aggregates and sets of distinct values."""
 
 from __future__ import annotations
 
@@ -8,74 +8,74 @@ from typing import Any
 
 import duckdb
 
-from pipelines.validation.suites import arguments as given
-from pipelines.validation.suites.checks import Answer, Whole, plain
-from pipelines.validation.suites.row_checks import comparable
-from pipelines.validation.suites.rows import Rows, listed
+from pipelines.validation.suites import arguments
+from pipelines.validation.suites.checks import Answer, TableCheck, to_json_value
+from pipelines.validation.suites.row_checks import is_comparable
+from pipelines.validation.suites.rows import Rows, list_literals
 
 MAX_DISTINCT = 20
-"""Values that a result lists, as Great Expectations' results do."""
+"""Values that a result lists, as in Great Expectations."""
 
 
-def aggregate(function: str) -> Callable[[given.ColumnBounded, Rows], Whole | None]:
-    """The check that an aggregate of DuckDB is in a range."""
+def aggregate(function: str) -> Callable[[arguments.ColumnBounded, Rows], TableCheck | None]:
+    """Return the check that an aggregate of DuckDB is in a range."""
 
-    def check(args: given.ColumnBounded, rows: Rows) -> Whole | None:
+    def check(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
         if rows.kind(args.column) not in ("int", "float"):
             return None
-        # To pandas the sum of nothing is 0, and of it there is no least or mean.
-        nothing = 0 if function == "sum" else None
-        asked = f"{function}({rows.value(args.column)})"
-        return Whole([asked], lambda _, told: within(args, nothing if told[0] is None else told[0]))
+        # In pandas the sum of no values is 0, and their minimum and mean do not exist.
+        empty_value = 0 if function == "sum" else None
+        sql = f"{function}({rows.value(args.column)})"
+        return TableCheck([sql], lambda _, values: check_bounds(args, empty_value if values[0] is None else values[0]))
 
     return check
 
 
-def spread(args: given.ColumnBounded, rows: Rows) -> Whole | None:
-    """The sample standard deviation is in a range."""
-    return _asked_alone(args, rows, "stddev_samp")
+def spread(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
+    """Check that the sample standard deviation is in a range."""
+    return _check_in_own_query(args, rows, "stddev_samp")
 
 
-def median(args: given.ColumnBounded, rows: Rows) -> Whole | None:
-    """The median is in a range."""
-    return _asked_alone(args, rows, "median")
+def median(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
+    """Check that the median is in a range."""
+    return _check_in_own_query(args, rows, "median")
 
 
-def distinct_count(args: given.ColumnBounded, rows: Rows) -> Whole | None:
-    """The number of distinct values is in a range."""
+def distinct_count(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
+    """Check that the number of distinct values is in a range."""
     if rows.kind(args.column) == "other":
         return None
-    return Whole([], lambda rows, _: within(args, _distinct(rows, args.column)))
+    return TableCheck([], lambda rows, _: check_bounds(args, _count_distinct(rows, args.column)))
 
 
-def distinct_share(args: given.ColumnBounded, rows: Rows) -> Whole | None:
-    """The number of distinct values, by that of all values, is in a range."""
+def distinct_share(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
+    """Check that the number of distinct values, divided by that of all values, is in a range."""
     if rows.kind(args.column) == "other":
         return None
-    return Whole(
+    return TableCheck(
         [f"count({rows.value(args.column)})"],
-        lambda rows, told: within(args, _distinct(rows, args.column) / told[0] if told[0] else 0),
+        lambda rows, values: check_bounds(args, _count_distinct(rows, args.column) / values[0] if values[0] else 0),
     )
 
 
-def distinct_in_set(args: given.DistinctSet, rows: Rows) -> Whole | None:
-    """Every value is in a set."""
-    return _sets(args, rows, extra=True)
+def distinct_in_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
+    """Check that every value is in a set."""
+    return _compare_with_set(args, rows, extra=True)
 
 
-def distinct_contain_set(args: given.DistinctSet, rows: Rows) -> Whole | None:
-    """Every value of a set is there."""
-    return _sets(args, rows, missing=True)
+def distinct_contain_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
+    """Check that every value of a set occurs."""
+    return _compare_with_set(args, rows, missing=True)
 
 
-def distinct_equal_set(args: given.DistinctSet, rows: Rows) -> Whole | None:
-    """The values are those of a set."""
-    return _sets(args, rows, extra=True, missing=True)
+def distinct_equal_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
+    """Check that the values are exactly those of a set."""
+    return _compare_with_set(args, rows, extra=True, missing=True)
 
 
-def within(args: given.Bounded, value: Any) -> Answer:
-    """Whether a number is in a range; one that is none is not."""
-    seen = {"observed_value": plain(value)}
+def check_bounds(args: arguments.Bounded, value: Any) -> Answer:
+    """Check that a number is in a range; null and NaN are not."""
+    seen = {"observed_value": to_json_value(value)}
     if value is None or math.isnan(value):
         return False, {"observed_value": None}
     above = args.min_value is None or (value > args.min_value if args.strict_min else value >= args.min_value)
@@ -83,45 +83,47 @@ def within(args: given.Bounded, value: Any) -> Answer:
     return bool(above and below), seen
 
 
-def _asked_alone(args: given.ColumnBounded, rows: Rows, function: str) -> Whole | None:
-    """Of an aggregate that keeps all values, or refuses infinite ones: it must not take the others along."""
+def _check_in_own_query(args: arguments.ColumnBounded, rows: Rows, function: str) -> TableCheck | None:
+    """Check an aggregate in a query of its own: it holds all values in memory, or fails on an infinite one."""
     if rows.kind(args.column) not in ("int", "float"):
         return None
 
     def finish(rows: Rows, _: Sequence[Any]) -> Answer:
         try:
-            return within(args, rows.ask(f"{function}({rows.value(args.column)})")[0][0])
-        except duckdb.OutOfRangeException:  # an infinite value: to pandas the deviation is no number
-            return within(args, None)
+            return check_bounds(args, rows.query(f"{function}({rows.value(args.column)})")[0][0])
+        except duckdb.OutOfRangeException:  # an infinite value, for which pandas computes NaN
+            return check_bounds(args, None)
 
-    return Whole([], finish)
-
-
-def _distinct(rows: Rows, column: str) -> int:
-    return int(rows.ask(f"count(DISTINCT {rows.value(column)})")[0][0])
+    return TableCheck([], finish)
 
 
-def _sets(args: given.DistinctSet, rows: Rows, *, extra: bool = False, missing: bool = False) -> Whole | None:
-    if not comparable(rows, args.column, args.value_set):
+def _count_distinct(rows: Rows, column: str) -> int:
+    return int(rows.query(f"count(DISTINCT {rows.value(column)})")[0][0])
+
+
+def _compare_with_set(
+    args: arguments.DistinctSet, rows: Rows, *, extra: bool = False, missing: bool = False
+) -> TableCheck | None:
+    if not is_comparable(rows, args.column, args.value_set):
         return None
-    wanted, value = listed(args.value_set), rows.value(args.column)
+    wanted, value = list_literals(args.value_set), rows.value(args.column)
 
     def finish(rows: Rows, _: Sequence[Any]) -> Answer:
         result: dict[str, Any] = {"observed_value": None}
         if extra:
-            found = _listing(rows, value, f"{value} NOT IN ({wanted})")
-            result |= {"unexpected_count": found[0], "partial_unexpected_list": found[1]}
+            count, examples = _list_distinct(rows, value, f"{value} NOT IN ({wanted})")
+            result |= {"unexpected_count": count, "partial_unexpected_list": examples}
         if missing:
-            have = {row[0] for row in rows.ask(f"DISTINCT {value}", where=f"{value} IN ({wanted})")}
-            lacking = sorted(set(args.value_set) - have, key=str)
-            result |= {"missing_count": len(lacking), "partial_missing_list": lacking[:MAX_DISTINCT]}
+            present = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({wanted})")}
+            missing_values = sorted(set(args.value_set) - present, key=str)
+            result |= {"missing_count": len(missing_values), "partial_missing_list": missing_values[:MAX_DISTINCT]}
         return not (result.get("unexpected_count") or result.get("missing_count")), result
 
-    return Whole([], finish)
+    return TableCheck([], finish)
 
 
-def _listing(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
-    """How many distinct values there are, and the least of them."""
-    number = int(rows.ask(f"count(DISTINCT {value})", where=where)[0][0])
-    least = rows.ask(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if number else []
-    return number, [plain(row[0]) for row in least]
+def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
+    """Count the distinct values, and list the smallest of them."""
+    number = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
+    least = rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if number else []
+    return number, [to_json_value(row[0]) for row in least]

@@ -15,7 +15,7 @@ Severity = Literal["critical", "warning", "info"]
 
 
 class Expectation(BaseModel):
-    """One expectation, as the suite has it."""
+    """One expectation of a suite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -30,13 +30,17 @@ class Expectation(BaseModel):
 
     @property
     def column(self) -> str:
-        """The column or columns that it is about; empty where it is the table."""
-        one = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
+        """The column or columns of the expectation, joined by commas; empty where it is about the table."""
+        named = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
         several = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
-        return ", ".join(map(str, [*one, *several] if isinstance(several, list) else one))
+        return ", ".join(map(str, [*named, *several] if isinstance(several, list) else named))
 
     def arguments(self) -> Arguments | None:
-        """The kwargs, where we evaluate such an expectation ourselves; else it is Great Expectations' to judge."""
+        """Parse the kwargs; None where Great Expectations evaluates this expectation, not this package.
+
+        Raises:
+            DataError: the kwargs of one of this package's own expectations are not valid. A retry cannot help.
+        """
         if self.type not in KNOWN:
             return None
         try:

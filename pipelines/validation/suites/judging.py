@@ -1,4 +1,4 @@
-"""Judging a partition by a suite: what is known of it in few passes over its rows, the rest by Great Expectations."""
+"""Judge a partition by a suite: known expectations in a few queries of DuckDB, all others by Great Expectations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import DataError
-from pipelines.validation.suites import arguments as given
-from pipelines.validation.suites.checks import Check, EachRow
+from pipelines.validation.suites import arguments
+from pipelines.validation.suites.checks import Check, RowCheck
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.known import KNOWN
 from pipelines.validation.suites.rows import Rows
@@ -20,25 +20,25 @@ _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one expectation."""
+    """The result of one expectation."""
 
     expectation: Expectation
     success: bool
     result: dict[str, Any]
     exception_info: dict[str, Any] = field(default_factory=_NO_ERROR.copy)
     wrong: str = ""
-    """SQL over `r`, true where a row is wrong; empty where it failed as a whole."""
+    """SQL over `r`, true where a row is wrong; empty where the failure is not about single rows."""
 
     def record(self) -> dict[str, Any]:
-        """As Great Expectations writes it."""
-        one = self.expectation
+        """Return the result as Great Expectations writes it."""
+        expectation = self.expectation
         return {
             "success": self.success,
             "expectation_config": {
-                "type": one.type,
-                "kwargs": one.kwargs,
-                "meta": one.meta or {},
-                "severity": one.severity,
+                "type": expectation.type,
+                "kwargs": expectation.kwargs,
+                "meta": expectation.meta or {},
+                "severity": expectation.severity,
             },
             "result": self.result,
             "meta": {},
@@ -46,7 +46,7 @@ class Verdict:
         }
 
     def summary(self) -> dict[str, Any]:
-        """Bounded: for logs and results."""
+        """Summarize the result for logs and step results; bounded in size."""
         return {
             "expectation": self.expectation.type,
             "severity": self.expectation.severity,
@@ -58,132 +58,133 @@ class Verdict:
 
     @property
     def observed(self) -> str:
-        """What was seen: the value, or how many rows are unexpected."""
+        """The observed value, or the number of unexpected rows."""
         if "unexpected_count" in self.result:
             wrong, rows = self.result["unexpected_count"], self.result.get("element_count") or 0
             share = f" ({100 * wrong / rows:.3g} %)" if wrong and rows else ""
             return f"{wrong:,} of {rows:,} rows{share}"
-        seen = self.result.get("observed_value")
-        return "" if seen is None else str(seen)
+        value = self.result.get("observed_value")
+        return "" if value is None else str(value)
 
     @property
     def examples(self) -> list[str]:
-        """A few unexpected values."""
-        found = self.result.get("partial_unexpected_list") or self.result.get("partial_missing_list") or []
-        return [str(value)[:80] for value in found[:MAX_EXAMPLES]]
+        """The first unexpected values."""
+        values = self.result.get("partial_unexpected_list") or self.result.get("partial_missing_list") or []
+        return [str(value)[:80] for value in values[:MAX_EXAMPLES]]
 
     @property
     def error(self) -> str:
-        """Why it could not be judged; empty where it was."""
-        # Great Expectations gives one exception, or a mapping of metric to exception.
+        """Why the expectation could not be evaluated; empty where it was."""
+        # Great Expectations writes one exception, or a mapping of metric to exception.
         info = self.exception_info
-        every = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, dict)]
-        return "; ".join(dict.fromkeys(filter(None, (one.get("exception_message") for one in every))))
+        each = [info] if "raised_exception" in info else [value for value in info.values() if isinstance(value, dict)]
+        return "; ".join(dict.fromkeys(filter(None, (exception.get("exception_message") for exception in each))))
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a partition fared."""
+    """The results of all expectations of a suite on one partition."""
 
     suite: Suite
     verdicts: Sequence[Verdict]
 
     @property
     def evaluated(self) -> int:
-        """Number of expectations."""
+        """Number of expectations that were evaluated."""
         return len(self.verdicts)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """The failed expectations, each in short."""
-        return [one.summary() for one in self.verdicts if not one.success]
+        """Summaries of the failed expectations."""
+        return [verdict.summary() for verdict in self.verdicts if not verdict.success]
 
     def of(self, *severities: str) -> list[dict[str, Any]]:
-        """The failures of some severities, in short."""
-        return [one for one in self.failures if one["severity"] in severities]
+        """Return the summaries of the failed expectations of these severities."""
+        return [failure for failure in self.failures if failure["severity"] in severities]
 
     @property
     def to_quarantine(self) -> list[Verdict]:
-        """The failed warnings that tell which rows are wrong."""
-        failed = (one for one in self.verdicts if not one.success and one.expectation.severity == "warning")
-        return [one for one in failed if one.wrong]
+        """The failed expectations of severity `warning` that say which rows are wrong."""
+        failed = [verdict for verdict in self.verdicts if not verdict.success and verdict.wrong]
+        return [verdict for verdict in failed if verdict.expectation.severity == "warning"]
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """The whole result, in the JSON of Great Expectations."""
-        good = sum(one.success for one in self.verdicts)
+        """The complete result, in the JSON of Great Expectations."""
+        successful = sum(verdict.success for verdict in self.verdicts)
         return {
-            "success": good == self.evaluated,
+            "success": successful == self.evaluated,
             "suite_name": self.suite.name,
             "suite_parameters": {},
             "statistics": {
                 "evaluated_expectations": self.evaluated,
-                "successful_expectations": good,
-                "unsuccessful_expectations": self.evaluated - good,
-                "success_percent": good / self.evaluated * 100 if self.evaluated else None,
+                "successful_expectations": successful,
+                "unsuccessful_expectations": self.evaluated - successful,
+                "success_percent": successful / self.evaluated * 100 if self.evaluated else None,
             },
-            "results": [one.record() for one in self.verdicts],
+            "results": [verdict.record() for verdict in self.verdicts],
             "meta": {"suite_digest": self.suite.digest},
             "id": None,
         }
 
 
 def judge(suite: Suite, rows: Rows) -> Judgement:
-    """Every expectation of the suite, evaluated on `rows`, in the suite's order."""
-    checks = [_check(one, rows) for one in suite.expectations]
-    told = _shared(rows, [one for one in checks if not isinstance(one, Verdict | None)])
+    """Evaluate every expectation of the suite on `rows`, in the suite's order."""
+    checks = [_make_check(expectation, rows) for expectation in suite.expectations]
+    aggregates = _query_aggregates(rows, [check for check in checks if not isinstance(check, Verdict | None)])
     verdicts = [
-        one if isinstance(one, Verdict | None) else _verdict(expectation, one, rows, told)
-        for expectation, one in zip(suite.expectations, checks, strict=True)
+        check if isinstance(check, Verdict | None) else _evaluate(expectation, check, rows, aggregates)
+        for expectation, check in zip(suite.expectations, checks, strict=True)
     ]
-    left = [place for place, one in enumerate(verdicts) if one is None]
-    for place, one in zip(left, _by_gx(rows, [suite.expectations[place] for place in left]), strict=True):
-        verdicts[place] = one
-    return Judgement(suite, [one for one in verdicts if one is not None])
+    open_places = [place for place, verdict in enumerate(verdicts) if verdict is None]
+    gx_verdicts = _by_gx(rows, [suite.expectations[place] for place in open_places])
+    for place, gx_verdict in zip(open_places, gx_verdicts, strict=True):
+        verdicts[place] = gx_verdict
+    return Judgement(suite, [verdict for verdict in verdicts if verdict is not None])
 
 
-def _check(expectation: Expectation, rows: Rows) -> Check | Verdict | None:
-    """Its check, or why there can be none; none where it is Great Expectations' to judge."""
+def _make_check(expectation: Expectation, rows: Rows) -> Check | Verdict | None:
+    """Make the check of an expectation; a failed verdict where that is impossible; None where it is for `by_gx`."""
     args = expectation.arguments()
     if args is None:
         return None
-    missing = [one for one in _columns(args) if one not in rows.schema.names]
+    missing = [column for column in _list_columns(args) if column not in rows.schema.names]
     if missing:
-        return _cannot(expectation, f"there is no column {', '.join(missing)}.")
+        return _fail_without_evaluation(expectation, f"there is no column {', '.join(missing)}.")
     try:
         return KNOWN[expectation.type][1](args, rows)
-    except DataError as error:  # another table that it needs is not there
-        return _cannot(expectation, error.message)
+    except DataError as error:  # another table that the check needs does not exist
+        return _fail_without_evaluation(expectation, error.message)
 
 
-def _columns(args: given.Arguments) -> Sequence[str]:
-    if isinstance(args, given.Existing):
+def _list_columns(args: arguments.Arguments) -> Sequence[str]:
+    if isinstance(args, arguments.Existing):
         return ()
-    if isinstance(args, given.OfColumn):
+    if isinstance(args, arguments.OfColumn):
         return (args.column,)
-    if isinstance(args, given.Pair):
+    if isinstance(args, arguments.Pair):
         return (args.column_A, args.column_B)
-    if isinstance(args, given.Matched):
+    if isinstance(args, arguments.Matched):
         return args.columns
-    return args.column_list if isinstance(args, given.Several) else ()
+    return args.column_list if isinstance(args, arguments.Several) else ()
 
 
-def _cannot(expectation: Expectation, why: str) -> Verdict:
+def _fail_without_evaluation(expectation: Expectation, why: str) -> Verdict:
     info = {"raised_exception": True, "exception_traceback": None, "exception_message": why}
     return Verdict(expectation, False, {}, info)
 
 
-def _shared(rows: Rows, checks: Sequence[Check]) -> dict[str, Any]:
-    """What one pass over the rows answers for all checks: SQL to its value. Sets the number of rows."""
-    asked = list(dict.fromkeys(sql for check in checks for sql in check.shared))
-    told = rows.ask(", ".join(["count(*)", *asked]))[0]
-    rows.count = told[0]
-    return dict(zip(asked, told[1:], strict=True))
+def _query_aggregates(rows: Rows, checks: Sequence[Check]) -> dict[str, Any]:
+    """Query the aggregates of all checks in one pass: SQL to its value. Sets the number of rows."""
+    aggregates = list(dict.fromkeys(sql for check in checks for sql in check.shared))
+    values = rows.query(", ".join(["count(*)", *aggregates]))[0]
+    rows.count = values[0]
+    return dict(zip(aggregates, values[1:], strict=True))
 
 
-def _verdict(expectation: Expectation, check: Check, rows: Rows, told: dict[str, Any]) -> Verdict:
-    success, result = check.answer(rows, [told[sql] for sql in check.shared])
-    wrong = check.unexpected if isinstance(check, EachRow) and not success else ""
+def _evaluate(expectation: Expectation, check: Check, rows: Rows, aggregates: dict[str, Any]) -> Verdict:
+    success, result = check.answer(rows, [aggregates[sql] for sql in check.shared])
+    wrong = check.unexpected if isinstance(check, RowCheck) and not success else ""
     return Verdict(expectation, success, result, wrong=wrong)
 
 
@@ -192,8 +193,10 @@ def _by_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[Verdict]:
         return []
     from pipelines.validation.suites import by_gx
 
-    told = by_gx.judge(rows, expectations)
+    results = by_gx.judge(rows, expectations)
     return [
-        Verdict(expectation, one.success, one.result, one.exception_info, "" if one.success else one.wrong)
-        for expectation, one in zip(expectations, told, strict=True)
+        Verdict(
+            expectation, result.success, result.result, result.exception_info, "" if result.success else result.wrong
+        )
+        for expectation, result in zip(expectations, results, strict=True)
     ]

@@ -1,6 +1,6 @@
-"""The expectations that we evaluate ourselves: what each takes, and what makes its check.
+"""The expectations that this package evaluates in DuckDB: the arguments of each, and the function that makes its check.
 
-All but the last three are Great Expectations' own, with the verdicts of its pandas engine.
+All but three are Great Expectations' own, with the same verdicts as its pandas engine.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.validation.suites import arguments as given
+from pipelines.validation.suites import arguments
 from pipelines.validation.suites import column_checks as columns
 from pipelines.validation.suites import row_checks as values
 from pipelines.validation.suites import table_checks as table
@@ -17,47 +17,47 @@ from pipelines.validation.suites.checks import Check
 from pipelines.validation.suites.rows import Rows
 
 Maker = Callable[[Any, Rows], Check | None]
-"""Makes the check of some rows; none where the columns' types are not ours to judge."""
+"""Makes the check for some rows; None where the columns' types need Great Expectations' own evaluation."""
 
-OWN: dict[str, tuple[type[given.Arguments], Maker]] = {
-    "expect_partition_volume_to_be_in_line": (given.Volume, table.volume),
-    "expect_partition_to_be_fresh": (given.Fresh, table.fresh),
-    "expect_rows_to_have_match_in": (given.Matched, others.matched),
+OWN: dict[str, tuple[type[arguments.Arguments], Maker]] = {
+    "expect_partition_volume_to_be_in_line": (arguments.Volume, table.volume),
+    "expect_partition_to_be_fresh": (arguments.Fresh, table.fresh),
+    "expect_rows_to_have_match_in": (arguments.Matched, others.matched),
 }
-"""Those that Great Expectations has not."""
+"""Expectations that Great Expectations does not have."""
 
-KNOWN: dict[str, tuple[type[given.Arguments], Maker]] = {
-    "expect_table_row_count_to_be_between": (given.CountBounded, table.row_count_between),
-    "expect_table_row_count_to_equal": (given.Exactly, table.row_count_equal),
-    "expect_table_column_count_to_be_between": (given.ColumnCount, table.column_count_between),
-    "expect_table_column_count_to_equal": (given.Exactly, table.column_count_equal),
-    "expect_table_columns_to_match_set": (given.ColumnSet, table.columns_match_set),
-    "expect_table_columns_to_match_ordered_list": (given.ColumnList, table.columns_match_list),
-    "expect_column_to_exist": (given.Existing, table.column_exists),
-    "expect_column_values_to_not_be_null": (given.OfValues, values.not_null),
-    "expect_column_values_to_be_null": (given.OfValues, values.null),
-    "expect_column_values_to_be_between": (given.ValuesBounded, values.between),
-    "expect_column_values_to_be_in_set": (given.ValuesInSet, values.in_set),
-    "expect_column_values_to_not_be_in_set": (given.ValuesInSet, values.not_in_set),
-    "expect_column_value_lengths_to_be_between": (given.LengthsBounded, values.lengths_between),
-    "expect_column_value_lengths_to_equal": (given.LengthEqual, values.length_equal),
-    "expect_column_values_to_match_regex": (given.Pattern, values.match),
-    "expect_column_values_to_not_match_regex": (given.Pattern, values.not_match),
-    "expect_column_pair_values_to_be_equal": (given.Pair, values.pair_equal),
-    "expect_column_pair_values_a_to_be_greater_than_b": (given.PairGreater, values.pair_greater),
-    "expect_select_column_values_to_be_unique_within_record": (given.Several, values.differ_in_row),
-    "expect_column_values_to_be_unique": (given.OfValues, others.unique),
-    "expect_compound_columns_to_be_unique": (given.Several, others.compound_unique),
-    "expect_column_min_to_be_between": (given.ColumnBounded, columns.aggregate("min")),
-    "expect_column_max_to_be_between": (given.ColumnBounded, columns.aggregate("max")),
-    "expect_column_mean_to_be_between": (given.ColumnBounded, columns.aggregate("avg")),
-    "expect_column_sum_to_be_between": (given.ColumnBounded, columns.aggregate("sum")),
-    "expect_column_median_to_be_between": (given.ColumnBounded, columns.median),
-    "expect_column_stdev_to_be_between": (given.ColumnBounded, columns.spread),
-    "expect_column_unique_value_count_to_be_between": (given.ColumnBounded, columns.distinct_count),
-    "expect_column_proportion_of_unique_values_to_be_between": (given.ColumnBounded, columns.distinct_share),
-    "expect_column_distinct_values_to_be_in_set": (given.DistinctSet, columns.distinct_in_set),
-    "expect_column_distinct_values_to_contain_set": (given.DistinctSet, columns.distinct_contain_set),
-    "expect_column_distinct_values_to_equal_set": (given.DistinctSet, columns.distinct_equal_set),
+KNOWN: dict[str, tuple[type[arguments.Arguments], Maker]] = {
+    "expect_table_row_count_to_be_between": (arguments.CountBounded, table.row_count_between),
+    "expect_table_row_count_to_equal": (arguments.Exactly, table.row_count_equal),
+    "expect_table_column_count_to_be_between": (arguments.ColumnCount, table.column_count_between),
+    "expect_table_column_count_to_equal": (arguments.Exactly, table.column_count_equal),
+    "expect_table_columns_to_match_set": (arguments.ColumnSet, table.columns_match_set),
+    "expect_table_columns_to_match_ordered_list": (arguments.ColumnList, table.columns_match_list),
+    "expect_column_to_exist": (arguments.Existing, table.column_exists),
+    "expect_column_values_to_not_be_null": (arguments.OfValues, values.not_null),
+    "expect_column_values_to_be_null": (arguments.OfValues, values.null),
+    "expect_column_values_to_be_between": (arguments.ValuesBounded, values.between),
+    "expect_column_values_to_be_in_set": (arguments.ValuesInSet, values.in_set),
+    "expect_column_values_to_not_be_in_set": (arguments.ValuesInSet, values.not_in_set),
+    "expect_column_value_lengths_to_be_between": (arguments.LengthsBounded, values.lengths_between),
+    "expect_column_value_lengths_to_equal": (arguments.LengthEqual, values.length_equal),
+    "expect_column_values_to_match_regex": (arguments.Pattern, values.match),
+    "expect_column_values_to_not_match_regex": (arguments.Pattern, values.not_match),
+    "expect_column_pair_values_to_be_equal": (arguments.Pair, values.pair_equal),
+    "expect_column_pair_values_a_to_be_greater_than_b": (arguments.PairGreater, values.pair_greater),
+    "expect_select_column_values_to_be_unique_within_record": (arguments.Several, values.differ_in_row),
+    "expect_column_values_to_be_unique": (arguments.OfValues, others.unique),
+    "expect_compound_columns_to_be_unique": (arguments.Several, others.compound_unique),
+    "expect_column_min_to_be_between": (arguments.ColumnBounded, columns.aggregate("min")),
+    "expect_column_max_to_be_between": (arguments.ColumnBounded, columns.aggregate("max")),
+    "expect_column_mean_to_be_between": (arguments.ColumnBounded, columns.aggregate("avg")),
+    "expect_column_sum_to_be_between": (arguments.ColumnBounded, columns.aggregate("sum")),
+    "expect_column_median_to_be_between": (arguments.ColumnBounded, columns.median),
+    "expect_column_stdev_to_be_between": (arguments.ColumnBounded, columns.spread),
+    "expect_column_unique_value_count_to_be_between": (arguments.ColumnBounded, columns.distinct_count),
+    "expect_column_proportion_of_unique_values_to_be_between": (arguments.ColumnBounded, columns.distinct_share),
+    "expect_column_distinct_values_to_be_in_set": (arguments.DistinctSet, columns.distinct_in_set),
+    "expect_column_distinct_values_to_contain_set": (arguments.DistinctSet, columns.distinct_contain_set),
+    "expect_column_distinct_values_to_equal_set": (arguments.DistinctSet, columns.distinct_equal_set),
     **OWN,
 }

@@ -1,7 +1,7 @@
-r"""Regular expressions, Python's, in DuckDB, whose own are RE2's.
+r"""Match Python's regular expressions in DuckDB, which has RE2's.
 
-RE2 searches where both are known to say the same. Elsewhere Python's `re` does, value by value: for patterns that
-RE2 lacks or reads otherwise, and for text beyond ASCII or with line ends where the pattern has \w, \d, \b or $.
+RE2 is used where both are known to agree. Elsewhere Python's `re` matches value by value: for patterns that
+RE2 lacks or interprets differently, and for text beyond ASCII or with line ends where the pattern has \w, \d, \b or $.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from pipelines.validation.suites.rows import Rows, literal
+from pipelines.validation.suites.rows import Rows, to_literal
 
 _SAME = {
     names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,
@@ -28,13 +28,13 @@ _END = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 
 def matches(rows: Rows, column: str, regex: str) -> str:
-    """SQL, true where `regex` is found in the column's value; empty where it is no regular expression."""
+    """Return SQL that is true where `regex` matches in the column's value; empty where `regex` is not valid."""
     try:
         found = parser.parse(regex)
     except (re.error, OverflowError, RecursionError):
         return ""
     value, ours = rows.value(column), _END.sub(r"\1\\z", regex)
-    quick, sure = f"regexp_matches({value}, {literal(ours)})", _agreement(found)
+    quick, sure = f"regexp_matches({value}, {to_literal(ours)})", _agreement(found)
     if sure == "never" or not _compiles(rows.connection, ours):
         return _python(rows, regex, value)
     if sure == "always":
@@ -44,7 +44,7 @@ def matches(rows: Rows, column: str, regex: str) -> str:
 
 
 def _agreement(found: Any) -> str:
-    """Where RE2 says what Python does: always, in plain text, never."""
+    """Return where RE2 agrees with Python: always, in plain text, or never."""
     if found.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
     seen = set(_nodes(found))
@@ -57,7 +57,7 @@ def _agreement(found: Any) -> str:
 
 
 def _nodes(tree: Any) -> list[tuple[Any, Any]]:
-    """Every operation of a parsed pattern, with its argument where that is a name."""
+    """List every operation of a parsed pattern, with its argument where that is a name."""
     found: list[tuple[Any, Any]] = []
     for one in tree:
         if isinstance(one, tuple) and one and isinstance(one[0], type(names.LITERAL)):
@@ -71,7 +71,7 @@ def _nodes(tree: Any) -> list[tuple[Any, Any]]:
 
 def _compiles(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
     try:
-        connection.execute(f"SELECT regexp_matches('', {literal(regex)})").fetchall()
+        connection.execute(f"SELECT regexp_matches('', {to_literal(regex)})").fetchall()
     except duckdb.Error:
         return False
     return True
@@ -79,7 +79,7 @@ def _compiles(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
 
 def _python(rows: Rows, regex: str, value: str) -> str:
     """SQL that calls Python's `re`."""
-    name, compiled = rows.new_name(), re.compile(regex)
+    name, compiled = rows.make_table_name(), re.compile(regex)
 
     def found(text: str) -> bool:
         return compiled.search(text) is not None

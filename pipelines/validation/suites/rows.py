@@ -1,4 +1,4 @@
-"""The rows of one partition in DuckDB, as the checks see them."""
+"""Give the checks access to the rows of one partition, in DuckDB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.system.duckdb_session import quote_identifier
 
 VIEW = "leeway_rows"
 POSITION = "leeway position"
-"""Column of the numbered rows: 0, 1, 2, ... in the order in which they were written."""
+"""Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
 Kind = Literal["int", "float", "text", "flag", "day", "moment", "other"]
 _KINDS: dict[pa.DataType, Kind] = {
@@ -32,60 +32,60 @@ _KINDS: dict[pa.DataType, Kind] = {
 
 @dataclass
 class Rows:
-    """A partition that is judged."""
+    """The rows of the partition that is judged, and what the checks need beside them."""
 
     connection: duckdb.DuckDBPyConnection
     schema: pa.Schema
     lake: Lake
     day: dt.date
     published: str
-    """Table whose earlier partitions are the history."""
+    """Table whose earlier partitions serve as history."""
     source: str = VIEW
-    """View that has the rows."""
+    """View of the rows."""
     count: int = 0
-    """How many; known after the first pass."""
-    made: int = 0
-    """Temporary tables made so far."""
+    """Number of rows; set by the first query of all checks."""
+    table_names: int = 0
+    """Number of names given to temporary tables."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
-    """Those given out; a connection with one that is open does nothing else."""
+    """Open readers: a connection cannot run another query while one of its readers is open."""
 
     def kind(self, column: str) -> Kind:
-        """What the checks may do with a column."""
+        """Return the kind of a column, which decides how it can be checked."""
         return _KINDS.get(self.schema.field(column).type, "other")
 
     def value(self, column: str) -> str:
-        """SQL of a column of `r`; NaN is null, as it is to pandas."""
+        """Return the SQL of a column of `r`; NaN becomes null, as in pandas."""
         name = f"r.{quote_identifier(column)}"
         if pa.types.is_floating(self.schema.field(column).type):
             return f"(CASE WHEN NOT isnan({name}) THEN {name} END)"
         return name
 
-    def ask(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
-        """The rows of a query over the partition's rows, `r`."""
+    def query(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
+        """Run a query over the partition's rows, which it names `r`, and return its result."""
         query = f"SELECT {select} FROM {self.source} AS r WHERE {where} {tail}"  # noqa: S608
         return list(self.connection.execute(query).fetchall())
 
-    def new_name(self) -> str:
-        """A name for a temporary table."""
-        self.made += 1
-        return f"leeway_{self.made}"
+    def make_table_name(self) -> str:
+        """Make a new name for a temporary table."""
+        self.table_names += 1
+        return f"leeway_{self.table_names}"
 
-    def number(self) -> None:
-        """From here on the rows have the column `POSITION`."""
+    def add_positions(self) -> None:
+        """Add the column `POSITION` to the rows. Idempotent."""
         if self.source == VIEW:
             self.source = "leeway_numbered"
             place = f"row_number() OVER () - 1 AS {quote_identifier(POSITION)}"
             self.connection.execute(f"CREATE TEMP VIEW {self.source} AS SELECT *, {place} FROM {VIEW}")  # noqa: S608
 
-    def batches(self, select: str, where: str) -> pa.RecordBatchReader:
-        """The rows of a query, in their order; memory does not grow with their number."""
+    def read_batches(self, select: str, where: str) -> pa.RecordBatchReader:
+        """Read the result of a query in batches, in order; memory does not grow with the number of rows."""
         query = f"SELECT {select} FROM {self.source} AS r WHERE {where}"  # noqa: S608
         reader = self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
         self.readers.append(reader)
         return reader
 
-    def columns(self) -> str:
-        """SQL of all columns of the table."""
+    def list_columns(self) -> str:
+        """Return the SQL of all columns of the table."""
         return ", ".join(f"r.{quote_identifier(name)}" for name in self.schema.names)
 
 
@@ -93,17 +93,17 @@ BATCH_ROWS = 64 * 1024
 
 
 @contextmanager
-def rows_of(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Rows]:
-    """The partition `day` of a table, to be judged; gone when the block ends.
+def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Rows]:
+    """Open one partition of a table for as long as the block lasts.
 
     Args:
-        lake: that has the table.
-        table: the one whose rows are judged.
-        day: the partition.
-        published: the table whose earlier partitions are the history.
+        lake: lake with the table.
+        table: table whose rows are judged.
+        day: day of the partition.
+        published: table whose earlier partitions serve as history.
 
     Raises:
-        DataError: there is no such table.
+        DataError: the lake has no such table. A retry cannot help.
     """
     with connect() as connection, lake.create_view(connection, VIEW, table, day, day):
         rows = Rows(connection, lake.read_schema(table), lake, day, published)
@@ -114,8 +114,8 @@ def rows_of(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Ro
                 reader.close()
 
 
-def literal(value: Any) -> str:
-    """A JSON value for SQL; a whole number stays whole, so that it compares exactly."""
+def to_literal(value: Any) -> str:
+    """Convert a JSON value to an SQL literal; a whole number stays an integer, so that it compares exactly."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, float) and not value.is_integer():
@@ -123,6 +123,6 @@ def literal(value: Any) -> str:
     return str(int(value)) if abs(value) < 2**53 else f"{value!r}::DOUBLE"
 
 
-def listed(values: Sequence[Any]) -> str:
-    """Values for SQL's IN."""
-    return ", ".join(literal(one) for one in values)
+def list_literals(values: Sequence[Any]) -> str:
+    """Convert values to the list of SQL's IN."""
+    return ", ".join(to_literal(value) for value in values)

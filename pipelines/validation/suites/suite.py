@@ -1,4 +1,4 @@
-"""Suites: Great Expectations' own JSON, read from expectations/."""
+"""Read suites of expectations, in the JSON of Great Expectations, from expectations/."""
 
 from __future__ import annotations
 
@@ -19,60 +19,63 @@ from pipelines.validation.suites.expectation import Expectation
 
 @dataclass(frozen=True)
 class Suite:
-    """Expectations, in their order."""
+    """A suite of expectations, in their order."""
 
     name: str
     expectations: Sequence[Expectation]
     digest: str
-    """SHA-256 of what it says, in hex: suites of equal expectations have equal digests."""
+    """SHA-256 of the expectations, in hex: suites of equal expectations have equal digests."""
 
 
-def load(folder: Path, name: str) -> Suite:
-    """The suite `folder`/NAME.json.
+def load_suite(folder: Path, name: str) -> Suite:
+    """Load the suite `folder`/NAME.json.
 
     Raises:
-        DataError: no such file, not JSON, not a suite, or one of its expectations is not valid: it is named.
+        DataError: the file does not exist or is not a suite, or an expectation is not valid. A retry cannot help.
     """
     path = folder / f"{name}.json"
-    return parse(name, read_json(path, "a suite of Great Expectations"), path.name)
+    return parse_suite(name, read_json(path, "a suite of Great Expectations"), path.name)
 
 
-def parse(name: str, found: Any, origin: str) -> Suite:
-    """The suite that some JSON is.
+def parse_suite(name: str, value: Any, origin: str) -> Suite:
+    """Parse a suite from a JSON value.
 
     Args:
-        name: of the suite.
-        found: the JSON's value.
-        origin: where it came from, for the message.
+        name: name of the suite.
+        value: the JSON value.
+        origin: where the value comes from, for the error message.
 
     Raises:
-        DataError: it is none, or one of its expectations is not valid.
+        DataError: the value is not a suite, or an expectation is not valid. A retry cannot help.
     """
-    if not isinstance(found, dict) or not isinstance(found.get("expectations"), list):
+    if not isinstance(value, dict) or not isinstance(value.get("expectations"), list):
         raise DataError(f"{origin} is not a suite of Great Expectations: it has no list of expectations.")
-    if not found["expectations"]:
-        raise DataError(f"{origin} has no expectations.", "A suite without any would pass all data.")
-    read = [_expectation(one, f"{origin}, expectation {place + 1}") for place, one in enumerate(found["expectations"])]
-    _demand_known(read, origin)
-    text = json.dumps([one.model_dump(mode="json") for one in read], sort_keys=True)
-    return Suite(name, read, hashlib.sha256(text.encode()).hexdigest())
+    if not value["expectations"]:
+        raise DataError(f"{origin} has no expectations.", "Add one: an empty suite would pass all data.")
+    expectations = [
+        _parse_expectation(item, f"{origin}, expectation {number}")
+        for number, item in enumerate(value["expectations"], 1)
+    ]
+    _require_known(expectations, origin)
+    text = json.dumps([expectation.model_dump(mode="json") for expectation in expectations], sort_keys=True)
+    return Suite(name, expectations, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _expectation(found: Any, origin: str) -> Expectation:
+def _parse_expectation(value: Any, origin: str) -> Expectation:
     try:
-        return Expectation.model_validate(found)
+        return Expectation.model_validate(value)
     except ValidationError as error:
         raise DataError(f"{origin}: {describe_errors(error.errors())}.") from None
 
 
-def _demand_known(read: Sequence[Expectation], origin: str) -> None:
-    """Refuses what neither we nor Great Expectations know: its type, or one of its kwargs."""
-    for place, one in enumerate(read):
+def _require_known(expectations: Sequence[Expectation], origin: str) -> None:
+    """Refuse an expectation whose type or kwargs neither this package nor Great Expectations knows."""
+    for number, expectation in enumerate(expectations, 1):
         try:
-            known = one.arguments() is not None
+            is_known = expectation.arguments() is not None
         except DataError as error:
-            raise DataError(f"{origin}, expectation {place + 1}: {error.message}") from None
-        if not known:
+            raise DataError(f"{origin}, expectation {number}: {error.message}") from None
+        if not is_known:
             from pipelines.validation.suites import by_gx
 
-            by_gx.demand(one, f"{origin}, expectation {place + 1}")
+            by_gx.require_valid(expectation, f"{origin}, expectation {number}")

@@ -7,59 +7,75 @@ from collections.abc import Callable, Sequence
 
 from pipelines.errors import DataError
 from pipelines.system.duckdb_session import quote_identifier
-from pipelines.validation.suites import arguments as given
-from pipelines.validation.suites.checks import EachRow
-from pipelines.validation.suites.row_checks import judged_of
+from pipelines.validation.suites import arguments
+from pipelines.validation.suites.checks import RowCheck
+from pipelines.validation.suites.row_checks import build_judged_sql
 from pipelines.validation.suites.rows import Rows
 
 
-def unique(args: given.OfValues, rows: Rows) -> EachRow | None:
-    """No value is there twice."""
+def unique(args: arguments.OfValues, rows: Rows) -> RowCheck | None:
+    """Check that no value occurs twice."""
     if rows.kind(args.column) == "other":
         return None
     value = rows.value(args.column)
-    return _alone([args.column], rows, f"{value} IS NOT NULL", args.mostly)
+    return _check_unique([args.column], rows, f"{value} IS NOT NULL", args.mostly)
 
 
-def compound_unique(args: given.Several, rows: Rows) -> EachRow | None:
-    """No combination of values is there twice. All that are missing are one value."""
+def compound_unique(args: arguments.Several, rows: Rows) -> RowCheck | None:
+    """Check that no combination of values occurs twice. Missing values are equal."""
     if "other" in map(rows.kind, args.column_list):
         return None
     values = [rows.value(one) for one in args.column_list]
-    return _alone(args.column_list, rows, judged_of(values, args.ignore_row_if), args.mostly, as_mapping=True)
+    return _check_unique(
+        args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, as_mapping=True
+    )
 
 
-def matched(args: given.Matched, rows: Rows) -> EachRow:
-    """Every row has a row in another table, among its partitions around this one. One without a value is not judged.
+def matched(args: arguments.Matched, rows: Rows) -> RowCheck:
+    """Check that every row has a match in another table, in the partitions around this one.
+
+    A row with a missing value is not judged.
 
     Raises:
-        DataError: there is no such table, column or partition.
+        DataError: the other table, its column or its partitions do not exist. A retry cannot help.
     """
     first, last = rows.day - dt.timedelta(args.days_before), rows.day + dt.timedelta(args.days_after)
-    others = args.other_columns or args.columns
-    missing = [one for one in others if one not in rows.lake.read_schema(args.table).names]
+    table = _copy_keys(args, rows, first, last)
+    if not rows.connection.execute(f"FROM {table} LIMIT 1").fetchall():
+        raise DataError(f"table {args.table} has no partition from {first} to {last}.", "Ingest it first.")
+    values = [
+        _truncate_to_hour(rows.value(column), args.by_hour and rows.kind(column) == "moment") for column in args.columns
+    ]
+    same = " AND ".join(f"o.c{number} = {value}" for number, value in enumerate(values))
+    judged = build_judged_sql(values, "any_value_is_missing")
+    wrong = f"({judged} AND NOT EXISTS (SELECT 1 FROM {table} AS o WHERE {same}))"  # noqa: S608
+    return RowCheck(args.columns, judged, wrong, args.mostly, as_mapping=True, counting=_make_counter(wrong))
+
+
+def _copy_keys(args: arguments.Matched, rows: Rows, first: dt.date, last: dt.date) -> str:
+    """Copy the distinct keys of the other table to a temporary table with the columns c0, c1, ...; return its name."""
+    schema, columns = rows.lake.read_schema(args.table), args.other_columns or args.columns
+    missing = [column for column in columns if column not in schema.names]
     if missing:
         raise DataError(f"table {args.table} has no column {', '.join(missing)}.")
-    ours = [_moment(rows.value(one), args.by_hour and rows.kind(one) == "moment") for one in args.columns]
-    name, view = rows.new_name(), rows.new_name()
+    name, view = rows.make_table_name(), rows.make_table_name()
     with rows.lake.create_view(rows.connection, view, args.table, first, last):
-        kinds = dict(zip(rows.lake.read_schema(args.table).names, rows.lake.read_schema(args.table).types, strict=True))
-        theirs = [
-            f"{_moment(quote_identifier(one), args.by_hour and str(kinds[one]).startswith('timestamp'))} AS c{number}"
-            for number, one in enumerate(others)
+        keys = [
+            _truncate_to_hour(
+                quote_identifier(column), args.by_hour and str(schema.field(column).type).startswith("timestamp")
+            )
+            for column in columns
         ]
-        rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {', '.join(theirs)} FROM {view}")  # noqa: S608
-    if not rows.connection.execute(f"FROM {name} LIMIT 1").fetchall():
-        raise DataError(f"table {args.table} has no partition from {first} to {last}.")
-    same = " AND ".join(f"o.c{number} = {one}" for number, one in enumerate(ours))
-    judged = judged_of(ours, "any_value_is_missing")
-    wrong = f"({judged} AND NOT EXISTS (SELECT 1 FROM {name} AS o WHERE {same}))"  # noqa: S608
-    return EachRow(args.columns, judged, wrong, args.mostly, as_mapping=True, counting=_counted(wrong))
+        listed = ", ".join(f"{key} AS c{number}" for number, key in enumerate(keys))
+        rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {listed} FROM {view}")  # noqa: S608
+    return name
 
 
-def _alone(columns: Sequence[str], rows: Rows, judged: str, mostly: float, *, as_mapping: bool = False) -> EachRow:
-    """A check whose wrong rows are those that have company."""
-    name, values = rows.new_name(), [rows.value(one) for one in columns]
+def _check_unique(
+    columns: Sequence[str], rows: Rows, judged: str, mostly: float, *, as_mapping: bool = False
+) -> RowCheck:
+    """Make a check whose wrong rows are those with equal values in another row."""
+    name, values = rows.make_table_name(), [rows.value(one) for one in columns]
     same = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {one}" for number, one in enumerate(values))
 
     def counting(rows: Rows) -> int:
@@ -69,19 +85,19 @@ def _alone(columns: Sequence[str], rows: Rows, judged: str, mostly: float, *, as
             f"CREATE TEMP TABLE {name} AS SELECT {picked}, count(*) AS n FROM {rows.source} AS r "  # noqa: S608
             f"WHERE {judged} GROUP BY {places} HAVING n > 1"
         )
-        found = rows.connection.execute(f"SELECT coalesce(sum(n), 0) FROM {name}").fetchall()  # noqa: S608
-        return int(found[0][0])
+        total = rows.connection.execute(f"SELECT coalesce(sum(n), 0) FROM {name}").fetchall()  # noqa: S608
+        return int(total[0][0])
 
     wrong = f"({judged} AND EXISTS (SELECT 1 FROM {name} AS o WHERE {same}))"  # noqa: S608
-    return EachRow(columns, judged, wrong, mostly, as_mapping=as_mapping, counting=counting)
+    return RowCheck(columns, judged, wrong, mostly, as_mapping=as_mapping, counting=counting)
 
 
-def _counted(wrong: str) -> Callable[[Rows], int]:
+def _make_counter(wrong: str) -> Callable[[Rows], int]:
     def counting(rows: Rows) -> int:
-        return int(rows.ask("count(*)", where=wrong)[0][0])
+        return int(rows.query("count(*)", where=wrong)[0][0])
 
     return counting
 
 
-def _moment(value: str, by_hour: bool) -> str:
+def _truncate_to_hour(value: str, by_hour: bool) -> str:
     return f"date_trunc('hour', {value})" if by_hour else value

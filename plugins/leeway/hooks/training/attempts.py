@@ -119,7 +119,7 @@ class TrainingAttempts(Attempts):
         )
 
     def _record(self, job: Job) -> dict[str, Any]:
-        return record(job, self._read_restored(job))
+        return to_training_record(job, self._read_restored(job))
 
     def _read_restored(self, job: Job) -> list[dict[str, str]]:
         """Read from the job's log which checkpoints it resumed from; nothing if the log cannot be read."""

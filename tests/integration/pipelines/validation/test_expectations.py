@@ -39,7 +39,7 @@ def week(stage: Stage) -> list[dt.date]:
 
 
 def suite_of(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
-    return suites.parse("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
+    return suites.parse_suite("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
 def told(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[Replayed]:
@@ -134,7 +134,7 @@ def test_odd_columns_get_a_draft_that_passes(home: Path) -> None:
     made = draft_suite(profile_table("odd_raw", FIRST, LAST), "odd")
     text = json.dumps(made, allow_nan=False)
     assert "Infinity" not in text
-    for one in replay(suites.parse("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
+    for one in replay(suites.parse_suite("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
         assert (one.verdict, list(one.failing)) == ("passed", [])
 
 
@@ -152,7 +152,7 @@ def test_a_value_that_came_late_makes_no_set(home: Path) -> None:
 
 
 def suite_open() -> suites.Suite:
-    return suites.parse("odd", draft_suite(profile_table("odd_raw", FIRST, LAST), "odd"), "odd")
+    return suites.parse_suite("odd", draft_suite(profile_table("odd_raw", FIRST, LAST), "odd"), "odd")
 
 
 def test_weeks_tell_the_volume(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_weeks_tell_the_volume(home: Path) -> None:
         rows = 50 if day.weekday() >= 5 else 400
         lake.write_partition("odd_raw", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
         lake.write_partition("odd", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
-    suite = suites.parse("odd", draft_suite(profile_table("odd_raw", days[0], days[-1]), "odd"), "odd")
+    suite = suites.parse_suite("odd", draft_suite(profile_table("odd_raw", days[0], days[-1]), "odd"), "odd")
     volume = next(one for one in suite.expectations if one.type == "expect_partition_volume_to_be_in_line")
     assert (volume.kwargs["min_ratio"], volume.kwargs["max_ratio"]) == (0.5, 2.0)
     assert {one.verdict for one in replay(suite, "odd_raw", "odd", days, 0.1)} == {"passed"}
@@ -200,7 +200,7 @@ def test_replay_tells_what_a_changed_suite_would_do_and_touches_nothing(judged: 
     for one in changed["expectations"]:
         if one["type"] == "expect_table_row_count_to_be_between":
             one["kwargs"]["min_value"] = max(rows[day] for day in judged)
-    now = list(replay(suites.parse("flights", changed, "flights"), "flights_raw", "flights", judged, 0.1))
+    now = list(replay(suites.parse_suite("flights", changed, "flights"), "flights_raw", "flights", judged, 0.1))
     assert sorted(one.verdict == "blocked" for one in now) == [False, True, True]
     assert sum_up(now)["differ"] == sum_up(now)["now"]["blocked"] == 2
     assert sum_up(now)["before"]["blocked"] == 0

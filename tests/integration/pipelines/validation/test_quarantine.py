@@ -1,4 +1,4 @@
-"""Bad rows are set aside with their reasons, and the others published."""
+"""Bad rows are quarantined with their reasons, and the others published."""
 
 import datetime as dt
 import json
@@ -189,7 +189,7 @@ def test_evidence_has_a_row_an_expectation_and_keeps_its_history(judge: Judge) -
     assert (failed["dataset"], failed["severity"], failed["unexpected_count"]) == ("flights", "warning", 1)
     assert json.loads(failed["examples"]) == ["1048.0"]
     assert json.loads(failed["result"])["result"]["partial_unexpected_list"] == [1048.0]
-    newest = json.loads(results_table.path_of("flights", DAY).read_text())
+    newest = json.loads(results_table.evidence_path("flights", DAY).read_text())
     assert (newest["statistics"]["unsuccessful_expectations"], newest["meta"]["partition"]) == (1, str(DAY))
 
 

@@ -191,7 +191,7 @@ def lake(home: Path) -> Lake:
 
 @pytest.fixture
 def rows(lake: Lake) -> Iterator[Rows]:
-    with suites.rows_of(lake, "some", DAY, "some") as opened:
+    with suites.open_rows(lake, "some", DAY, "some") as opened:
         yield opened
 
 
@@ -228,7 +228,7 @@ def test_every_known_type_is_compared() -> None:
 
 @pytest.mark.parametrize("name", SUITES)
 def test_verdicts_are_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = suites.parse(name, {"expectations": SUITES[name]}, name)
+    suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
     theirs = by_gx.judge(rows, suite.expectations)
     monkeypatch.setattr(judging, "_by_gx", lambda rows, left: [pytest.fail(str(one.kwargs)) for one in left])
     ours = suites.judge(suite, rows)

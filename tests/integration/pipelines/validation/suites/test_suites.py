@@ -33,8 +33,10 @@ def judge(home: Path) -> Callable[..., suites.Verdict]:
     def judged(staged: pa.Table, kind: str, **kwargs: Any) -> suites.Verdict:
         lake = Lake.open()
         lake.write_partition("raw", DAY, staged)
-        suite = suites.parse("x", {"expectations": [{"type": kind, "kwargs": kwargs, "severity": "warning"}]}, "x")
-        with suites.rows_of(lake, "raw", DAY, "published") as opened:
+        suite = suites.parse_suite(
+            "x", {"expectations": [{"type": kind, "kwargs": kwargs, "severity": "warning"}]}, "x"
+        )
+        with suites.open_rows(lake, "raw", DAY, "published") as opened:
             (verdict,) = suites.judge(suite, opened).verdicts
         return verdict
 
@@ -159,10 +161,10 @@ def test_the_rest_is_great_expectations_own(case: str, home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("raw", DAY, rows(5, small=pa.array(range(5), pa.float32())))
     ours = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 5}}
-    suite = suites.parse("x", {"expectations": [ours, given, ours]}, "x")
-    with suites.rows_of(lake, "raw", DAY, "published") as opened:
+    suite = suites.parse_suite("x", {"expectations": [ours, given, ours]}, "x")
+    with suites.open_rows(lake, "raw", DAY, "published") as opened:
         first, verdict, last = suites.judge(suite, opened).verdicts
-        found = [row[0] for row in opened.ask("r.n", where=verdict.wrong)] if verdict.wrong else []
+        found = [row[0] for row in opened.query("r.n", where=verdict.wrong)] if verdict.wrong else []
     assert first.success and last.success, "in the suite's order"
     assert (verdict.success, found) == (success, wrong)
     assert ("nowhere" in verdict.error) == (case == "a column that is not there")
@@ -182,14 +184,14 @@ REFUSED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_expectation_that_is_not_valid_is_named(case: str) -> None:
     fine = {"type": "expect_column_to_exist", "kwargs": {"column": "a"}}
-    suites.parse("x", {"expectations": [fine]}, "x.json")
+    suites.parse_suite("x", {"expectations": [fine]}, "x.json")
     with pytest.raises(DataError, match=r"x\.json, expectation 2"):
-        suites.parse("x", {"expectations": [fine, REFUSED[case]]}, "x.json")
+        suites.parse_suite("x", {"expectations": [fine, REFUSED[case]]}, "x.json")
 
 
 def test_the_example_suite_does_without_great_expectations() -> None:
     code = (
-        "import sys, pathlib; from pipelines import suites; "
-        "suites.load(pathlib.Path('expectations'), 'flights'); sys.exit('great_expectations' in sys.modules)"
+        "import sys, pathlib; from pipelines.validation import suites; "
+        "suites.load_suite(pathlib.Path('expectations'), 'flights'); sys.exit('great_expectations' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[5], check=False).returncode == 0
