@@ -21,7 +21,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import failure_of
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
-from pipelines.costs.job_records import to_training_record, list_restored_checkpoints
+from pipelines.costs.job_records import list_restored_checkpoints, to_training_record
 
 COST_FIELDS = (
     *("training_s", "billable_s", "cost_usd", "price_usd_h"),
