@@ -351,7 +351,9 @@ def test_a_dag_that_airflow_does_not_know(commands: Any, airflow_home: Path) -> 
     arguments = ("--dag", "flights_nix", "--from", "2013-02-01", "--to", "2013-12-31")
     done = forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home))
     assert (done.code, done.out) == (2, "")
-    assert done.err == ("error: Airflow has no DAG flights_nix. `airflow dags list` names them; else give --runs N.\n")
+    assert done.err == (
+        "error: Airflow has no DAG flights_nix. List the DAGs with `airflow dags list`, or give --runs N.\n"
+    )
 
 
 def test_a_backfill_that_airflow_refuses(commands: Any, airflow_home: Path) -> None:
