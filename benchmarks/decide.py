@@ -42,7 +42,7 @@ def _time_decision(record: Any, length: int, count: int) -> float:
 
     last = FIRST + dt.timedelta(DAYS - 1)
     began = time.perf_counter()
-    days = Profiles.open().window(last - dt.timedelta(length + count - 2), last, "flights", "1")
+    days = Profiles.open().read_window(last - dt.timedelta(length + count - 2), last, "flights", "1")
     weights = {name: 1 / len(NUMBERS) for name in NUMBERS}
     seen = list(monitoring.compare_windows(record, days, length, weights, drift.Policy(), 1))
     drift.decide([window.result for window in seen], drift.Policy())
@@ -57,17 +57,17 @@ def _write_profiles(folder: Path) -> Any:
     from pipelines.monitoring.profiles import Policy
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import Record
-    from pipelines.monitoring.profiles.reference import fit
+    from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.monitoring.profiles.table import Profiles
 
     then, now = folder / "then.parquet", folder / "now.parquet"
     _build_frame(REFERENCE_START, REFERENCE_DAYS, 1).to_parquet(then)
     _build_frame(FIRST, DAYS, 2).to_parquet(now)
     kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(CATEGORIES, "category")
-    reference = fit(then, kinds, "y", Policy())
+    reference = fit_reference(then, kinds, "y", Policy())
     held = count_days(reference, then, "date")
     for day, profile in count_days(reference, now, "date").items():
-        Profiles.open().put(day, "flights", "1", profile)
+        Profiles.open().write(day, "flights", "1", profile)
     return Record(reference, held, held)
 
 

@@ -36,19 +36,19 @@ connection.execute(f"SELECT count(*), {', '.join(bins)} FROM read_parquet(?)", [
 OURS = """
 import sys
 from pathlib import Path
-from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.reference import Reference
 reference = Reference.model_validate_json(Path(sys.argv[2]).read_text())
-count(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
+count_file(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
 """
 START = "import pipelines.monitoring.profiles.counting"
 FIT = """
 import sys
 from pathlib import Path
 from pipelines.monitoring.profiles import Policy
-from pipelines.monitoring.profiles.reference import fit
+from pipelines.monitoring.profiles.reference import fit_reference
 kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv[4].split(","), "category")
-Path(sys.argv[2]).write_text(fit(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
+Path(sys.argv[2]).write_text(fit_reference(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
 """
 # This runs in its own process, because the peak memory of a parent counts as that of its children.
 GENERATE = """

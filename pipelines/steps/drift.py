@@ -115,7 +115,7 @@ def run(spec: DriftSpec) -> DriftResult:
 
 def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
     from pipelines.monitoring import drift, windows
-    from pipelines.monitoring.profiles.record import of_version
+    from pipelines.monitoring.profiles.record import load_record
     from pipelines.monitoring.profiles.table import Profiles
     from pipelines.registry.artifacts import download_importance
     from pipelines.registry.versions import read_as_of
@@ -124,11 +124,11 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     if read_as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
         return _undecided_result(spec, number, reason, [])
-    record = of_version(registry, version)
+    record = load_record(registry, version)
     table = Profiles.open()
     first = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     refused = _list_refused_days(spec, first)
-    profiles = table.window(first, spec.partition, spec.model_name, number)
+    profiles = table.read_window(first, spec.partition, spec.model_name, number)
     # A day may have been scored and then withdrawn.
     days = {day: profile for day, profile in profiles.items() if day not in refused}
     if result := _check_complete(spec, number, days, refused, table):
@@ -169,7 +169,7 @@ def _check_complete(
     if not absent:
         return None
     since = min(days, default=spec.partition)
-    scored_by_others = table.scored(window[0], spec.partition, spec.model_name)
+    scored_by_others = table.find_scored_days(window[0], spec.partition, spec.model_name)
     missing = [day for day in absent if day >= since and day not in scored_by_others]
     if missing:
         more = f" and {len(missing) - 1} more" * (len(missing) > 1)

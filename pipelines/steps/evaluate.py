@@ -137,11 +137,11 @@ def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, 
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import Record
-    from pipelines.monitoring.profiles.reference import fit
+    from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.system.duckdb_session import spill_folder
 
     train = spec.features / "train" / "data.parquet"
-    reference = fit(train, chosen.features, chosen.label, spec.reference)
+    reference = fit_reference(train, chosen.features, chosen.label, spec.reference)
     with spill_folder() as folder:
         scored.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]

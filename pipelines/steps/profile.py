@@ -1,6 +1,6 @@
-"""Profiles a partition's scored rows over a model version's reference, and keeps that in the lake's table `profiles`.
+"""Profile a partition's scored rows over a model version's reference, and store the profile in the table `profiles`.
 
-Idempotent: the profile of a partition by a version is replaced, and one of equal rows commits nothing.
+Idempotent: the step replaces the profile of a partition by a version, and the profile of equal rows commits nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ProfileSpec(Spec):
     model_name: str
     """Registered model whose version scored the rows."""
     version: str
-    """Its version, by number or alias."""
+    """Number or alias of the version."""
     reference: Path | None = None
-    """reference.json of the version, as `evaluate` wrote it; the registry's where it is not given. With it the registry
-    is not asked, so `version` has to be a number."""
+    """reference.json of the version, as `evaluate` wrote it; by default the one in the registry. With a file, the
+    registry is not used, so `version` must be a number."""
     engine: Literal["duckdb", "spark"] = "duckdb"
-    """What counts."""
+    """The engine that counts."""
     sketch_rows: Annotated[int, Field(ge=0)] = 20_000
-    """About how many rows, drawn at random where there are more, quantile sketches are made of; 0: none are made."""
+    """Approximate number of rows for the quantile sketches, a random sample where there are more; 0: no sketches."""
 
 
 class ProfileResult(Result):
@@ -45,90 +45,96 @@ class ProfileResult(Result):
     partition: dt.date
     """Day of the rows."""
     model_name: str
-    """Model by whose reference they were counted."""
+    """Model over whose reference the rows were counted."""
     version: str
-    """Its version's number."""
+    """Number of the model's version."""
     reference: str
-    """Digest of the reference."""
+    """SHA-256 of the reference."""
     rows: int
     """Rows of the partition."""
     labelled: int
-    """Rows of them whose label is known."""
+    """Rows whose label is known."""
     vanished: list[str]
-    """Features that the rows lack."""
+    """Features that the file does not have."""
     retyped: dict[str, str]
-    """Features of another type than in training, with the type that they have; they are not counted."""
+    """Features that have another type than in training, with that type. Their values are not counted."""
     empty: list[str]
     """Features without a value in any row."""
     changed: bool
-    """Whether the table `profiles` was changed."""
+    """Whether this call changed the table `profiles`."""
 
 
 def run(spec: ProfileSpec) -> ProfileResult:
-    """The table `profiles` has the profile of the partition by the version.
+    """Count the rows of the partition and store the profile, replacing an earlier one of the same version.
 
     Raises:
-        DataError: the rows are not there or not readable, or the version has no reference. A retry cannot help.
-        SpecError: the engine is not installed here, or a version is named by an alias beside `reference`.
+        DataError: the rows cannot be read, or the version has no reference. A retry cannot help.
+        SpecError: the engine is not installed, or `reference` is given with an alias. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
-        ConflictError: others kept writing to the table. A retry can help.
+        ConflictError: other writers kept changing the table. A retry can help.
     """
-    from pipelines.monitoring.profiles.counting import count
+    from pipelines.monitoring.profiles.counting import count_file
     from pipelines.monitoring.profiles.table import Profiles
 
-    record, version = _record(spec)
-    changed, kept, seen = False, Profiles.open(), None
-    # Scored anew while it was counted: else the older rows' profile could be the last to be kept.
-    while seen != (seen := _identity(spec.rows)):
-        made = count(record.reference, spec.rows, spec.engine, spec.sketch_rows)
-        changed |= kept.put(spec.partition, spec.model_name, version, made)
-    result = _result(spec, version, made, changed=changed)
+    record, version = _load_record(spec)
+    table, is_changed, identity = Profiles.open(), False, None
+    # Another run may replace the file while this one counts, and store its profile first. Counting again until the
+    # file stays the same ensures that the profile of the older rows is not the last one stored.
+    while identity != (identity := _identify_file(spec.rows)):
+        profile = count_file(record.reference, spec.rows, spec.engine, spec.sketch_rows)
+        is_changed |= table.write(spec.partition, spec.model_name, version, profile)
+    result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
         "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
-        *(spec.partition, spec.model_name, version, made.rows, result.labelled),
-        *(", ".join(one) or "none" for one in (result.vanished, result.retyped, result.empty)),
+        *(spec.partition, spec.model_name, version, result.rows, result.labelled),
+        *(", ".join(names) or "none" for names in (result.vanished, result.retyped, result.empty)),
     )
     return result
 
 
-def _identity(file: Path) -> tuple[int, int]:
-    """Of a file; another one in its place has another. Of none it is that, and `count` says so."""
+def _identify_file(path: Path) -> tuple[int, int]:
+    """Return inode and modification time, which differ once the file is replaced; zeros where there is no file.
+
+    `count_file` reports a missing file.
+    """
     try:
-        told = file.stat()
+        status = path.stat()
     except OSError:
         return 0, 0
-    return told.st_ino, told.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
-def _record(spec: ProfileSpec) -> tuple[Record, str]:
-    """The reference, and the version's number."""
+def _load_record(spec: ProfileSpec) -> tuple[Record, str]:
+    """Load the reference, and return it with the number of the version."""
     from pipelines.errors import SpecError
-    from pipelines.monitoring.profiles.record import Record, of_version
+    from pipelines.monitoring.profiles.record import Record, load_record
     from pipelines.registry.versions import Registry
 
     if spec.reference:
         if not spec.version.isdecimal():
-            raise SpecError(f"version {spec.version} is an alias, which only the registry knows.", "Give its number.")
+            raise SpecError(
+                f"version {spec.version} is an alias, which needs the registry.", "Give the number of the version."
+            )
         return Record.read(spec.reference), spec.version
     registry = Registry.open()
     version = registry.find_version(spec.model_name, spec.version)
-    return of_version(registry, version), str(version.version)
+    return load_record(registry, version), str(version.version)
 
 
-def _result(spec: ProfileSpec, version: str, made: Profile, *, changed: bool) -> ProfileResult:
+def _build_result(spec: ProfileSpec, version: str, profile: Profile, *, is_changed: bool) -> ProfileResult:
     from pipelines.monitoring.profiles.slots import NOTHING
 
-    features = [one for one in made.columns if one.kind in {"number", "category"}]
-    label = next(one for one in made.columns if one.kind == "label")
+    features = [column for column in profile.columns if column.kind in {"number", "category"}]
+    label = next(column for column in profile.columns if column.kind == "label")
     return ProfileResult(
         partition=spec.partition,
         model_name=spec.model_name,
         version=version,
-        reference=made.reference,
-        rows=made.rows,
+        reference=profile.reference,
+        rows=profile.rows,
         labelled=sum(label.counts),
-        vanished=[one.name for one in features if NOTHING in one.found],
-        retyped={one.name: one.found[0] for one in features if one.found and NOTHING not in one.found},
-        empty=[one.name for one in features if made.rows and one.missing == made.rows],
-        changed=changed,
+        vanished=[column.name for column in features if NOTHING in column.found],
+        retyped={column.name: column.found[0] for column in features if column.found and NOTHING not in column.found},
+        empty=[column.name for column in features if profile.rows and column.missing == profile.rows],
+        changed=is_changed,
     )

@@ -1,7 +1,8 @@
-"""Profiles: what a partition's rows look like to a model, as counts that add up.
+"""Count what the rows of a partition look like, in profiles that can be added.
 
-`reference` says what is counted, from the rows that the model was trained on; `counting` counts a partition's;
-`profile` adds partitions up to a window; `table` keeps them. Only `Policy` is loaded by importing the package.
+`reference` derives the bins from the rows that a model was trained on, `counting` counts a partition's rows in these
+bins, `profile` adds the profiles of several partitions, and `table` stores them. Importing the package loads `Policy`
+only.
 """
 
 from pipelines.monitoring.profiles.policy import Policy

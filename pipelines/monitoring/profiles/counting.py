@@ -1,4 +1,4 @@
-"""Counts a file's rows over a reference: memory does not grow with them."""
+"""Count the rows of a Parquet file over a reference, in memory that does not grow with the rows."""
 
 from __future__ import annotations
 
@@ -22,99 +22,109 @@ from pipelines.monitoring.profiles import queries
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
 from pipelines.monitoring.profiles.sketch import Sketch
-from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, slots
-from pipelines.monitoring.profiles.texts import plain
+from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, list_slots
+from pipelines.monitoring.profiles.texts import select_normalizer
 
 Query = Callable[[ibis.Table], ibis.Table]
-Ask = Callable[[Query], Iterator[pa.RecordBatch]]
+Execute = Callable[[Query], Iterator[pa.RecordBatch]]
 Day = dt.date | None
 """None: all days together."""
-Counted = Iterator[tuple[Day, Slot, Column]]
+Counts = Iterator[tuple[Day, Slot, Column]]
+REST, UNSEEN, MISSING = -3, -2, -1
+"""Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
 
 
-def count(reference: Reference, path: Path, engine: engines.EngineName = "duckdb", sketch_rows: int = 0) -> Profile:
-    """The profile of the rows of a Parquet file.
+def count_file(
+    reference: Reference, path: Path, engine: engines.EngineName = "duckdb", sketch_rows: int = 0
+) -> Profile:
+    """Count all rows of a Parquet file together.
 
     Args:
-        reference: what to count.
+        reference: the columns to count and their bins.
         path: file with the features, and with `score` and the label where they are known.
-        engine: what counts.
-        sketch_rows: about how many rows, drawn at random where there are more, quantile sketches are made of; 0: none.
+        engine: the engine that counts.
+        sketch_rows: approximate number of rows for the quantile sketches, a random sample where the file has more;
+            0: no sketches.
 
     Raises:
-        DataError: there is no such file, or it is no Parquet file.
-        SpecError: the engine is not installed here.
+        DataError: the file is not there, is not a Parquet file, or has columns of equal names. A retry cannot help.
+        SpecError: the engine is not installed. A retry cannot help.
     """
-    there, rows = _told(reference, path)
-    wanted = slots(reference, there)
-    readable = [one for one in wanted if one.readable] if rows else []
-    counted: dict[Slot, Column] = {}
+    schema, rows = _read_metadata(reference, path)
+    slots = list_slots(reference, schema)
+    readable = [slot for slot in slots if slot.is_readable] if rows else []
+    columns: dict[Slot, Column] = {}
     if readable:
-        with engines.open_engine(engine, [str(path)], _schema(readable, there), with_nan=True) as run:
-            ask = partial(run, days=None)
-            counted = {slot: column for _, slot, column in _counted(ask, reference, readable)}
+        with engines.open_engine(engine, [str(path)], _select_schema(readable, schema), with_nan=True) as run:
+            execute = partial(run, days=None)
+            columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable)}
             if sketch_rows:
-                counted |= _sketched(ask, counted, min(1.0, sketch_rows / rows))
-    return _profile(reference, wanted, rows, counted)
+                columns |= _add_sketches(execute, columns, min(1.0, sketch_rows / rows))
+    return _build_profile(reference, slots, rows, columns)
 
 
 def count_days(
     reference: Reference, path: Path, day: str, engine: engines.EngineName = "duckdb"
 ) -> dict[dt.date, Profile]:
-    """The profile of each day's rows, without sketches: together they are `count` of the file.
+    """Count the rows of each day of a Parquet file, without sketches. The sum of the days equals `count_file`.
 
     Args:
-        reference: what to count.
-        path: as `count` takes it.
-        day: column with the rows' date, which none lacks.
-        engine: what counts.
+        reference: the columns to count and their bins.
+        path: file as for `count_file`.
+        day: column with the date of each row, without nulls.
+        engine: the engine that counts.
+
+    Returns:
+        Day to profile, in the order of the days.
 
     Raises:
-        DataError: there is no such file, it is no Parquet file, or has no such column.
-        SpecError: the engine is not installed here.
+        DataError: as for `count_file`, or the file lacks the column `day`. A retry cannot help.
+        SpecError: the engine is not installed. A retry cannot help.
     """
-    there, _ = _told(reference, path)
-    if day not in there.names:
-        raise DataError(f"{path} has no column {day}.", "Give the rows with their date.")
-    wanted = slots(reference, there)
-    readable = [one for one in wanted if one.readable]
-    schema = _schema(readable, there).append(pa.field(day, there.field(day).type))
-    counted: dict[Day, dict[Slot, Column]] = {}
-    with engines.open_engine(engine, [str(path)], schema, with_nan=True) as run:
-        ask = partial(run, days=None)
-        sizes = {row[queries.DAY]: int(row["rows"]) for row in _rows(ask(partial(queries.sizes, by=day)))}
-        for key, slot, column in _counted(ask, reference, readable, day):
-            counted.setdefault(key, {})[slot] = column
-    return {key: _profile(reference, wanted, sizes[key], counted.get(key, {})) for key in sorted(sizes)}
+    schema, _ = _read_metadata(reference, path)
+    if day not in schema.names:
+        raise DataError(f"{path} has no column {day}.", "Write the date of each row to this column.")
+    slots = list_slots(reference, schema)
+    readable = [slot for slot in slots if slot.is_readable]
+    selected = _select_schema(readable, schema).append(pa.field(day, schema.field(day).type))
+    columns: dict[Day, dict[Slot, Column]] = {}
+    with engines.open_engine(engine, [str(path)], selected, with_nan=True) as run:
+        execute = partial(run, days=None)
+        batches = execute(partial(queries.count_rows, by=day))
+        sizes = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
+        for date, slot, column in _count_columns(execute, reference, readable, day):
+            columns.setdefault(date, {})[slot] = column
+    return {date: _build_profile(reference, slots, sizes[date], columns.get(date, {})) for date in sorted(sizes)}
 
 
-def _profile(reference: Reference, wanted: Sequence[Slot], rows: int, counted: Mapping[Slot, Column]) -> Profile:
-    return Profile(reference.digest, rows, tuple(counted.get(one) or one.empty(rows) for one in wanted))
+def _build_profile(reference: Reference, slots: Sequence[Slot], rows: int, columns: Mapping[Slot, Column]) -> Profile:
+    return Profile(reference.digest, rows, tuple(columns.get(slot) or slot.build_empty(rows) for slot in slots))
 
 
-def _told(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
+def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
+    """Read the schema and the number of rows of a file."""
     try:
         with pq.ParquetFile(path) as file:
-            there, rows = file.schema_arrow, file.metadata.num_rows
+            schema, rows = file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path} is no Parquet file that can be read: {error}.", "Give the scored rows.") from None
-    # DuckDB knows no case: of two columns that differ in nothing else it reads the first, whichever is asked for.
-    times = Counter(name.lower() for name in there.names)
-    if twice := sorted(name for name in reference.names if times[name.lower()] > 1):
-        raise DataError(f"{path} has the column {twice[0]!r} twice, but for upper and lower case.", "Rename one.")
-    return there, rows
+        raise DataError(f"{path} cannot be read as a Parquet file: {error}.", "Give the scored rows.") from None
+    # DuckDB ignores case in names: of two columns that differ only in case it always reads the first.
+    times = Counter(name.lower() for name in schema.names)
+    if duplicates := sorted(name for name in reference.names if times[name.lower()] > 1):
+        raise DataError(f"{path} has the column {duplicates[0]!r} twice, ignoring case.", "Rename one of them.")
+    return schema, rows
 
 
-def _schema(readable: Sequence[Slot], there: pa.Schema) -> pa.Schema:
-    """Of what is read, as an engine knows types."""
-    kinds = {one.name: there.field(one.name).type for one in readable if one.name in there.names}
-    return pa.schema({name: _known(kind) for name, kind in kinds.items()})
+def _select_schema(readable: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
+    """Select the columns to read, with types that the engines support."""
+    kinds = {slot.name: schema.field(slot.name).type for slot in readable if slot.name in schema.names}
+    return pa.schema({name: _convert_type(kind) for name, kind in kinds.items()})
 
 
-def _known(kind: pa.DataType) -> pa.DataType:
-    """The type as which an engine reads it: none knows half floats, nor decimals of other widths than 128 bits."""
+def _convert_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which the engines read a column: they support neither half floats nor decimal32, 64 or 256."""
     if pa.types.is_dictionary(kind):
-        return _known(kind.value_type)
+        return _convert_type(kind.value_type)
     if pa.types.is_float16(kind):
         return pa.float32()
     if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind):
@@ -122,104 +132,116 @@ def _known(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _counted(ask: Ask, reference: Reference, readable: Sequence[Slot], by: str = "") -> Counted:
-    numbers = {one.name: one for one in (*reference.numbers, reference.score)}
-    categories = {one.name: one for one in reference.categories}
-    yield from _numbers(ask, [(one, numbers[one.name]) for one in readable if one.kind in {"number", "score"}], by)
-    yield from _categories(ask, [(one, categories[one.name]) for one in readable if one.kind == "category"], by)
-    yield from _labels(ask, readable, by)
+def _count_columns(execute: Execute, reference: Reference, readable: Sequence[Slot], by: str = "") -> Counts:
+    numbers = {number.name: number for number in (*reference.numbers, reference.score)}
+    categories = {category.name: category for category in reference.categories}
+    number_slots = [(slot, numbers[slot.name]) for slot in readable if slot.kind in {"number", "score"}]
+    category_slots = [(slot, categories[slot.name]) for slot in readable if slot.kind == "category"]
+    yield from _count_numbers(execute, number_slots, by)
+    yield from _count_categories(execute, category_slots, by)
+    yield from _count_labels(execute, readable, by)
 
 
-def _numbers(ask: Ask, columns: Sequence[tuple[Slot, Number]], by: str) -> Counted:
-    """First as if every value were finite, as nearly all columns are; the others are asked for again, with care."""
-    told = list(_asked(ask, columns, by, finite=True))
-    yield from told
-    odd = {slot for _, slot, column in told if not _finite(column)}
-    yield from _asked(ask, [one for one in columns if one[0] in odd], by, finite=False)
+def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], by: str) -> Counts:
+    """Count numbers as if all were finite, as in nearly all columns. Then count the other columns again, correctly."""
+    counts = list(_query_numbers(execute, columns, by, finite=True))
+    yield from counts
+    infinite = {slot for _, slot, column in counts if not _is_finite(column)}
+    yield from _query_numbers(execute, [pair for pair in columns if pair[0] in infinite], by, finite=False)
 
 
-def _asked(ask: Ask, columns: Sequence[tuple[Slot, Number]], by: str, *, finite: bool) -> Counted:
+def _query_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], by: str, *, finite: bool) -> Counts:
     if not columns:
         return
-    query = partial(queries.numbers, columns=[column for _, column in columns], by=by, finite=finite)
-    for told in _rows(ask(query)):
-        for at, (slot, column) in enumerate(columns):
-            of = {name.removeprefix(f"{at}."): value for name, value in told.items() if name.startswith(f"{at}.")}
-            yield told.get(queries.DAY), slot, _number(slot, column, int(told["rows"]), of)
+    query = partial(queries.count_numbers, columns=[number for _, number in columns], by=by, finite=finite)
+    for row in _list_rows(execute(query)):
+        for place, (slot, number) in enumerate(columns):
+            prefix = f"{place}."
+            values = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
+            yield row.get(queries.DAY), slot, _build_number(slot, number, int(row["rows"]), values)
 
 
-def _finite(column: Column) -> bool:
-    return all(one is None or isfinite(one) for one in (column.minimum, column.maximum))
+def _is_finite(column: Column) -> bool:
+    return all(value is None or isfinite(value) for value in (column.minimum, column.maximum))
 
 
-def _number(slot: Slot, column: Number, rows: int, of: Mapping[str, Any]) -> Column:
-    # Of count_if DuckDB 2.0 makes a decimal, and null where there is nothing but nulls.
-    known, n, *reached = (int(of[name] or 0) for name in ("known", "n", *queries.steps(column)))
-    moments: dict[str, Any] = {name: of[name] or 0.0 for name in ("s1", "s2")}
-    moments |= {name: of[name] for name in ("minimum", "maximum")}
-    counts = tuple(map(int, np.diff([0, *reached, known])))
-    return replace(slot.empty(0), counts=counts, missing=rows - known, n=n, **moments)
+def _build_number(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
+    # The count_if of DuckDB 2.0 returns a decimal, and null where all values are null.
+    known, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
+    moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
+    moments |= {name: values[name] for name in ("minimum", "maximum")}
+    counts = tuple(map(int, np.diff([0, *cumulative, known])))
+    return replace(slot.build_empty(0), counts=counts, missing=rows - known, n=n, **moments)
 
 
-def _categories(ask: Ask, columns: Sequence[tuple[Slot, Category]], by: str) -> Counted:
+def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], by: str) -> Counts:
     if not columns:
         return
-    places = [{value: at for at, value in enumerate(column.values)} for _, column in columns]
-    rests = [None if column.rest is None else set(column.rest) for _, column in columns]
-    texts = [plain(column.family) for _, column in columns]
-    found: dict[Day, list[list[int]]] = {}
-    batches = ask(partial(queries.categories, columns=[column for _, column in columns], by=by))
+    find_bins = [_bin_finder(category) for _, category in columns]
+    days: dict[Day, list[list[int]]] = {}
+    batches = execute(partial(queries.count_categories, columns=[category for _, category in columns], by=by))
     for row in (row for batch in batches for row in batch.to_pylist()):
-        # The last number is of the missing ones.
-        counts = found.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
-        column = row["column"]
-        value = None if row["value"] is None else texts[column](row["value"])
-        rest = rests[column]
-        other = -3 if rest is None or value in rest else -2
-        counts[column][-1 if value is None else places[column].get(value, other)] += row["times"]
-    for key, all_counts in found.items():
-        for (slot, _), of_column in zip(columns, all_counts, strict=True):
-            yield key, slot, replace(slot.empty(0), counts=tuple(of_column[:-1]), missing=of_column[-1])
+        counts = days.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
+        counts[row["column"]][find_bins[row["column"]](row["value"])] += row["times"]
+    for day, day_counts in days.items():
+        for (slot, _), counts_of_column in zip(columns, day_counts, strict=True):
+            column = replace(slot.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
+            yield day, slot, replace(column, missing=counts_of_column[MISSING])
 
 
-def _labels(ask: Ask, readable: Sequence[Slot], by: str) -> Counted:
-    """The label, and score x label, where they are there."""
-    by_kind = {one.kind: one for one in readable}
+def _bin_finder(category: Category) -> Callable[[str | None], int]:
+    """Build the function that finds the position of the count to which a value belongs."""
+    normalize = select_normalizer(category.family)
+    places = {value: place for place, value in enumerate(category.values)}
+    rest = None if category.rest is None else set(category.rest)
+
+    def find_bin(text: str | None) -> int:
+        value = None if text is None else normalize(text)
+        if value is None:
+            return MISSING
+        return places.get(value, REST if rest is None or value in rest else UNSEEN)
+
+    return find_bin
+
+
+def _count_labels(execute: Execute, readable: Sequence[Slot], by: str) -> Counts:
+    """Count the label, and score x label, where the file has them."""
+    by_kind = {slot.kind: slot for slot in readable}
     label, joint = by_kind.get("label"), by_kind.get("joint")
     if label is None:
         return
     score = by_kind["score"].name if joint else ""
-    found: dict[Day, list[dict[str, Any]]] = {}
-    for cell in _rows(ask(partial(queries.joint, score=score, label=label.name, by=by))):
-        found.setdefault(cell.get(queries.DAY), []).append(cell)
-    for key, cells in found.items():
+    days: dict[Day, list[dict[str, Any]]] = {}
+    for cell in _list_rows(execute(partial(queries.count_scores_by_label, score=score, label=label.name, by=by))):
+        days.setdefault(cell.get(queries.DAY), []).append(cell)
+    for day, cells in days.items():
         rows = sum(cell["times"] for cell in cells)
-        of_label = [sum(cell["times"] for cell in cells if cell["label"] is truth) for truth in (False, True)]
-        yield key, label, replace(label.empty(0), counts=tuple(of_label), missing=rows - sum(of_label))
+        counts = tuple(sum(cell["times"] for cell in cells if cell["label"] is truth) for truth in (False, True))
+        yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
         if joint:
-            yield key, joint, _joint(joint, cells, rows)
+            yield day, joint, _build_joint(joint, cells, rows)
 
 
-def _joint(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
+def _build_joint(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
     counts, sums = [0] * (2 * SCORE_BINS), [0.0] * (2 * SCORE_BINS)
     for cell in cells:
         if cell["label"] is not None and cell["bin"] is not None:
-            at = SCORE_BINS * cell["label"] + cell["bin"]
-            counts[at], sums[at] = cell["times"], cell["total"] or 0.0
-    return replace(joint.empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
+            place = SCORE_BINS * cell["label"] + cell["bin"]
+            counts[place], sums[place] = cell["times"], cell["total"] or 0.0
+    return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 
-def _sketched(ask: Ask, counted: dict[Slot, Column], share: float) -> dict[Slot, Column]:
-    """The numbers, with sketches of a share of the rows."""
-    sketches = {slot: Sketch() for slot, column in counted.items() if slot.kind in {"number", "score"}}
+def _add_sketches(execute: Execute, columns: Mapping[Slot, Column], share: float) -> dict[Slot, Column]:
+    """Return the number columns with sketches of a random share of the rows, 0 to 1."""
+    sketches = {slot: Sketch() for slot in columns if slot.kind in {"number", "score"}}
     names = [slot.name for slot in sketches]
     if not names:
         return {}
-    for batch in ask(partial(queries.some, columns=names, share=share)):
+    for batch in execute(partial(queries.sample_numbers, columns=names, share=share)):
         for slot, sketch in sketches.items():
             sketch.update(np.asarray(batch[slot.name].drop_null()))
-    return {slot: replace(counted[slot], sketch=sketch.to_bytes()) for slot, sketch in sketches.items()}
+    return {slot: replace(columns[slot], sketch=sketch.to_bytes()) for slot, sketch in sketches.items()}
 
 
-def _rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]

@@ -1,4 +1,7 @@
-"""A profile: counts of a partition's rows over a reference's bins. Profiles of partitions add up to their union's."""
+"""Define profiles: counts of a partition's rows in the bins of a reference.
+
+The sum of the profiles of several partitions is the profile of all their rows.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,26 @@ from pipelines.errors import DataError
 
 Kind = Literal["number", "category", "score", "label", "joint"]
 CLOSE = 1e-9
-"""Relative difference of sums that comes of the order they were taken in, and is none."""
+"""Relative difference up to which sums are equal. Floats that are added in another order have another sum."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What was counted of a column. Everything adds up, but for the least and the greatest value."""
+    """The counts of a column. Those of several partitions are added, except for minimum, maximum and sketch."""
 
     name: str
     kind: Kind
     counts: tuple[int, ...]
-    """Over the bins. number, score: below the edges, the bins, above; +-inf are below and above. category: the values,
-    other, unseen. label: false, true. joint: the score's bins of label false, then those of label true."""
+    """Rows in each bin. number, score: below the edges (with -inf), the bins, above (with +inf). category: the values,
+    other values, unseen values. label: false, true. joint: the score's bins with label false, then with label true."""
     missing: int = 0
-    """Rows with null, or NaN."""
+    """Rows with null or NaN."""
     absent: int = 0
-    """Rows of partitions in which the column was not, or was of another type; none of them is in `counts`."""
+    """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
     found: tuple[str, ...] = ()
-    """What was there instead: types, or "nothing"; sorted."""
+    """What these partitions have in its place: types, or "nothing"; sorted."""
     n: int = 0
-    """Finite numbers, of which the moments are."""
+    """Finite numbers, from which the moments are computed."""
     center: float = 0.0
     s1: float = 0.0
     """Sum of x - center."""
@@ -41,59 +44,59 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     sums: tuple[float, ...] = ()
-    """Of a joint: sum of the scores in each of `counts`."""
+    """joint only: sum of the scores in each bin of `counts`."""
     sketch: bytes = b""
-    """Quantiles, see `pipelines.monitoring.profiles.sketch`; empty where none was made."""
+    """Serialized quantile sketch (`pipelines.monitoring.profiles.sketch`); empty where there is none."""
 
     def __add__(self, other: Column) -> Column:
-        """The column of the rows of both."""
-        from pipelines.monitoring.profiles.sketch import merged
+        """Add the counts of two partitions."""
+        from pipelines.monitoring.profiles.sketch import merge_sketches
 
         return replace(
             self,
-            counts=_added(self.counts, other.counts),
+            counts=_add_each(self.counts, other.counts),
             missing=self.missing + other.missing,
             absent=self.absent + other.absent,
             found=tuple(sorted({*self.found, *other.found})),
             n=self.n + other.n,
             s1=self.s1 + other.s1,
             s2=self.s2 + other.s2,
-            minimum=_of_known(min, self.minimum, other.minimum),
-            maximum=_of_known(max, self.maximum, other.maximum),
-            sums=_added(self.sums, other.sums),
-            sketch=merged(self.sketch, other.sketch) if self.sketch or other.sketch else b"",
+            minimum=_combine(min, self.minimum, other.minimum),
+            maximum=_combine(max, self.maximum, other.maximum),
+            sums=_add_each(self.sums, other.sums),
+            sketch=merge_sketches(self.sketch, other.sketch) if self.sketch or other.sketch else b"",
         )
 
     @property
     def mean(self) -> float | None:
-        """Of the finite numbers; None where there are none."""
+        """Mean of the finite numbers; None where there are none."""
         return self.center + self.s1 / self.n if self.n else None
 
     @property
     def m2(self) -> float:
-        """Sum of squared deviations from the mean."""
+        """Sum of squared deviations from the mean; 0 where there are no finite numbers."""
         return max(self.s2 - self.s1**2 / self.n, 0.0) if self.n else 0.0
 
-    def same(self, other: Column) -> bool:
-        """Equal, but for the order in which sums were taken and for the sketch's coins."""
+    def is_equivalent(self, other: Column) -> bool:
+        """Return whether the counts are equal, up to rounding in the sums and the randomness of the sketch."""
         exact = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
         if replace(self, **exact) != replace(other, **exact) or bool(self.sketch) != bool(other.sketch):  # type: ignore[arg-type]
             return False
-        # What x - center adds up to is small beside what was added.
+        # s1, the sum of x - center, is small compared with its terms, so its tolerance is relative to their size.
         scale = math.sqrt(self.n * self.s2)
         pairs = zip(self.sums, other.sums, strict=True)
-        # Squares of numbers beyond 1e154 are infinite; what such add up to is infinite or NaN, as the order has it.
-        beyond = self.s2 == other.s2 == math.inf
+        # Squares of numbers beyond 1e154 are infinite. Whether s1 is then infinite or NaN depends on the order.
+        has_overflow = self.s2 == other.s2 == math.inf
         return (
-            (beyond or math.isclose(self.s1, other.s1, rel_tol=CLOSE, abs_tol=CLOSE * scale))
+            (has_overflow or math.isclose(self.s1, other.s1, rel_tol=CLOSE, abs_tol=CLOSE * scale))
             and math.isclose(self.s2, other.s2, rel_tol=CLOSE)
-            and all(math.isclose(one, two, rel_tol=CLOSE) for one, two in pairs)
+            and all(math.isclose(first, second, rel_tol=CLOSE) for first, second in pairs)
         )
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The columns of a partition, or of several, counted over the bins of one reference."""
+    """The counted columns of one or more partitions, over the bins of one reference."""
 
     reference: str
     """Digest of the reference."""
@@ -101,73 +104,75 @@ class Profile:
     columns: tuple[Column, ...]
 
     def __add__(self, other: Profile) -> Profile:
-        """The profile of the rows of both.
+        """Add the profiles of two partitions.
 
         Raises:
-            DataError: they were counted over different references.
+            DataError: they were counted over different references. A retry cannot help.
         """
         if self.reference != other.reference:
-            told = f"{self.reference[:12]} and {other.reference[:12]}"
+            digests = f"{self.reference[:12]} and {other.reference[:12]}"
             raise DataError(
-                f"profiles over different references, {told}, do not add up.", "Profile the partition anew."
+                f"profiles over different references ({digests}) cannot be added.", "Profile the partition again."
             )
         pairs = zip(self.columns, other.columns, strict=True)
-        return Profile(self.reference, self.rows + other.rows, tuple(one + two for one, two in pairs))
+        return Profile(self.reference, self.rows + other.rows, tuple(first + second for first, second in pairs))
 
     def __getitem__(self, name: str) -> Column:
-        """The column of that name."""
-        return next(one for one in self.columns if one.name == name)
+        """Return the column of that name."""
+        return next(column for column in self.columns if column.name == name)
 
     @property
     def joint(self) -> Column:
-        """Score x label."""
-        return next(one for one in self.columns if one.kind == "joint")
+        """The counts of score bin x label."""
+        return next(column for column in self.columns if column.kind == "joint")
 
-    def same(self, other: Profile) -> bool:
-        """Of equal rows, as far as can be told."""
-        alike = (self.reference, self.rows, len(self.columns)) == (other.reference, other.rows, len(other.columns))
-        return alike and all(one.same(two) for one, two in zip(self.columns, other.columns, strict=True))
+    def is_equivalent(self, other: Profile) -> bool:
+        """Return whether both may be profiles of equal rows: all columns are equivalent."""
+        if (self.reference, self.rows, len(self.columns)) != (other.reference, other.rows, len(other.columns)):
+            return False
+        return all(first.is_equivalent(second) for first, second in zip(self.columns, other.columns, strict=True))
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
-        """A row a column, of numbers, texts and lists."""
+        """Yield one row for each column, of numbers, texts and lists."""
         for column in self.columns:
             yield {"reference": self.reference, "rows": self.rows, **asdict(column)}
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """The profile of `to_rows`; what else the rows hold is ignored, and a sketch may be left out.
+        """Build the profile from rows of `to_rows`. Other fields of the rows are ignored; the sketch is optional.
 
         Raises:
-            DataError: no rows, or rows of several references.
+            DataError: there are no rows, or rows of several references. A retry cannot help.
         """
         references = sorted({row["reference"][:12] for row in rows})
         if len(references) != 1:
-            raise DataError(f"a profile is of one reference, and these rows are of {', '.join(references) or 'none'}.")
-        return cls(rows[0]["reference"], rows[0]["rows"], tuple(_column(row) for row in rows))
+            raise DataError(f"the rows of a profile have one reference, not {', '.join(references) or 'none'}.")
+        return cls(rows[0]["reference"], rows[0]["rows"], tuple(_build_column(row) for row in rows))
 
 
-def total(profiles: Iterable[Profile]) -> Profile:
-    """The profile of the union of one or more.
+def sum_profiles(profiles: Iterable[Profile]) -> Profile:
+    """Add one or more profiles.
 
     Raises:
-        DataError: there is none, or they are of different references.
+        DataError: there is no profile, or they are of different references. A retry cannot help.
     """
-    found = list(profiles)
-    if not found:
-        raise DataError("there is no profile to add up.", "The step `profile` writes them.")
-    return reduce(add, found)
+    summands = list(profiles)
+    if not summands:
+        raise DataError("there is no profile to add.", "Run the step `profile` first.")
+    return reduce(add, summands)
 
 
-def _column(row: Mapping[str, Any]) -> Column:
-    names = [one.name for one in fields(Column) if one.name in row]
+def _build_column(row: Mapping[str, Any]) -> Column:
+    names = [field.name for field in fields(Column) if field.name in row]
     values: dict[str, Any] = {name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in names}
     return Column(**values)
 
 
-def _added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+def _add_each(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
-def _of_known(which: Any, one: float | None, other: float | None) -> float | None:
-    known = [value for value in (one, other) if value is not None]
-    return which(known) if known else None
+def _combine(function: Any, first: float | None, second: float | None) -> float | None:
+    """Apply `min` or `max` to the values that are not None; None where both are."""
+    known = [value for value in (first, second) if value is not None]
+    return function(known) if known else None

@@ -1,4 +1,7 @@
-"""What is asked of an engine for a profile, as ibis expressions. Each column is read once by them, the score twice."""
+"""Build the queries of a profile as ibis expressions, which DuckDB and Spark both execute.
+
+Together they read each column once, and the score twice.
+"""
 
 from __future__ import annotations
 
@@ -14,111 +17,117 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Numbe
 
 MAX = repr(sys.float_info.max)
 DAY = "counted_day"
-"""Column of an answer that is by day."""
+"""Column with the day, in results that are by day."""
 
 
 @ibis.udf.agg.builtin  # type: ignore[untyped-decorator]
 def count_if(condition: bool) -> int:  # type: ignore[empty-body]
-    """Rows where it is true; DuckDB and Spark both have it, five times as fast as counting with a filter."""
+    """Count the rows where the condition is true. This is five times faster than counting with a filter."""
 
 
-def sizes(rows: ibis.Table, by: str) -> ibis.Table:
-    """A row for each day: `rows`."""
-    return rows.aggregate(rows.count().name("rows"), by=_days(rows, by))
+def count_rows(rows: ibis.Table, by: str) -> ibis.Table:
+    """Count the rows of each day: column `rows`."""
+    return rows.aggregate(rows.count().name("rows"), by=_select_day(rows, by))
 
 
-def numbers(rows: ibis.Table, columns: Sequence[Number], by: str = "", *, finite: bool = False) -> ibis.Table:
-    """`rows`, and of the column at i `i.known`, `i.n`, `i.s1` and so on, and the counts of its `steps`.
+def count_numbers(rows: ibis.Table, columns: Sequence[Number], by: str = "", *, finite: bool = False) -> ibis.Table:
+    """Count and sum the values of number columns, in one row, or in one row for each day.
 
-    One row, or one a day where `by` names a date. By comparisons that DuckDB and Spark make alike: NaN is greater than
-    every number.
+    The result has `rows`, and for the column at position i `i.known`, `i.n`, `i.s1`, `i.s2`, `i.minimum`, `i.maximum`
+    and the counts named by `name_edge_counts`. Both engines compare alike: NaN is greater than every number.
 
     Args:
-        rows: to count.
-        columns: of the rows.
-        by: a date; empty: all days together.
-        finite: whether every value is taken for a finite one, which halves what the sums cost. Of a column that has
-            another the least or the greatest is not finite, and `known`, `n` and the sums are wrong.
+        rows: the table to count.
+        columns: number columns of the table.
+        by: column with the date; empty: all days together.
+        finite: whether to assume that all values are finite, which halves the cost of the sums. Where a column has
+            other values, its minimum or maximum is not finite, and its `known`, `n` and sums are wrong.
     """
-    asked: dict[str, ibis.Value] = {"rows": rows.count()}
-    for at, column in enumerate(columns):
-        asked |= {f"{at}.{name}": value for name, value in _number(rows, column, finite).items()}
-    return rows.aggregate(by=_days(rows, by), **asked)
+    measures: dict[str, ibis.Value] = {"rows": rows.count()}
+    for place, column in enumerate(columns):
+        measures |= {f"{place}.{name}": value for name, value in _measure_number(rows, column, finite).items()}
+    return rows.aggregate(by=_select_day(rows, by), **measures)
 
 
-def steps(column: Number) -> list[str]:
-    """Names of the counts of what is below each edge but the last, and then of what is not above that."""
-    return [*(f"below.{at}" for at in range(len(column.edges) - 1)), "upto"] if column.edges else []
+def name_edge_counts(column: Number) -> list[str]:
+    """Name the cumulative counts of a column: values below each edge but the last, then values up to the last edge."""
+    return [*(f"below.{place}" for place in range(len(column.edges) - 1)), "upto"] if column.edges else []
 
 
-def _number(rows: ibis.Table, column: Number, finite: bool) -> dict[str, ibis.Value]:
+def _measure_number(rows: ibis.Table, column: Number, finite: bool) -> dict[str, ibis.Value]:
     x = rows[column.name].cast("float64")
-    kept = x if finite else _finite(x)
-    off = kept - _exactly(column.center)
-    edges = [_exactly(edge) for edge in column.edges]
+    values = x if finite else _void_infinite(x)
+    differences = values - _literal(column.center)
+    edges = [_literal(edge) for edge in column.edges]
     below = [*(x < edge for edge in edges[:-1]), *(x <= edge for edge in edges[-1:])]
-    counts = {name: count_if(one) for name, one in zip(steps(column), below, strict=True)}
-    sums = {"s1": off.sum(), "s2": (off * off).sum(), "minimum": kept.min(), "maximum": kept.max()}
-    known = x.count() if finite else count_if(x <= _exactly(math.inf))
-    return {"known": known, "n": known if finite else kept.count(), **counts, **sums}
+    counts = {name: count_if(is_below) for name, is_below in zip(name_edge_counts(column), below, strict=True)}
+    sums = {"s1": differences.sum(), "s2": (differences * differences).sum()}
+    extremes = {"minimum": values.min(), "maximum": values.max()}
+    known = x.count() if finite else count_if(x <= _literal(math.inf))
+    return {"known": known, "n": known if finite else values.count(), **counts, **sums, **extremes}
 
 
-def categories(rows: ibis.Table, columns: Sequence[Category], by: str = "") -> ibis.Table:
-    """A row for each value of each column, and day where `by` names a date: `column` (its place), `value`, `times`."""
-    return ibis.union(*[_category(rows, at, column.name, by) for at, column in enumerate(columns)])
+def count_categories(rows: ibis.Table, columns: Sequence[Category], by: str = "") -> ibis.Table:
+    """Count the rows of each value of each column, and of each day where `by` names a date column.
+
+    The result has `column` (position of the column), `value` and `times`.
+    """
+    return ibis.union(*[_count_category(rows, place, column.name, by) for place, column in enumerate(columns)])
 
 
-def _category(rows: ibis.Table, at: int, name: str, by: str) -> ibis.Table:
-    keys = [*_days(rows, by), rows[name].cast("string").name("value")]
+def _count_category(rows: ibis.Table, place: int, name: str, by: str) -> ibis.Table:
+    keys = [*_select_day(rows, by), rows[name].cast("string").name("value")]
     counted = rows.aggregate(rows.count().name("times"), by=keys)
     days = [counted[DAY]] if by else []
-    return counted.select(*days, column=ibis.literal(at, "int64"), value=counted.value, times=counted.times)
+    return counted.select(*days, column=ibis.literal(place, "int64"), value=counted.value, times=counted.times)
 
 
-def joint(rows: ibis.Table, score: str, label: str, by: str = "") -> ibis.Table:
-    """A row for each bin of the score and each label: `bin`, `label`, `times`, `total` (of finite scores).
+def count_scores_by_label(rows: ibis.Table, score: str, label: str, by: str = "") -> ibis.Table:
+    """Count the rows of each score bin and label.
+
+    The result has `bin`, `label`, `times` and `total`, the sum of the finite scores.
 
     Args:
-        rows: to count.
-        score: column of the score; empty where there is none: the bin is null.
-        label: column of the label; empty where there is none: it is null.
-        by: a date; empty: all days together.
+        rows: the table to count.
+        score: column of the score; empty where there is none, and then `bin` is null.
+        label: column of the label; empty where there is none, and then `label` is null.
+        by: column with the date; empty: all days together.
     """
-    x = _without_nan(rows[score]) if score else ibis.null("float64")
-    passed = [x >= _exactly(edge) for edge in SCORE_EDGES[:-1]] + [x > _exactly(SCORE_EDGES[-1])]
-    place = reduce(add, [one.cast("int64") for one in passed])
-    truth = _truth(rows[label]) if label else ibis.null("boolean")
-    cells = rows.select(*_days(rows, by), bin=place, label=truth, x=_finite(x))
+    x = _void_nan(rows[score]) if score else ibis.null("float64")
+    passed = [x >= _literal(edge) for edge in SCORE_EDGES[:-1]] + [x > _literal(SCORE_EDGES[-1])]
+    place = reduce(add, [is_passed.cast("int64") for is_passed in passed])
+    truth = _cast_label(rows[label]) if label else ibis.null("boolean")
+    cells = rows.select(*_select_day(rows, by), bin=place, label=truth, x=_void_infinite(x))
     return cells.group_by(*([DAY] if by else []), "bin", "label").aggregate(
-        times=lambda found: found.count(), total=lambda found: found.x.sum()
+        times=lambda group: group.count(), total=lambda group: group.x.sum()
     )
 
 
-def _days(rows: ibis.Table, by: str) -> list[ibis.Value]:
+def _select_day(rows: ibis.Table, by: str) -> list[ibis.Value]:
     return [rows[by].cast("date").name(DAY)] if by else []
 
 
-def _finite(x: ibis.Value) -> ibis.Value:
-    """`x`, or null where it is infinite or NaN."""
+def _void_infinite(x: ibis.Value) -> ibis.Value:
+    """Replace infinite values and NaN by null."""
     most = ibis.literal(MAX).cast("float64")
     return x.between(-most, most).ifelse(x, ibis.null("float64"))
 
 
-def _exactly(number: float) -> ibis.Value:
-    """The number, from a text: 17 digits are a decimal to DuckDB 2.0 and Spark 4.0, which loses their last bit."""
+def _literal(number: float) -> ibis.Value:
+    """Build a literal without loss: DuckDB 2.0 and Spark 4.0 read 17 digits as a decimal, and lose the last bit."""
     return ibis.literal(repr(number)).cast("float64")
 
 
-def _without_nan(column: ibis.Value) -> ibis.Value:
+def _void_nan(column: ibis.Value) -> ibis.Value:
     x = column.cast("float64")
     return x.isnan().ifelse(ibis.null("float64"), x)
 
 
-def _truth(column: ibis.Value) -> ibis.Value:
-    return column if column.type().is_boolean() else _without_nan(column) != 0
+def _cast_label(column: ibis.Value) -> ibis.Value:
+    return column if column.type().is_boolean() else _void_nan(column) != 0
 
 
-def some(rows: ibis.Table, columns: Sequence[str], share: float) -> ibis.Table:
-    """The numbers of a share of the rows, drawn one by one at random; of all where it is 1."""
-    drawn = rows if share >= 1 else rows.sample(share, method="row")
-    return drawn.select(**{name: drawn[name].cast("float64") for name in columns})
+def sample_numbers(rows: ibis.Table, columns: Sequence[str], share: float) -> ibis.Table:
+    """Select number columns of a random sample of the rows; `share` is 0 to 1, and 1 selects all rows."""
+    sample = rows if share >= 1 else rows.sample(share, method="row")
+    return sample.select(**{name: sample[name].cast("float64") for name in columns})

@@ -1,4 +1,4 @@
-"""reference.json: a model's reference, and what its own rows look like over it, as `evaluate` keeps them with it."""
+"""Read and write reference.json: a model's reference, with the profiles of its own training and holdout rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 FILE = "reference.json"
 ARTIFACT = f"evaluation/{FILE}"
-"""Of a version's run."""
+"""Path among the artifacts of the version's MLflow run."""
 DIGITS = 9
-"""Of sums that are kept: an engine's threads take them in any order, and equal rows are to give equal bytes."""
-WANTED = "`evaluate` writes it, and keeps it with a registered version"
+"""Significant digits of the stored floats. Engines add in any order, so only rounded sums of equal rows are equal."""
+HINT = "`evaluate` writes this file, and stores it with a registered version"
 
 
 @dataclass(frozen=True)
 class Record:
-    """A reference with the profiles of the training's days, and of the holdout's with their scores and labels.
+    """A reference with the profiles of the training days and of the holdout days, the latter with scores and labels.
 
-    By day, since the rows of a day go together: only days can tell how much a shift is more than the usual.
+    Profiles are by day because the rows of a day are correlated: the usual variation is that between days.
     """
 
     reference: Reference
@@ -40,32 +40,32 @@ class Record:
     holdout: Mapping[dt.date, Profile]
 
     def write(self, path: Path) -> None:
-        """`path` holds the record. Equal rows give equal bytes: there are no sketches in it."""
-        days = {name: _days(getattr(self, name)) for name in ("training", "holdout")}
+        """Write the record as JSON, without sketches, so that equal rows give equal bytes. Idempotent."""
+        days = {name: _format_days(getattr(self, name)) for name in ("training", "holdout")}
         write_json(path, {"reference": self.reference.model_dump(mode="json"), **days})
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """The record of a file.
+        """Read the record from a file.
 
         Raises:
-            DataError: it is not there, or holds none.
+            DataError: the file is not there, or is not a valid record. A retry cannot help.
         """
-        told = read_json(path, WANTED)
+        content = read_json(path, HINT)
         try:
-            reference = Reference.model_validate_json(json.dumps(told["reference"]))
-            profiles = [_profiles(told[name]) for name in ("training", "holdout")]
+            reference = Reference.model_validate_json(json.dumps(content["reference"]))
+            profiles = [_parse_days(content[name]) for name in ("training", "holdout")]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            what = str(error).splitlines()[0]
-            raise DataError(f"{path} is no reference ({type(error).__name__}: {what}): {WANTED}.") from None
+            cause = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            raise DataError(f"{path} is not a valid reference ({cause}): {HINT}.") from None
         return cls(reference, *profiles)
 
 
-def of_version(registry: Registry, version: ModelVersion) -> Record:
-    """The record of a registered version.
+def load_record(registry: Registry, version: ModelVersion) -> Record:
+    """Load the record of a registered version.
 
     Raises:
-        DataError: it was registered without one.
+        DataError: the version was registered without a record. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.registry.artifacts import download_artifact
@@ -73,25 +73,25 @@ def of_version(registry: Registry, version: ModelVersion) -> Record:
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(registry, version, ARTIFACT, Path(folder))
         if path is None:
-            what = (
-                f"{version.name} version {version.version} has no {ARTIFACT}: it was registered before profiles were."
+            raise DataError(
+                f"{version.name} version {version.version} has no {ARTIFACT}.",
+                "Train and evaluate again, or give `--reference`.",
             )
-            raise DataError(what, "Train and evaluate anew, or give `--reference`.")
         return Record.read(path)
 
 
-def _days(profiles: Mapping[dt.date, Profile]) -> dict[str, list[dict[str, Any]]]:
-    return {day.isoformat(): [_plain(row) for row in profiles[day].to_rows()] for day in sorted(profiles)}
+def _format_days(profiles: Mapping[dt.date, Profile]) -> dict[str, list[dict[str, Any]]]:
+    return {day.isoformat(): [_format_row(row) for row in profiles[day].to_rows()] for day in sorted(profiles)}
 
 
-def _profiles(told: Mapping[str, Any]) -> dict[dt.date, Profile]:
-    return {dt.date.fromisoformat(day): Profile.from_rows(rows) for day, rows in told.items()}
+def _parse_days(content: Mapping[str, Any]) -> dict[dt.date, Profile]:
+    return {dt.date.fromisoformat(day): Profile.from_rows(rows) for day, rows in content.items()}
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: _rounded(value) for name, value in row.items() if name != "sketch"}
-    return {**kept, "sums": [_rounded(one) for one in row["sums"]]}
+def _format_row(row: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: _round(value) for name, value in row.items() if name != "sketch"}
+    return {**fields, "sums": [_round(value) for value in row["sums"]]}
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

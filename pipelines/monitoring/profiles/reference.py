@@ -1,4 +1,4 @@
-"""The reference: the bins over which a model's partitions are counted, made from the rows it was trained on."""
+"""Derive the reference of a model from its training rows: the bins in which later partitions are counted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from pydantic import BaseModel, ConfigDict
 
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles.policy import Policy
-from pipelines.monitoring.profiles.texts import plain
+from pipelines.monitoring.profiles.texts import select_normalizer
 
 SCORE = "score"
 """Column of the model's scores."""
 SCORE_EDGES = tuple(n / 20 for n in range(21))
+"""20 equal bins of [0, 1]."""
 MAX_REST = 10_000
-"""Values without a bin of their own that are remembered, to tell what training never saw."""
+"""Most values without a bin of their own that a reference lists, so that values new since training can be counted."""
 
 Family = Literal["number", "text", "bool", "null", "other"]
+"""Types that are the same to a model, however wide."""
 
 
 class _Part(BaseModel):
@@ -33,31 +35,34 @@ class _Part(BaseModel):
 
 
 class Number(_Part):
-    """Bins of a number: below the first edge, [edge, next edge) each, above the last edge, which its bin includes."""
+    """Bins of a number: one below the first edge, [edge, next edge) each, one above the last edge.
+
+    The last bin between edges includes its upper edge.
+    """
 
     name: str
     family: Family
-    """Of the type in training."""
+    """Type family in training."""
     edges: tuple[float, ...]
-    """Ascending; the last two are equal where a bin is of one value. None where training had no finite value."""
+    """Ascending; the last two are equal where the last bin is a single value. Empty: training had no finite value."""
     center: float
-    """About which sums are taken: the mean in training."""
+    """The mean in training. Sums are of differences from it, so that they keep their last digits."""
 
 
 class Category(_Part):
-    """Bins of a category: one a value, one for the other values of training, one for what it never saw."""
+    """Bins of a category: one for each frequent value, one for the other values of training, one for unseen values."""
 
     name: str
     family: Family
-    """Of the type in training."""
+    """Type family in training."""
     values: tuple[str, ...]
-    """Most frequent first."""
+    """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Other values in training; None where they were more than `MAX_REST`: then nothing counts as unseen."""
+    """Other values in training; None where there are more than `MAX_REST`: then no value counts as unseen."""
 
 
 class Reference(_Part):
-    """What is counted of a partition."""
+    """The columns that are counted of a partition, and their bins."""
 
     label: str
     numbers: tuple[Number, ...]
@@ -65,48 +70,53 @@ class Reference(_Part):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256: counts of equal references can be added."""
+        """SHA-256 of the reference. Profiles over references with equal digests can be added."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     @property
     def names(self) -> set[str]:
-        """Columns that are counted."""
-        return {*(one.name for one in self.numbers), *(one.name for one in self.categories), SCORE, self.label}
+        """All counted columns: features, score and label."""
+        return {
+            *(number.name for number in self.numbers),
+            *(category.name for category in self.categories),
+            SCORE,
+            self.label,
+        }
 
     @property
     def score(self) -> Number:
-        """Bins of the score: 20 equal ones of [0, 1]."""
+        """Bins of the score."""
         return Number(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
 
 
-def fit(path: Path, kinds: Mapping[str, str], label: str, policy: Policy) -> Reference:
-    """The reference of training features, read a column at a time. Equal rows give an equal reference.
+def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Policy) -> Reference:
+    """Derive the reference from training features, reading one column at a time. Equal rows give an equal reference.
 
     Args:
-        path: Parquet file of the features that a model was fitted on.
+        path: Parquet file of the features that the model was trained on.
         kinds: feature to its kind, 'number' or 'category'.
         label: column of the label.
         policy: how fine the bins are.
 
     Raises:
-        DataError: a feature is not in the file, or is no number.
+        DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
     """
-    told = pq.read_schema(path)
-    missing = [name for name in kinds if name not in told.names]
+    schema = pq.read_schema(path)
+    missing = [name for name in kinds if name not in schema.names]
     if missing:
         raise DataError(f"{path} lacks the features {', '.join(missing)}.", "Run `preprocess`.")
-    columns = [_fit_one(path, name, kind, policy) for name, kind in kinds.items()]
+    columns = [_fit_column(path, name, kind, policy) for name, kind in kinds.items()]
     return Reference(
         label=label,
-        numbers=tuple(one for one in columns if isinstance(one, Number)),
-        categories=tuple(one for one in columns if isinstance(one, Category)),
+        numbers=tuple(column for column in columns if isinstance(column, Number)),
+        categories=tuple(column for column in columns if isinstance(column, Category)),
     )
 
 
-def family(kind: pa.DataType) -> Family:
-    """What a type is a kind of: a wider integer, or a float for one, is no other type to a model."""
+def get_family(kind: pa.DataType) -> Family:
+    """Return the family of a type. Integers and floats of any width are one family: they are the same to a model."""
     if pa.types.is_dictionary(kind):
-        return family(kind.value_type)
+        return get_family(kind.value_type)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -114,8 +124,11 @@ def family(kind: pa.DataType) -> Family:
     return "bool" if pa.types.is_boolean(kind) else "null" if pa.types.is_null(kind) else "other"
 
 
-def countable(kind: pa.DataType) -> bool:
-    """Whether its values can be numbers or categories: lists are neither, nor are durations and bytes texts to all."""
+def is_countable(kind: pa.DataType) -> bool:
+    """Return whether values of a type can be counted as numbers or categories.
+
+    Nested values are neither. Engines do not agree on the texts of durations and bytes.
+    """
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return not (pa.types.is_nested(kind) or pa.types.is_duration(kind) or _is_bytes(kind))
 
@@ -123,49 +136,54 @@ def countable(kind: pa.DataType) -> bool:
 def _is_bytes(kind: pa.DataType) -> bool:
     types = pa.types
     checks = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(one(kind) for one in checks)
+    return any(check(kind) for check in checks)
 
 
-def _fit_one(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
+def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
     values = pq.read_table(path, columns=[name])[name]
-    of = family(values.type)
-    if not countable(values.type):
+    family = get_family(values.type)
+    if not is_countable(values.type):
         raise DataError(f"{path}: the feature {name} is {values.type}, not a {kind}.")
     if kind == "category":
-        return _category(name, of, values, policy.values)
-    if of not in {"number", "bool", "null"}:
+        return _fit_category(name, family, values, policy.values)
+    if family not in {"number", "bool", "null"}:
         raise DataError(f"{path}: the feature {name} is {values.type}, not a number.")
-    # Not safe: of whole numbers beyond 2^53 the last digits are lost, as they are where the model sees them.
+    # safe=False: integers beyond 2^53 lose their last digits, as they do in the model.
     numbers = np.asarray(values.cast(pa.float64(), safe=False).drop_null())
     finite = numbers[np.isfinite(numbers)]
     with np.errstate(over="ignore", invalid="ignore"):
         center = float(finite.mean()) if finite.size else 0.0
-    # Of numbers near the largest the sum is infinite; any center will do, it is there for the last digits of moments.
-    return Number(name=name, family=of, edges=edges_of(finite, policy.bins), center=center if isfinite(center) else 0.0)
+    # The sum of very large numbers is infinite. Any center is correct: it only keeps the last digits of the sums.
+    edges = compute_edges(finite, policy.bins)
+    return Number(name=name, family=family, edges=edges, center=center if isfinite(center) else 0.0)
 
 
-def _category(name: str, of: Family, values: pa.ChunkedArray, most: int) -> Category:
-    texts, frequency = plain(of), Counter[str]()
-    for one in _in_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
-        if (value := texts(one["values"])) is not None:
-            frequency[value] += one["counts"]
+def _fit_category(name: str, family: Family, values: pa.ChunkedArray, most: int) -> Category:
+    normalize, frequency = select_normalizer(family), Counter[str]()
+    for row in _convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
+        if (value := normalize(row["values"])) is not None:
+            frequency[value] += row["counts"]
     ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
-    known, rest = ordered[:most], sorted(ordered[most:])
-    return Category(name=name, family=of, values=tuple(known), rest=tuple(rest) if len(rest) <= MAX_REST else None)
+    rest = tuple(sorted(ordered[most:]))
+    return Category(
+        name=name, family=family, values=tuple(ordered[:most]), rest=rest if len(rest) <= MAX_REST else None
+    )
 
 
-def _in_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Moments as the engines write them, whose sessions are in UTC: Arrow writes them in their own time zone."""
-    zoned = pa.types.is_timestamp(values.type) and values.type.tz
-    return values.cast(pa.timestamp(values.type.unit, "UTC")) if zoned else values
+def _convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert timestamps to UTC, as the engines write them; Arrow writes them in their own time zone."""
+    has_zone = pa.types.is_timestamp(values.type) and values.type.tz
+    return values.cast(pa.timestamp(values.type.unit, "UTC")) if has_zone else values
 
 
-def edges_of(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
-    """Edges of near equal shares, each an observed value; a value with a large share has a bin of its own.
+def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
+    """Compute edges of bins with nearly equal shares of the values.
+
+    Each edge is an observed value. A value with a large share has a bin of its own.
 
     Args:
-        values: finite, in any order.
-        bins: wanted; large shares may make them up to twice as many.
+        values: finite numbers, in any order.
+        bins: number of bins to aim for. Values with a large share may make it up to twice as many.
     """
     ordered = np.sort(values)
     distinct = ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])] if ordered.size else ordered
@@ -173,15 +191,15 @@ def edges_of(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
         return ()
     if distinct.size <= bins:
         return _floats([*distinct, distinct[-1]])
-    # Quantiles by the inverted distribution function: observed values, no interpolation.
-    shares = ordered[[max(-(-ordered.size * at // bins) - 1, 0) for at in range(bins + 1)]]
-    at, times = np.unique(shares, return_counts=True)
-    large = at[(times > 1) & (at < distinct[-1])]
+    # Quantiles by the inverse of the distribution function, without interpolation: all are observed values.
+    shares = ordered[[max(-(-ordered.size * n // bins) - 1, 0) for n in range(bins + 1)]]
+    edges, times = np.unique(shares, return_counts=True)
+    large = edges[(times > 1) & (edges < distinct[-1])]
     after = distinct[np.searchsorted(distinct, large, side="right")]
     top = [distinct[-1]] if times[-1] > 1 else []
-    return _floats([*np.union1d(at, after), *top])
+    return _floats([*np.union1d(edges, after), *top])
 
 
 def _floats(values: Sequence[Any]) -> tuple[float, ...]:
-    # -0.0 and 0.0 are one number and would be two texts.
-    return tuple(float(one) + 0.0 for one in values)
+    # Adding 0.0 turns -0.0 into 0.0: they are equal, but would be written differently, and so change the digest.
+    return tuple(float(value) + 0.0 for value in values)

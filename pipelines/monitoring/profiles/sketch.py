@@ -1,6 +1,6 @@
-"""A quantile sketch: Apache DataSketches KLL (Karnin, Lang & Liberty 2016), rank error 1.3 % at K = 200.
+"""Estimate quantiles from a sketch of a few KB: Apache DataSketches KLL (Karnin, Lang & Liberty 2016).
 
-It flips coins: sketches of equal rows differ in their bytes.
+The rank error is 1.3 % at K = 200. The algorithm is random: sketches of equal rows differ in their bytes.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ K = 200
 
 
 class Sketch:
-    """Values as they come; a few KB however many they are."""
+    """A quantile sketch that is filled batch by batch; its size does not grow with the number of values."""
 
     def __init__(self) -> None:
         self._kll = kll_doubles_sketch(K)
 
     def update(self, values: np.ndarray[Any, Any]) -> None:
-        """Takes them in; those that are not finite are left out."""
+        """Add values; those that are not finite are ignored."""
         self._kll.update(np.ascontiguousarray(values[np.isfinite(values)], dtype=np.float64))
 
     def to_bytes(self) -> bytes:
-        """Its portable form; empty where it has seen nothing."""
+        """Serialize the sketch in the portable format; empty bytes where it has no values."""
         return b"" if self._kll.is_empty() else bytes(self._kll.serialize())
 
 
-def merged(one: bytes, other: bytes) -> bytes:
-    """The sketch of the values of both."""
-    if not one or not other:
-        return one or other
-    both = kll_doubles_sketch.deserialize(one)
-    both.merge(kll_doubles_sketch.deserialize(other))
-    return bytes(both.serialize())
+def merge_sketches(first: bytes, second: bytes) -> bytes:
+    """Merge two serialized sketches into the sketch of the values of both."""
+    if not first or not second:
+        return first or second
+    merged = kll_doubles_sketch.deserialize(first)
+    merged.merge(kll_doubles_sketch.deserialize(second))
+    return bytes(merged.serialize())
 
 
-def quantiles(sketch: bytes, ranks: Sequence[float]) -> list[float]:
-    """Values at the ranks (0 to 1); none of a sketch that has seen nothing."""
-    return [float(one) for one in kll_doubles_sketch.deserialize(sketch).get_quantiles(list(ranks))] if sketch else []
+def estimate_quantiles(sketch: bytes, ranks: Sequence[float]) -> list[float]:
+    """Estimate the values at the ranks (0 to 1); an empty list for an empty sketch."""
+    if not sketch:
+        return []
+    return [float(value) for value in kll_doubles_sketch.deserialize(sketch).get_quantiles(list(ranks))]

@@ -1,4 +1,4 @@
-"""The columns that a profile has, and which of them a file can give."""
+"""List the columns of a profile, and say which of them a file can fill."""
 
 from __future__ import annotations
 
@@ -8,79 +8,96 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipelines.monitoring.profiles.profile import Column, Kind
-from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Family, Number, Reference, countable, family
+from pipelines.monitoring.profiles.reference import (
+    SCORE_EDGES,
+    Category,
+    Family,
+    Number,
+    Reference,
+    get_family,
+    is_countable,
+)
 
 JOINT = "score x label"
+"""Name of the column that counts score bins by label."""
 SCORE_BINS = len(SCORE_EDGES) + 1
-"""With those below and above."""
+"""Bins of the score, with one below and one above the edges."""
 NOTHING = "nothing"
-FITS: Mapping[Family, set[Family]] = {
+"""What is recorded in place of a column that the file does not have."""
+COMPATIBLE: Mapping[Family, set[Family]] = {
     "number": {"number", "bool", "null"},
     "bool": {"number", "bool", "null"},
     "text": {"text", "null"},
     "null": {"null", "number", "bool", "text"},
     "other": {"other", "null"},
 }
-"""By the family of a column in training, what may be there now. Of one that had no value nothing is known."""
+"""Type family of a column in training to the families that it may have now.
+
+A column without a value in training (null) has no known type.
+"""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A column of a profile, and what a file has in its place."""
+    """A column that a profile has to have, and whether a file can fill it."""
 
     kind: Kind
     name: str
     bins: int
     center: float = 0.0
-    found: str = ""
-    """What is there in the place of the column; empty where it is there."""
-    readable: bool = True
-    """Whether it is there and may hold a value."""
+    mismatch: str = ""
+    """What the file has in place of the column: another type, or "nothing"; empty where it has the column."""
+    is_readable: bool = True
+    """Whether the file has the column, and its type can hold values."""
 
-    def empty(self, rows: int) -> Column:
-        """The column of so many rows in which it has no value."""
+    def build_empty(self, rows: int) -> Column:
+        """Build the column's counts for `rows` rows without a value."""
         sums = (0.0,) * self.bins if self.kind == "joint" else ()
-        missing, absent = (0, rows) if self.found else (rows, 0)
-        found = (self.found,) if self.found else ()
+        missing, absent = (0, rows) if self.mismatch else (rows, 0)
+        found = (self.mismatch,) if self.mismatch else ()
         return Column(self.name, self.kind, (0,) * self.bins, missing, absent, found, center=self.center, sums=sums)
 
 
-def slots(reference: Reference, there: pa.Schema) -> list[Slot]:
-    """Every column of the reference's profiles, in the order in which all of them have it."""
-    features = [*_numbers(reference, there), *_categories(reference, there)]
-    score = _slot("score", reference.score, SCORE_BINS, there)
-    label_found = _found(reference.label, "bool", there)
-    label = Slot("label", reference.label, 2, 0.0, label_found, _readable(reference.label, label_found, there))
-    both = Slot("joint", JOINT, 2 * SCORE_BINS, 0.0, score.found or label_found, score.readable and label.readable)
-    return [*features, score, label, both]
+def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
+    """List every column of a profile over the reference; the order is the same for all profiles."""
+    features = [*_number_slots(reference, schema), *_category_slots(reference, schema)]
+    score = _build_slot("score", reference.score, SCORE_BINS, schema)
+    mismatch = _find_mismatch(reference.label, "bool", schema)
+    label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
+    is_readable = score.is_readable and label.is_readable
+    joint = Slot("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
+    return [*features, score, label, joint]
 
 
-def _numbers(reference: Reference, there: pa.Schema) -> Iterator[Slot]:
+def _number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
     for column in reference.numbers:
-        yield _slot("number", column, len(column.edges) + 1, there)
+        yield _build_slot("number", column, len(column.edges) + 1, schema)
 
 
-def _categories(reference: Reference, there: pa.Schema) -> Iterator[Slot]:
+def _category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
     for column in reference.categories:
-        yield _slot("category", column, len(column.values) + 2, there)
+        yield _build_slot("category", column, len(column.values) + 2, schema)
 
 
-def _slot(kind: Kind, column: Number | Category, bins: int, there: pa.Schema) -> Slot:
-    found = _found(column.name, column.family, there)
-    of = "" if found else family(there.field(column.name).type)
-    # A number that had no value in training may not be text; 1 and true are one number, and no one category.
-    if (kind != "category" and of == "text") or (kind == "category" and {of, column.family} == {"number", "bool"}):
-        found = str(there.field(column.name).type)
+def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> Slot:
+    mismatch = _find_mismatch(column.name, column.family, schema)
+    family = "" if mismatch else get_family(schema.field(column.name).type)
+    # A number without a value in training must still not be text now. As numbers, 1 and true are equal; as categories
+    # they are not.
+    is_text = kind != "category" and family == "text"
+    if is_text or (kind == "category" and {family, column.family} == {"number", "bool"}):
+        mismatch = str(schema.field(column.name).type)
     center = column.center if isinstance(column, Number) else 0.0
-    return Slot(kind, column.name, bins, center, found, _readable(column.name, found, there))
+    return Slot(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
 
 
-def _found(name: str, promised: Family, there: pa.Schema) -> str:
-    if name not in there.names:
+def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:
+    """Return what the file has in place of a column of the expected family; empty where it has the column."""
+    if name not in schema.names:
         return NOTHING
-    kind = there.field(name).type
-    return "" if family(kind) in FITS[promised] and countable(kind) else str(kind)
+    kind = schema.field(name).type
+    return "" if get_family(kind) in COMPATIBLE[expected] and is_countable(kind) else str(kind)
 
 
-def _readable(name: str, found: str, there: pa.Schema) -> bool:
-    return not found and family(there.field(name).type) != "null"
+def _is_readable(name: str, mismatch: str, schema: pa.Schema) -> bool:
+    return not mismatch and get_family(schema.field(name).type) != "null"

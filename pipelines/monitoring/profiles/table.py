@@ -1,6 +1,6 @@
-"""The lake's table `profiles`: one row a column of a partition's profile, by model version.
+"""Store profiles in the lake's table `profiles`: one row for each column of a partition's profile and model version.
 
-A partition of the table is a month: a year of profiles is a dozen files, read in a moment.
+The table is partitioned by month, so that a year of profiles is read from a dozen files.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ TABLE = "profiles"
 SKETCH = "sketch"
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # first day of the month of the next
+        (PARTITION, pa.date32()),  # first day of the month of `day`
         ("day", pa.date32()),
         *((name, pa.string()) for name in ("model_name", "model_version", "reference", "kind", "name")),
-        ("at", pa.int32()),  # place among the columns of the profile
+        ("at", pa.int32()),  # position among the columns of the profile
         ("rows", pa.int64()),
         ("counts", pa.list_(pa.field("element", pa.int64()))),
         *((name, pa.int64()) for name in ("missing", "absent")),
@@ -38,45 +38,48 @@ SCHEMA = pa.schema(
 
 
 class Profiles:
-    """The table of profiles: one of each partition and model version."""
+    """The table of profiles, with one profile for each partition and model version."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months
 
     @classmethod
     def open(cls) -> Profiles:
-        """The table in the configured lake.
+        """Open the table in the configured lake.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
         return cls(MonthTable(TABLE, SCHEMA))
 
-    def put(self, day: dt.date, model_name: str, model_version: str, profile: Profile) -> bool:
-        """`profile` is the partition's by that version, in the place of what was. Returns whether it changed.
+    def write(self, day: dt.date, model_name: str, model_version: str, profile: Profile) -> bool:
+        """Write the profile of a partition by a model version, replacing the earlier one. Return whether it changed.
 
-        Idempotent: a profile of equal rows commits nothing.
+        Idempotent: the profile of equal rows commits nothing.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other writers kept changing the table. A retry can help.
         """
-        whose = {"day": day, "model_name": model_name, "model_version": model_version}
-        return self._months.update(partial(_put_once, whose=whose, profile=profile))
+        key = {"day": day, "model_name": model_name, "model_version": model_version}
+        return self._months.update(partial(_replace_profile, key=key, profile=profile))
 
-    def window(
+    def read_window(
         self, first: dt.date, last: dt.date, model_name: str, model_version: str, *, sketches: bool = False
     ) -> dict[dt.date, Profile]:
-        """The profiles of the partitions `first`..`last` by a version, by day; days without one are not among them.
+        """Read the profiles of the days `first` to `last` by a model version. Days without a profile are left out.
 
         Args:
-            first: of the days.
-            last: of the days, included.
-            model_name: of the registry.
-            model_version: its number.
-            sketches: whether the quantile sketches are read, too.
+            first: first day.
+            last: last day, included.
+            model_name: registered model.
+            model_version: number of the version.
+            sketches: whether to read the quantile sketches, too.
+
+        Returns:
+            Day to profile, in the order of the days.
 
         Raises:
-            DataError: a profile is not whole.
+            DataError: the rows of a profile belong to several references. A retry cannot help.
         """
         only = And(
             And(
@@ -90,32 +93,32 @@ class Profiles:
         columns = ALL_COLUMNS if sketches else tuple(name for name in SCHEMA.names if name != SKETCH)
         for row in self._months.read(only, columns).to_pylist():
             by_day.setdefault(row["day"], []).append(row)
-        return {day: _profile(by_day[day]) for day in sorted(by_day)}
+        return {day: _build_profile(by_day[day]) for day in sorted(by_day)}
 
-    def scored(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
-        """The days `first`..`last` of which any version of the model has a profile."""
+    def find_scored_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
+        """Find the days from `first` to `last` for which any version of the model has a profile."""
         between = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
         months = GreaterThanOrEqual(PARTITION, month_of_day(first).isoformat())
         where = And(months, between, EqualTo("model_name", model_name))
         return set(self._months.read(where, ("day",))["day"].to_pylist())
 
 
-def _put_once(version: TableVersion, whose: Mapping[str, Any], profile: Profile) -> bool:
-    """Replace the rows of one profile among those of its month; return whether it differs from what was there."""
-    month = month_of_day(whose["day"])
-    had = version.read_month(month).to_pylist()
-    old = [row for row in had if all(row[name] == value for name, value in whose.items())]
-    if old and _profile(old).same(profile):
+def _replace_profile(version: TableVersion, key: Mapping[str, Any], profile: Profile) -> bool:
+    """Replace the rows of one profile among those of its month. Return whether the profile changed."""
+    month = month_of_day(key["day"])
+    existing = version.read_month(month).to_pylist()
+    old = [row for row in existing if all(row[name] == value for name, value in key.items())]
+    if old and _build_profile(old).is_equivalent(profile):
         return False
-    new = [{**row, **whose, PARTITION: month, "at": at} for at, row in enumerate(profile.to_rows())]
-    rows = sorted([row for row in had if row not in old] + new, key=_order)
+    new = [{**row, **key, PARTITION: month, "at": at} for at, row in enumerate(profile.to_rows())]
+    rows = sorted([row for row in existing if row not in old] + new, key=_sort_key)
     version.replace_month(month, pa.Table.from_pylist(rows, schema=SCHEMA))
     return True
 
 
-def _profile(rows: Sequence[Mapping[str, Any]]) -> Profile:
-    return Profile.from_rows(sorted(rows, key=_order))
+def _build_profile(rows: Sequence[Mapping[str, Any]]) -> Profile:
+    return Profile.from_rows(sorted(rows, key=_sort_key))
 
 
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["day"], row["model_name"], row["model_version"], row["at"]

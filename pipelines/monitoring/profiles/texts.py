@@ -1,32 +1,33 @@
-"""A category's value as one text, whichever of Arrow, DuckDB and Spark wrote it, and however wide its type was."""
+"""Write a category's value as the same text, whichever of Arrow, DuckDB and Spark read it and however wide its type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
 
-Plain = Callable[[str], str | None]
+Normalize = Callable[[str], str | None]
+"""Takes the text that an engine wrote for a value, and returns the common one; None for a missing value."""
 
 
-def plain(family: str) -> Plain:
-    """What makes the text of a value of that family; None is no value."""
-    return {"number": _number, "other": _moment}.get(family, _same)
+def select_normalizer(family: str) -> Normalize:
+    """Select the function that normalizes the texts of values of a type family (see `reference.Family`)."""
+    return {"number": _normalize_number, "other": _normalize_moment}.get(family, _keep_text)
 
 
-def _same(value: str) -> str | None:
-    return value
+def _keep_text(text: str) -> str | None:
+    return text
 
 
-def _number(value: str) -> str | None:
-    """3 is 3.0 and 3.00, 1e20 (Arrow, DuckDB) is 1.0E20 (Spark); NaN is none."""
-    number = Decimal(value)
+def _normalize_number(text: str) -> str | None:
+    """Write 3, 3.0 and 3.00 alike, and 1e20 (Arrow, DuckDB) like 1.0E20 (Spark); NaN is missing."""
+    number = Decimal(text)
     if number.is_nan():
         return None
-    whole = number.is_finite() and number == number.to_integral_value()
-    return str(int(number)) if whole else str(float(number))
+    is_integer = number.is_finite() and number == number.to_integral_value()
+    return str(int(number)) if is_integer else str(float(number))
 
 
-def _moment(value: str) -> str | None:
-    """Arrow writes 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates are the same everywhere."""
-    bare = value.removesuffix("Z").removesuffix("+00")
-    return bare.rstrip("0").rstrip(".") if "." in bare else bare
+def _normalize_moment(text: str) -> str | None:
+    """Write times alike: Arrow has 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates are equal already."""
+    local = text.removesuffix("Z").removesuffix("+00")
+    return local.rstrip("0").rstrip(".") if "." in local else local

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.lake import Lake
-from pipelines.monitoring.profiles.counting import count
+from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.profile import Profile
-from pipelines.monitoring.profiles.record import of_version
+from pipelines.monitoring.profiles.record import load_record
 from pipelines.monitoring.profiles.table import Profiles
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.steps import drift
@@ -40,7 +40,7 @@ def profiled(
     version: Any, shift: float = 0.0, days: int = LAST + 1, by: str = "", skip: tuple[int, ...] = ()
 ) -> dt.date:
     """Days of rows drawn from the holdout's, each with a profile by the version, or by another; the last of them."""
-    record, first = of_version(Registry.open(), version), read_as_of(version)
+    record, first = load_record(Registry.open(), version), read_as_of(version)
     rows = pd.read_parquet("data/features/holdout/data.parquet")
     scores = pd.read_parquet("data/evaluation/predictions.parquet")["score"]
     column = next(
@@ -52,8 +52,8 @@ def profiled(
             drawn = rows.iloc[chosen].assign(score=scores.to_numpy()[chosen])
             drawn[column] += shift * rows[column].std()
             drawn.to_parquet("day.parquet")
-            counted[n, shift] = count(record.reference, Path("day.parquet"))
-        Profiles.open().put(first + dt.timedelta(n), version.name, by or str(version.version), counted[n, shift])
+            counted[n, shift] = count_file(record.reference, Path("day.parquet"))
+        Profiles.open().write(first + dt.timedelta(n), version.name, by or str(version.version), counted[n, shift])
     return first + dt.timedelta(days - 1)
 
 

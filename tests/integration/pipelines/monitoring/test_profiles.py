@@ -17,10 +17,10 @@ import pytest
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.monitoring.profiles import Policy, counting
-from pipelines.monitoring.profiles.counting import count
-from pipelines.monitoring.profiles.profile import Profile, total
+from pipelines.monitoring.profiles.counting import count_file
+from pipelines.monitoring.profiles.profile import Profile, sum_profiles
 from pipelines.monitoring.profiles.record import Record
-from pipelines.monitoring.profiles.reference import Reference, fit
+from pipelines.monitoring.profiles.reference import Reference, fit_reference
 from pipelines.monitoring.profiles.table import TABLE, Profiles
 from pipelines.settings import settings
 from pipelines.steps import profile
@@ -39,12 +39,12 @@ def rows(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reference(rows: Path) -> Reference:
-    return fit(rows, {"x": "number", "g": "category"}, "late", Policy())
+    return fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy())
 
 
 @pytest.fixture
 def made(reference: Reference, rows: Path) -> Profile:
-    return count(reference, rows, sketch_rows=1_000)
+    return count_file(reference, rows, sketch_rows=1_000)
 
 
 def snapshots() -> int:
@@ -53,56 +53,56 @@ def snapshots() -> int:
 
 def test_a_profile_is_kept_and_read_again(made: Profile) -> None:
     kept = Profiles.open()
-    assert kept.window(DAY, NEXT, "flights", "2") == {}
-    assert kept.put(DAY, "flights", "2", made)
-    assert kept.window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: made}
-    assert {one.sketch for one in kept.window(DAY, DAY, "flights", "2")[DAY].columns} == {b""}
+    assert kept.read_window(DAY, NEXT, "flights", "2") == {}
+    assert kept.write(DAY, "flights", "2", made)
+    assert kept.read_window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: made}
+    assert {one.sketch for one in kept.read_window(DAY, DAY, "flights", "2")[DAY].columns} == {b""}
     for other in ((NEXT, NEXT, "flights", "2"), (DAY, DAY, "flights", "1"), (DAY, DAY, "trains", "2")):
-        assert kept.window(*other) == {}
+        assert kept.read_window(*other) == {}
 
 
 def test_equal_rows_again_commit_nothing_and_others_replace(reference: Reference, made: Profile, rows: Path) -> None:
     kept = Profiles.open()
-    kept.put(DAY, "flights", "2", made)
+    kept.write(DAY, "flights", "2", made)
     before = snapshots()
-    again = count(reference, rows, sketch_rows=1_000)
-    assert again.same(made)  # not to the bit: a sketch flips coins, and threads add up in their own order
-    assert not kept.put(DAY, "flights", "2", again)
+    again = count_file(reference, rows, sketch_rows=1_000)
+    assert again.is_equivalent(made)  # not to the bit: a sketch flips coins, and threads add up in their own order
+    assert not kept.write(DAY, "flights", "2", again)
     assert snapshots() == before
     pd.read_parquet(rows)[1:].to_parquet(rows)
-    fewer = count(reference, rows)
-    assert kept.put(DAY, "flights", "2", fewer) and snapshots() > before
-    assert kept.window(DAY, DAY, "flights", "2", sketches=True) == {DAY: fewer}
+    fewer = count_file(reference, rows)
+    assert kept.write(DAY, "flights", "2", fewer) and snapshots() > before
+    assert kept.read_window(DAY, DAY, "flights", "2", sketches=True) == {DAY: fewer}
 
 
 def test_other_days_and_other_versions_stay(made: Profile) -> None:
     kept, days = Profiles.open(), [dt.date(2013, 3, 31), DAY, NEXT]
     for day in reversed(days):  # they may arrive in any order
-        kept.put(day, "flights", "2", made)
-    kept.put(DAY, "flights", "3", made)
-    assert list(kept.window(days[0], NEXT, "flights", "2")) == days
-    assert list(kept.window(days[0], NEXT, "flights", "3")) == [DAY]
-    assert total(kept.window(days[0], NEXT, "flights", "2").values()).rows == 1_500
+        kept.write(day, "flights", "2", made)
+    kept.write(DAY, "flights", "3", made)
+    assert list(kept.read_window(days[0], NEXT, "flights", "2")) == days
+    assert list(kept.read_window(days[0], NEXT, "flights", "3")) == [DAY]
+    assert sum_profiles(kept.read_window(days[0], NEXT, "flights", "2").values()).rows == 1_500
 
 
 def test_versions_of_two_references_do_not_add_up(made: Profile, rows: Path) -> None:
-    other = fit(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
+    other = fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
     kept = Profiles.open()
-    kept.put(DAY, "flights", "2", made)
-    kept.put(NEXT, "flights", "2", count(other, rows))
+    kept.write(DAY, "flights", "2", made)
+    kept.write(NEXT, "flights", "2", count_file(other, rows))
     with pytest.raises(DataError, match="different references"):
-        total(kept.window(DAY, NEXT, "flights", "2").values())
+        sum_profiles(kept.read_window(DAY, NEXT, "flights", "2").values())
 
 
 def _put(number: int, made: Profile) -> None:
-    Profiles.open().put(DAY + dt.timedelta(number % 4), "flights", str(number // 4), made)
+    Profiles.open().write(DAY + dt.timedelta(number % 4), "flights", str(number // 4), made)
 
 
 def test_writers_of_a_month_at_once_lose_nothing(made: Profile) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
         list(pool.map(_put, range(8), [made] * 8))
     for version in ("0", "1"):
-        assert len(Profiles.open().window(DAY, DAY + dt.timedelta(9), "flights", version)) == 4
+        assert len(Profiles.open().read_window(DAY, DAY + dt.timedelta(9), "flights", version)) == 4
 
 
 def step(rows: Path, **fields: Any) -> profile.ProfileResult:
@@ -125,7 +125,7 @@ def test_the_step_profiles_a_file(rows: Path, record: Path, made: Profile) -> No
         [],
         True,
     )
-    assert Profiles.open().window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
+    assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
     assert not step(rows, version="2", reference=record).changed
 
 
@@ -137,15 +137,15 @@ def test_rows_that_are_scored_anew_meanwhile_are_counted_anew(
     pd.read_parquet(rows)[:100].to_parquet(newer)
 
     def counted(*arguments: Any) -> Profile:
-        made = count(*arguments)
+        made = count_file(*arguments)
         if newer.exists():
             newer.replace(rows)
             step(rows, version="2", reference=record)
         return made
 
-    monkeypatch.setattr(counting, "count", counted)
+    monkeypatch.setattr(counting, "count_file", counted)
     assert step(rows, version="2", reference=record).rows == 100
-    assert Profiles.open().window(DAY, DAY, "flights", "2")[DAY].rows == 100
+    assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].rows == 100
 
 
 def test_the_step_tells_what_vanished_and_what_is_not_what_it_was(rows: Path, record: Path) -> None:
@@ -180,7 +180,7 @@ def test_by_the_command_line(commands: Any, rows: Path, record: Path) -> None:
     assert done.code == 0, done.err
     assert json.loads(done.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in done.err
     wrong = commands.step(*asked[:-1], "gone.parquet", "--reference", str(record))
-    assert wrong.code == 2 and "gone.parquet is no Parquet file" in wrong.err
+    assert wrong.code == 2 and "gone.parquet cannot be read as a Parquet file" in wrong.err
 
 
 def test_evaluate_keeps_the_reference_with_the_version(
@@ -191,7 +191,7 @@ def test_evaluate_keeps_the_reference_with_the_version(
     shutil.copytree(trained.data, tmp_path / "data")
     told = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
     record = Record.read(tmp_path / "data/evaluation/reference.json")
-    training, holdout = (total(days.values()) for days in (record.training, record.holdout))
+    training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
     assert (training.rows, holdout.rows) == (trained.built.rows_train, trained.built.rows_holdout)
     assert max(record.training) < min(record.holdout)
     assert sum(holdout["score"].counts) == sum(holdout.joint.counts) == holdout.rows
@@ -202,7 +202,7 @@ def test_evaluate_keeps_the_reference_with_the_version(
     features.drop(columns="late").assign(score=0.25).to_parquet(scored)
     done = step(scored, model_name="profiled", version=told.version)
     assert (done.rows, done.labelled, done.reference) == (len(features), 0, record.reference.digest)
-    assert Profiles.open().window(DAY, DAY, "profiled", told.version)[DAY]["score"].counts[6] == len(features)
+    assert Profiles.open().read_window(DAY, DAY, "profiled", told.version)[DAY]["score"].counts[6] == len(features)
 
 
 def test_the_reference_is_the_same_bytes_again(trained: SimpleNamespace, tmp_path: Path, home: Path) -> None:

@@ -14,7 +14,7 @@ from pipelines.monitoring import windows as monitoring
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_days
 from pipelines.monitoring.profiles.record import Record
-from pipelines.monitoring.profiles.reference import fit
+from pipelines.monitoring.profiles.reference import fit_reference
 
 pytestmark = pytest.mark.usefixtures("home")
 FIRST = dt.date(2013, 1, 7)
@@ -43,7 +43,7 @@ def record(folder: Path) -> Record:
     train, holdout = folder / "train.parquet", folder / "holdout.parquet"
     frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
     frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
-    reference = fit(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
     return Record(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
 
 
@@ -174,7 +174,7 @@ def test_of_a_reference_of_a_year_the_same_weeks_are_compared(folder: Path, days
     year["x"] += np.where(year["date"].isin(season), 1.0, 0.0)
     path = folder / "year.parquet"
     year.to_parquet(path)
-    reference = fit(path, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(path, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
     frame(FIRST + dt.timedelta(56), 14, 3, lambda now: now.assign(x=now["x"] + 1)).to_parquet(folder / "now.parquet")
     now = count_days(reference, folder / "now.parquet", "date")
     whole = Record(reference, count_days(reference, path, "date"), count_days(reference, path, "date"))
@@ -203,7 +203,7 @@ def test_what_was_odd_in_training_already_is_no_alarm(odd: list[float], tmp_path
     paths = [tmp_path / f"{name}.parquet" for name in ("train", "holdout", "now")]
     for n, path in enumerate(paths):
         frame(FIRST + dt.timedelta(28 * n), 28, n + 1, change).to_parquet(path)
-    reference = fit(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
     trained, held, now = (count_days(reference, path, "date") for path in paths)
     told = list(
         monitoring.compare_windows(Record(reference, trained, held), now, 7, {**WEIGHTS, "idle": 0.5}, RULES, 1)

@@ -1,4 +1,4 @@
-"""Rows, a reference of them, and what numpy counts of them: an oracle that shares no line with the queries."""
+"""Generate rows, and save them; fit a reference to them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.monitoring.profiles import Policy
-from pipelines.monitoring.profiles.reference import Reference, fit
+from pipelines.monitoring.profiles.reference import Reference, fit_reference
 
 KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
 
 
 def rows_of(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
-    """Rows with everything in them: gaps, infinities, values at the edges, values never seen, labels not yet known."""
+    """Generate rows with nulls, infinities, values at the edges, unseen values, and labels not yet known."""
     random = np.random.default_rng(seed)
     x = np.round(random.normal(shift, 1, number), 2)
     special = np.array([np.nan, np.inf, -np.inf])
@@ -38,22 +38,22 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     path = tmp_path_factory.mktemp("reference") / "train.parquet"
     frame = rows_of(2_000, 1)
     frame[frame["g"] != "new1"].to_parquet(path)
-    return fit(path, KINDS, "late", Policy(values=3))
+    return fit_reference(path, KINDS, "late", Policy(values=3))
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Callable[[pd.DataFrame], Path]:
-    made = iter(range(1_000))
+def save(tmp_path: Path) -> Callable[[pd.DataFrame], Path]:
+    numbers = iter(range(1_000))
 
-    def save(frame: pd.DataFrame) -> Path:
-        path = tmp_path / f"rows-{next(made)}.parquet"
+    def save_rows(frame: pd.DataFrame) -> Path:
+        path = tmp_path / f"rows-{next(numbers)}.parquet"
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        if "x" in frame and frame["x"].dtype == float:  # with NaN as NaN; pandas makes null of it
+        if "x" in frame and frame["x"].dtype == float:  # keep NaN, which pandas would write as null
             table = table.set_column(frame.columns.get_loc("x"), "x", pa.array(frame["x"].to_numpy()))
         pq.write_table(table, path)
         return path
 
-    return save
+    return save_rows
 
 
 @pytest.fixture(name="rows_of", scope="session")
