@@ -138,27 +138,33 @@ def run_study(
             f"the registry has no version of {name} that passed the gate.",
             "Backfill flights_train first; docs/how-to/backfills.md tells how.",
         )
-    spans = list(
-        _month_spans(lake.count_rows_by_day(dataset.published), max(first or usable[0].as_of, usable[0].as_of), last)
-    )
-    if not spans:
-        raise DataError(
-            f"{dataset.published} has no day in a month that begins on {usable[0].as_of} or later, "
-            f"for {name} to score.",
-            "Publish the days after the first model, or choose other days.",
-        )
+    spans = _list_months(lake, dataset, name, max(first or usable[0].as_of, usable[0].as_of), last)
     snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
     scorers = {model.version: load_scorer(registry.get_version(name, model.version)) for model in models}
     months = []
     for days in spans:
-        frame = read_labelled_rows(dataset, lake.read_window(dataset.published, days.first, days.last, snapshot_id))
+        rows = lake.read_window(dataset.published, days.first, days.last, snapshot_id)
         earlier = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
-        if month := _score_month(dataset, frame, days, earlier, label_delay_days):
+        if month := _score_month(dataset, read_labelled_rows(dataset, rows), days, earlier, label_delay_days):
             months.append(month)
     if not months:
         raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
-    strategies = compare_strategies(models, months, drop)
-    return Study(name, dataset.published, snapshot_id, models, months, strategies)
+    return Study(name, dataset.published, snapshot_id, models, months, compare_strategies(models, months, drop))
+
+
+def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
+    """List the published months that begin on `first` or later.
+
+    Raises:
+        DataError: there are none.
+    """
+    spans = list(_month_spans(lake.count_rows_by_day(dataset.published), first, last))
+    if not spans:
+        raise DataError(
+            f"{dataset.published} has no day in a month that begins on {first} or later, for {name} to score.",
+            "Publish the days after the first model, or choose other days.",
+        )
+    return spans
 
 
 def compare_strategies(models: Sequence[TrainedModel], months: Sequence[Month], drop: float) -> list[Strategy]:

@@ -8,13 +8,20 @@ error.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import load_dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+    from pipelines.lake import Commit, Lake
 
 
 class ScoreSpec(Spec):
@@ -69,11 +76,9 @@ def run(spec: ScoreSpec) -> ScoreResult:
         ConflictError: the catalog stayed locked, or the response belongs to other rows than those that are published.
             A retry can help.
     """
-    from pipelines.lake import Commit, Lake
-    from pipelines.registry.scorer import load_scorer
+    from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
-    from pipelines.scoring.batch import Response, list_features
     from pipelines.scoring.predictions import repeat_until_current, require_published
 
     data, lake = load_dataset(spec.dataset), Lake.open()
@@ -88,6 +93,25 @@ def run(spec: ScoreSpec) -> ScoreResult:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
         log.info("%s %s: not scored: %s", data.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
+    score_and_store = _make_scoring(spec, data, lake, version)
+    commit, rows = repeat_until_current(lake, [data.published], spec.partition, score_and_store)
+    change = "written" if commit.changed else "the same as before"
+    log.info(
+        "%s %s: %d rows scored by %s version %s, %s",
+        *(data.name, spec.partition, commit.rows, version.name, version.version, change),
+    )
+    update = {"version": str(version.version), "scored": commit.rows, "changed": commit.changed, "rows": rows}
+    return result.model_copy(update=update)
+
+
+def _make_scoring(
+    spec: ScoreSpec, data: Dataset, lake: Lake, version: ModelVersion
+) -> Callable[[], tuple[Commit, Path]]:
+    """Return a function that scores the partition as it is now and stores the scores. The model is loaded once."""
+    from pipelines.registry.scorer import load_scorer
+    from pipelines.scoring import scores
+    from pipelines.scoring.batch import Response, list_features
+
     model = None if spec.response else load_scorer(version)
 
     def score_and_store() -> tuple[Commit, Path]:
@@ -97,11 +121,4 @@ def run(spec: ScoreSpec) -> ScoreResult:
                 scorer.check_rows()
             return scores.store_scores(lake, data, spec.partition, file, version)
 
-    commit, rows = repeat_until_current(lake, [data.published], spec.partition, score_and_store)
-    change = "written" if commit.changed else "the same as before"
-    log.info(
-        "%s %s: %d rows scored by %s version %s, %s",
-        *(data.name, spec.partition, commit.rows, version.name, version.version, change),
-    )
-    update = {"version": str(version.version), "scored": commit.rows, "changed": commit.changed, "rows": rows}
-    return result.model_copy(update=update)
+    return score_and_store

@@ -104,7 +104,7 @@ def test_the_ledgers_rows_of_a_run_are_added_up() -> None:
         version(3, "2013-03-01", "d/r3", "passed"),
         odd,
     ]
-    registry: Any = SimpleNamespace(versions=lambda name: found, metrics=lambda version: {"holdout_auc": 0.7})
+    registry: Any = SimpleNamespace(list_versions=lambda name: found, get_metrics=lambda version: {"holdout_auc": 0.7})
     rows = [{"dag_id": "d", "run_id": run, "cost_usd": cost} for run, cost in (("r1", 9.0), ("r2", 1.0), ("r2", 2.0))]
     assert backtest.list_models(registry, "m", rows) == [
         TrainedModel("2", dt.date(2013, 2, 1), False, 0.7, 3.0),
