@@ -25,7 +25,18 @@ from tests.tools.policies import EASY
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("dags", "plugins", "pipelines", "expectations", "stack", "drydock", "params.yaml", "dvc.yaml", ".dvc")
+PARTS = (
+    "dags",
+    "plugins",
+    "pipelines",
+    "expectations",
+    "stack",
+    "drydock",
+    "params.yaml",
+    "dvc.yaml",
+    ".dvc",
+    ".dvcignore",
+)
 DEMO = ("-m", "stack", "demo", "--from", "2013-01-26", "--to", "2013-01-30", "--as-of", "2013-02-01")
 FOREIGN = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 EVENTS = """
@@ -225,7 +236,7 @@ def asking(checkout: Checkout) -> None:
 
 def started(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
     body = {"dag_run_id": "by-hand", "logical_date": None, "conf": conf}
-    airflow.unpause(dag_id)
+    airflow.unpause_dag(dag_id)
     return f"/dags/{dag_id}/dagRuns/{airflow.request('POST', f'/dags/{dag_id}/dagRuns', json=body)['dag_run_id']}"
 
 

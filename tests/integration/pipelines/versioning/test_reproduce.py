@@ -76,7 +76,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: str)
     project.mkdir()
     for name in ("pipelines", "expectations"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dvc.yaml", "params.yaml", "uv.lock", ".gitignore"):
+    for name in ("dvc.yaml", "params.yaml", "uv.lock", ".gitignore", ".dvcignore"):
         shutil.copy2(ROOT / name, project / name)
     env = {
         **os.environ,
