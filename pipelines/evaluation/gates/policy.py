@@ -13,13 +13,13 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Part(BaseModel):
-    """A part of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
+class Section(BaseModel):
+    """A section of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Bound(Part):
+class Bound(Section):
     """Bounds of one metric, which its whole interval has to keep."""
 
     at_least: Finite | None = None
@@ -28,13 +28,13 @@ class Bound(Part):
     """Largest value."""
 
     @model_validator(mode="after")
-    def _has_bound(self) -> Self:
+    def _check_bounds(self) -> Self:
         if self.at_least is None and self.at_most is None:
             raise ValueError("neither at_least nor at_most is given")
         return self
 
 
-class Comparison(Part):
+class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
@@ -47,13 +47,13 @@ class Comparison(Part):
     """auto: DeLong's test for auc of independent rows, else the paired bootstrap."""
 
     @model_validator(mode="after")
-    def _has_fitting_test(self) -> Self:
+    def _check_test(self) -> Self:
         if self.test == "delong" and self.metric != "auc":
             raise ValueError(f"DeLong's test is for auc, not for {self.metric}")
         return self
 
 
-class Slices(Part):
+class Slices(Section):
     """Slices of the holdout: none may fall far behind the champion."""
 
     columns: list[str]
@@ -64,7 +64,7 @@ class Slices(Part):
     """Slices with fewer rows are reported, not judged."""
 
 
-class Stability(Part):
+class Stability(Section):
     """Weeks of the holdout: none may fall far below the whole holdout."""
 
     max_drop: Share = 0.10
@@ -73,7 +73,7 @@ class Stability(Part):
     """Weeks with fewer rows are reported, not judged."""
 
 
-class Serving(Part):
+class Serving(Section):
     """Bounds of the packaged model."""
 
     max_skew: Amount = 1e-6
@@ -88,7 +88,7 @@ class Serving(Part):
     """Rows of a batch."""
 
 
-class Policy(Part):
+class Policy(Section):
     """What a candidate must prove."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
@@ -127,7 +127,7 @@ class Policy(Part):
     """Largest cost of the training, US dollars, if that is known."""
 
     @model_validator(mode="after")
-    def _has_independent_rows_for_delong(self) -> Self:
+    def _check_independence(self) -> Self:
         if self.draw_by and any(comparison.test == "delong" for comparison in self.champion):
             raise ValueError(f"DeLong's test takes rows as independent, but draw_by is {self.draw_by}")
         return self

@@ -34,7 +34,7 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
 
 
 def draw_groups(groups: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw whole groups with replacement, as many as there are.
+    """Draw whole groups with replacement; each draw has as many groups as there are.
 
     Args:
         groups: number of groups.

@@ -54,7 +54,7 @@ def tags(model: str, version: str) -> dict[str, str]:
     return dict(Registry.open().get_version(model, version).tags)
 
 
-def test_a_backfill_moves_no_alias_and_notes_what_it_would_have_done(
+def test_a_backfill_moves_no_alias_and_tags_what_it_would_have_done(
     model: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = candidate(model, "2013-02-01")
@@ -78,7 +78,7 @@ def test_a_backfill_moves_no_alias_and_notes_what_it_would_have_done(
 
 
 @pytest.mark.parametrize("fields", [{"in_backfill": True}, {"backfill": False}])
-def test_told_to_or_in_a_run_of_its_own_it_promotes(model: str, fields: dict[str, Any]) -> None:
+def test_promotes_with_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
     """The control of the test above."""
     first = candidate(model, "2013-02-01")
     gate(model, first)
@@ -89,7 +89,7 @@ def test_told_to_or_in_a_run_of_its_own_it_promotes(model: str, fields: dict[str
     assert (again.promoted, again.changed) == (True, False)
 
 
-def test_a_candidate_is_not_judged_by_a_champion_of_its_future(model: str) -> None:
+def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
     early, middle = candidate(model, "2013-02-01"), candidate(model, "2013-03-01")
     gate(model, early)
     promote(model, early)
@@ -109,7 +109,7 @@ def test_a_candidate_is_not_judged_by_a_champion_of_its_future(model: str) -> No
     assert (today.champion, today.passed) == (late, False)
 
 
-def test_a_candidate_of_the_same_moment_is_no_champion_of_before(model: str) -> None:
+def test_a_candidate_of_the_same_moment_is_no_earlier_champion(model: str) -> None:
     first = candidate(model, "2013-03-01")
     gate(model, first)
     assert promote(model, first, in_backfill=True).promoted
@@ -131,7 +131,7 @@ def test_an_alias_moved_by_hand_counts_as_champion(model: str) -> None:
     assert gate(model, second).champion == first
 
 
-def test_a_backfill_that_may_promote_never_goes_back(model: str) -> None:
+def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
     late = candidate(model, "2013-10-01")
     gate(model, late)
     promote(model, late, in_backfill=True)
@@ -145,7 +145,7 @@ def test_a_backfill_that_may_promote_never_goes_back(model: str) -> None:
         promote(model, early, backfill=False)
 
 
-def test_a_no_is_refused_in_a_backfill_too(model: str) -> None:
+def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:
     version = candidate(model, "2013-02-01")
     assert not gate(model, version, **HARD).passed
     with pytest.raises(PromotionError, match="did not pass the gate"):

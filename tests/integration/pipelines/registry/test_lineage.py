@@ -65,7 +65,7 @@ def cli(*arguments: str) -> str:
     return CliRunner().invoke(lineage_cli.app, arguments, catch_exceptions=False).stdout
 
 
-def test_a_version_tells_what_it_is_made_of(model: str, trained: SimpleNamespace) -> None:
+def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace) -> None:
     told = cli(f"{model}@champion")
     assert told.splitlines()[0] == f"{model} version 2, champion"
     pinned = json.loads(Path("data/snapshot.json").read_text())
@@ -97,7 +97,7 @@ def test_a_version_tells_what_it_is_made_of(model: str, trained: SimpleNamespace
     assert "Z judged" in first
 
 
-def test_the_steps_tell_the_journal(model: str) -> None:
+def test_the_steps_record_events(model: str) -> None:
     events = Journal.open().state(model).events
     assert [one.kind for one in events] == ["registered", "judged", "promoted"] * 2
     assert [one.version for one in events] == ["1"] * 3 + ["2"] * 3
@@ -110,7 +110,7 @@ def test_the_steps_tell_the_journal(model: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["train", "holdout"])
-def test_which_versions_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
+def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
     days = getattr(trained.pinned.window(), role)
     lines = cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"{model} version 1", f"{model} version 2"]
@@ -122,7 +122,7 @@ def test_which_versions_saw_a_partition(model: str, trained: SimpleNamespace, ro
         ), "the control: the label's delay lies between training and holdout"
 
 
-def test_bad_requests(with_mlflow: str) -> None:
+def test_refuses_invalid_arguments(with_mlflow: str) -> None:
     for arguments in (
         (),
         ("a@1", "--partition", "2013-01-01"),
@@ -137,7 +137,7 @@ def test_bad_requests(with_mlflow: str) -> None:
         cli("nobody@champion")
 
 
-def test_by_the_command_line(commands: Any) -> None:
+def test_the_command_line_reports_a_missing_registry(commands: Any) -> None:
     done = commands.step("lineage", "--partition", "2013-02-08")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")

@@ -70,7 +70,7 @@ def client(uri: str) -> Any:
 # evaluate
 
 
-def test_evidence_is_whole_and_the_same_twice(data: Path, trained: SimpleNamespace) -> None:
+def test_evidence_is_complete_and_reproducible(data: Path, trained: SimpleNamespace) -> None:
     before = sha256(data / "evaluation")
     told = evaluate()
     assert {str(p.relative_to(data / "evaluation")) for p in (data / "evaluation").rglob("*") if p.is_file()} == {
@@ -115,7 +115,7 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= logged
 
 
-def test_another_window_or_model_is_another_version_and_another_training_another_run(data: Path, model: str) -> None:
+def test_another_window_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:
     first = evaluate(model)
     as_of("2013-02-01")
     second = evaluate(model)
@@ -127,14 +127,14 @@ def test_another_window_or_model_is_another_version_and_another_training_another
     assert third.run_id != first.run_id
 
 
-def test_a_record_that_does_not_name_its_job_needs_one(data: Path, model: str) -> None:
+def test_refuses_a_record_without_a_training_job(data: Path, model: str) -> None:
     (data / "training/environment.json").write_text("{}")
     with pytest.raises(DataError, match="training job"):
         evaluate(model)
     assert evaluate(model, training_job=f"job-{model}").version == "1"
 
 
-def test_the_package_says_what_it_takes_and_what_it_needs(data: Path, model: str, with_mlflow: str) -> None:
+def test_the_package_has_signature_example_and_requirements(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
     done = evaluate(model)
@@ -148,14 +148,14 @@ def test_the_package_says_what_it_takes_and_what_it_needs(data: Path, model: str
     assert all("==" in one for one in needs) and any(one.startswith("xgboost") for one in needs)
 
 
-def test_other_columns_are_another_schema(data: Path) -> None:
+def test_other_columns_give_another_schema(data: Path) -> None:
     before = lineage.read_schema(data / "features")
     path = data / "features/holdout/data.parquet"
     pd.read_parquet(path).assign(more=1.0).to_parquet(path)
     assert set(lineage.read_schema(data / "features").items()) - set(before.items()) >= {("more", "double")}
 
 
-def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, with_mlflow: str) -> None:
+def test_the_packaged_model_gives_the_scores_of_the_training(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
     done = evaluate(model)
@@ -175,7 +175,7 @@ def test_the_packaged_model_scores_as_the_process_did(data: Path, model: str, wi
 
 
 @pytest.mark.parametrize("victim", ["model/model.ubj", "features/holdout/data.parquet", "features/train/data.parquet"])
-def test_what_is_not_there_is_said_and_the_old_evaluation_stays(data: Path, victim: str) -> None:
+def test_a_missing_file_is_named_and_the_old_evaluation_stays(data: Path, victim: str) -> None:
     before = sha256(data / "evaluation")
     (data / victim).unlink()
     with pytest.raises(DataError, match=victim.split("/", maxsplit=1)[0]):
@@ -183,33 +183,35 @@ def test_what_is_not_there_is_said_and_the_old_evaluation_stays(data: Path, vict
     assert sha256(data / "evaluation") == before
 
 
-def test_features_that_are_not_the_models_are_bad_data(data: Path) -> None:
+def test_refuses_features_that_the_model_was_not_trained_with(data: Path) -> None:
     path = data / "features/holdout/data.parquet"
     pd.read_parquet(path).drop(columns="distance").to_parquet(path)
     with pytest.raises(DataError, match="distance"):
         evaluate()
 
 
-def test_a_holdout_of_one_class_is_bad_data(data: Path) -> None:
+def test_refuses_a_holdout_of_one_class(data: Path) -> None:
     path = data / "features/holdout/data.parquet"
     pd.read_parquet(path).assign(late=False).to_parquet(path)
     with pytest.raises(DataError, match="both labels"):
         evaluate()
 
 
-def test_no_snapshot_no_version(data: Path, model: str, with_mlflow: str) -> None:
+def test_registers_no_version_without_a_snapshot(data: Path, model: str, with_mlflow: str) -> None:
     (data / "snapshot.json").unlink()
     with pytest.raises(DataError, match="snapshot"):
         evaluate(model)
     assert client(with_mlflow).search_model_versions(f"name = '{model}'") == []
 
 
-def test_no_address_is_a_wrong_request(data: Path) -> None:
+def test_refuses_to_register_without_an_address_of_mlflow(data: Path) -> None:
     with pytest.raises(InvalidError, match="MLFLOW_TRACKING_URI"):
         evaluate("x")
 
 
-def test_an_unreachable_server_is_one_line_and_75(data: Path, commands: Any, free_port: Callable[[], int]) -> None:
+def test_an_unreachable_server_gives_one_line_and_exit_code_75(
+    data: Path, commands: Any, free_port: Callable[[], int]
+) -> None:
     env = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{free_port()}"}
     done = commands.step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
     assert done.code == 75, done.err
@@ -221,7 +223,7 @@ def test_an_unreachable_server_is_one_line_and_75(data: Path, commands: Any, fre
 
 
 @pytest.mark.parametrize("step", [evaluate, lambda name: gate(name, "1"), lambda name: promote(name, "1")])
-def test_an_unreachable_server_is_for_each_step_a_service_that_may_come_back(
+def test_an_unreachable_server_is_a_service_error_of_each_step(
     data: Path,
     free_port: Callable[[], int],
     monkeypatch: pytest.MonkeyPatch,
@@ -235,7 +237,7 @@ def test_an_unreachable_server_is_for_each_step_a_service_that_may_come_back(
     assert caught.value.exit_code == 75
 
 
-def test_stdout_is_the_result_alone_with_mlflow(data: Path, commands: Any, mlflow_uri: str) -> None:
+def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) -> None:
     done = commands.step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert done.code == 0, done.err
     assert json.loads(done.out)["version"] == "1"
@@ -244,7 +246,7 @@ def test_stdout_is_the_result_alone_with_mlflow(data: Path, commands: Any, mlflo
 # gate
 
 
-def test_a_yes_is_written_as_file_and_on_the_version(data: Path, model: str, with_mlflow: str) -> None:
+def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
     told = gate(model, version)
     assert told.passed, told.reason
@@ -257,7 +259,7 @@ def test_a_yes_is_written_as_file_and_on_the_version(data: Path, model: str, wit
     assert (data / "verdict.json").read_bytes() == before
 
 
-def test_a_no_is_written_too(data: Path, model: str, with_mlflow: str) -> None:
+def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
     told = gate(model, version, **HARD)
     assert not told.passed
@@ -266,7 +268,7 @@ def test_a_no_is_written_too(data: Path, model: str, with_mlflow: str) -> None:
     assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", told.reason)
 
 
-def test_no_such_version(data: Path, model: str) -> None:
+def test_the_gate_refuses_a_version_that_does_not_exist(data: Path, model: str) -> None:
     for version in ("7", "x", ""):
         with pytest.raises(DataError, match="version"):
             gate(model, version)
@@ -294,9 +296,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     assert gate(model, second.version).passed
 
 
-def test_files_that_were_changed_after_the_verdict_are_refused(
-    data: Path, model: str, with_mlflow: str, tmp_path: Path
-) -> None:
+def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, with_mlflow: str, tmp_path: Path) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     version = register(model)
@@ -316,7 +316,7 @@ def test_files_that_were_changed_after_the_verdict_are_refused(
     assert promote(model, version).changed
 
 
-def test_a_version_without_files_is_not_judged(data: Path, model: str, with_mlflow: str) -> None:
+def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     version = register(model)
@@ -364,7 +364,7 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     assert dt.datetime.fromisoformat(tags["leeway.promoted_at"]).tzinfo is not None
 
 
-def test_an_older_window_is_refused_by_the_gate_and_by_promotion(data: Path, model: str) -> None:
+def test_gate_and_promotion_refuse_an_older_window(data: Path, model: str) -> None:
     as_of("2013-01-20")
     older = register(model)
     assert gate(model, older).passed, "there is no champion yet"
@@ -380,7 +380,7 @@ def test_an_older_window_is_refused_by_the_gate_and_by_promotion(data: Path, mod
         promote(model, older)
 
 
-def test_a_no_is_not_promoted(data: Path, model: str, with_mlflow: str) -> None:
+def test_refuses_to_promote_a_failed_version(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.exceptions import MlflowException
 
     version = register(model)
@@ -418,9 +418,7 @@ run(GateSpec.parse({spec!r}, "test"))
     ["(artifacts, 'upload_folder')", "(Registry, 'set_tags')", "(lifecycle, 'record_verdict')"],
     ids=["report", "tags", "event"],
 )
-def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_again(
-    data: Path, model: str, moment: str
-) -> None:
+def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, moment: str) -> None:
     version = register(model)
     gate(model, version, **HARD)
     spec = {"model_name": model, "version": version, "policy": EASY}
@@ -437,7 +435,7 @@ def test_a_gate_that_is_killed_leaves_nothing_that_may_be_promoted_and_is_run_ag
     assert kinds == [("registered", None), ("judged", "failed"), ("judged", "passed"), ("promoted", None)]
 
 
-def test_a_gate_that_is_run_again_gives_the_same_verdict_though_clocks_differ(data: Path, model: str) -> None:
+def test_the_gate_gives_the_same_verdict_twice_though_times_differ(data: Path, model: str) -> None:
     version = register(model)
     told = [gate(model, version, serving={}) for _ in range(2)]
     first, second = ([one.value for one in each.checks if one.timed] for each in told)
@@ -449,7 +447,7 @@ def test_a_gate_that_is_run_again_gives_the_same_verdict_though_clocks_differ(da
     assert "time for" in (data / "report/report.html").read_text()
 
 
-def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
+def test_refuses_a_verdict_that_was_changed(data: Path, model: str) -> None:
     version = register(model)
     gate(model, version, **HARD)
     tampered(lambda told: {**told, "passed": True, "outcome": "passed"})
@@ -467,7 +465,7 @@ def test_a_verdict_that_was_changed_is_refused(data: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", "null", "{}"])
-def test_a_verdict_that_is_none(data: Path, model: str, text: str | None) -> None:
+def test_refuses_a_file_that_is_no_verdict(data: Path, model: str, text: str | None) -> None:
     version = register(model)
     verdict = Path("verdict.json")
     if text is not None:
@@ -476,7 +474,7 @@ def test_a_verdict_that_is_none(data: Path, model: str, text: str | None) -> Non
         promote(model, version, "verdict.json")
 
 
-def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
+def test_refuses_a_version_without_a_verdict(data: Path, model: str) -> None:
     first = register(model)
     gate(model, first)
     as_of("2013-02-01")
@@ -488,7 +486,7 @@ def test_a_version_that_was_not_gated(data: Path, model: str) -> None:
         promote(model, "9")
 
 
-def test_a_server_that_fails_is_tried_again(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_mlflow_can_be_retried(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
 
     from pipelines.registry.mlflow_errors import service_errors

@@ -13,7 +13,7 @@ RANDOM = np.random.default_rng(3)
 LABEL = (RANDOM.random(4_000) < 0.25).astype(float)
 
 
-def test_a_perfect_a_useless_and_a_reversed_model() -> None:
+def test_metrics_of_a_perfect_a_useless_and_a_reversed_model() -> None:
     perfect = metrics.compute_metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
     assert perfect["auc"] == perfect["pr_auc"] == 1.0
     assert perfect["brier"] < 1e-9
@@ -25,7 +25,7 @@ def test_a_perfect_a_useless_and_a_reversed_model() -> None:
     assert perfect["rows"] == 4_000
 
 
-def test_calibration_error_is_that_of_the_bins_by_hand() -> None:
+def test_ece_equals_a_calculation_by_hand() -> None:
     label, score = np.array([0.0] * 10 + [1.0] * 10), np.array([0.2] * 10 + [0.6] * 10)
     told = metrics.compute_metrics(label, score, 0.5)
     assert told["ece"] == pytest.approx((0.2 * 10 + 0.4 * 10) / 20)
@@ -34,17 +34,17 @@ def test_calibration_error_is_that_of_the_bins_by_hand() -> None:
     assert bins["predicted"] == sorted(bins["predicted"])
 
 
-def test_a_model_that_is_sure_and_wrong_is_not_calibrated() -> None:
+def test_a_confident_wrong_model_is_not_calibrated() -> None:
     assert metrics.compute_metrics(LABEL, np.full(len(LABEL), 0.99), 0.25)["ece"] > 0.7
 
 
 @pytest.mark.parametrize("label", [np.zeros(50), np.ones(50), np.zeros(0)])
-def test_a_holdout_of_one_class_is_bad_data_not_a_number(label: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_refuses_labels_of_one_class(label: np.ndarray) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match="holdout"):
         metrics.compute_metrics(label, np.full(len(label), 0.3), 0.25)
 
 
-def test_scores_that_are_no_numbers_are_bad_data() -> None:
+def test_refuses_scores_that_are_not_finite() -> None:
     with pytest.raises(DataError, match="score"):
         metrics.compute_metrics(LABEL, np.full(len(LABEL), math.nan), 0.25)
 
@@ -54,13 +54,13 @@ def test_fewer_rows_than_bins() -> None:
     assert math.isfinite(told["ece"])
 
 
-def test_curves_are_bounded_and_end_where_they_should() -> None:
+def test_curves_are_thinned_and_keep_their_ends() -> None:
     curve = metrics.compute_precision_recall(LABEL, RANDOM.random(4_000))
     assert len(curve["recall"]) <= metrics.CURVE_POINTS
     assert (curve["recall"][0], curve["recall"][-1]) == (1.0, 0.0)
 
 
-def test_equal_curves_are_equal_bytes(tmp_path: Path) -> None:
+def test_equal_curves_give_equal_bytes(tmp_path: Path) -> None:
     score = RANDOM.random(4_000)
     told = metrics.compute_metrics(LABEL, score, 0.25)
     tables = {

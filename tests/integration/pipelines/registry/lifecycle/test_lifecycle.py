@@ -102,9 +102,7 @@ def cli(*arguments: str) -> str:
 # promote
 
 
-def test_a_promotion_is_an_event_with_who_why_and_evidence(
-    model: str, client: Any, version: Callable[..., str]
-) -> None:
+def test_a_promotion_records_who_why_and_evidence(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     promote(model, second)
@@ -121,7 +119,7 @@ def test_a_promotion_is_an_event_with_who_why_and_evidence(
     assert tags["leeway.promoted_at"] == last.at.isoformat(timespec="seconds")
 
 
-def test_a_verdict_against_another_champion_is_refused(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_refuses_a_verdict_against_another_champion(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second, third = version(), version(against=""), version(against="2")
     promote(model, first)
     with pytest.raises(PromotionError, match="judged against no champion, but version 1 is champion now: run the gate"):
@@ -133,7 +131,9 @@ def test_a_verdict_against_another_champion_is_refused(model: str, client: Any, 
     assert promote(model, second).previous == first, "the control: judged against today's it is promoted"
 
 
-def test_only_forced_it_moves_back_and_that_is_recorded(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_only_force_promotes_an_older_version_and_is_recorded(
+    model: str, client: Any, version: Callable[..., str]
+) -> None:
     older, newer = version("2013-02-01", against=""), version("2013-03-01")
     promote(model, newer)
     with pytest.raises(PromotionError, match="only moves forward, and champion 2 is as of 2013-03-01"):
@@ -147,14 +147,14 @@ def test_only_forced_it_moves_back_and_that_is_recorded(model: str, client: Any,
     assert "only moves forward" in last.evidence["forced"][0]
 
 
-def test_a_no_is_not_promoted_by_force_either(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_force_does_not_promote_a_failed_version(model: str, client: Any, version: Callable[..., str]) -> None:
     number = version()
     client.set_model_version_tag(model, number, "leeway.verdict", "failed")
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, number, force=True, why="please")
 
 
-def test_a_champion_of_before_the_events_is_where_they_begin(
+def test_an_alias_that_is_older_than_the_events_becomes_the_first_event(
     model: str, client: Any, version: Callable[..., str]
 ) -> None:
     first, second = version("2013-02-01", told=False), version(against="1", told=False)
@@ -164,7 +164,7 @@ def test_a_champion_of_before_the_events_is_where_they_begin(
     assert state(model).previous == (first,)
 
 
-def test_what_is_not_there(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_refuses_models_and_versions_that_do_not_exist(model: str, client: Any, version: Callable[..., str]) -> None:
     version()
     for call in (
         lambda: promote(model, "7"),
@@ -180,7 +180,7 @@ def test_what_is_not_there(model: str, client: Any, version: Callable[..., str])
     assert kinds(model) == ["registered"]
 
 
-def test_a_champion_that_was_deleted(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_a_champion_that_was_deleted_in_mlflow(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     promote(model, second)
@@ -200,7 +200,7 @@ def test_a_champion_that_was_deleted(model: str, client: Any, version: Callable[
     assert promote(model, third).promoted
 
 
-def test_what_a_person_rejected_is_not_promoted(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_refuses_to_promote_a_rejected_version(model: str, client: Any, version: Callable[..., str]) -> None:
     from pipelines.registry.lifecycle import Event
 
     first, second = version(), version()
@@ -214,7 +214,7 @@ def test_what_a_person_rejected_is_not_promoted(model: str, client: Any, version
 # rollback
 
 
-def test_rollback_and_its_block(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_a_rollback_blocks_the_version_that_it_takes_out(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     promote(model, second)
@@ -231,7 +231,7 @@ def test_rollback_and_its_block(model: str, client: Any, version: Callable[..., 
     assert state(model).blocked == {}
 
 
-def test_nothing_to_roll_back(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_refuses_a_rollback_without_an_earlier_champion(model: str, client: Any, version: Callable[..., str]) -> None:
     first = version()
     with pytest.raises(PromotionError, match="no champion: there is nothing to roll back"):
         rollback(model)
@@ -241,7 +241,7 @@ def test_nothing_to_roll_back(model: str, client: Any, version: Callable[..., st
     assert alias(client, model) == first
 
 
-def test_rollback_to_a_version(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_rolls_back_to_a_given_version(model: str, client: Any, version: Callable[..., str]) -> None:
     one, two, three = version(), version(against="1"), version(against="2")
     other = version()
     for number in (one, two, three):
@@ -256,7 +256,7 @@ def test_rollback_to_a_version(model: str, client: Any, version: Callable[..., s
     assert rollback(model, to=other, force=True).version == other == alias(client, model)
 
 
-def test_a_run_rolls_back_once_however_often_it_is_tried(
+def test_a_run_rolls_back_once_however_often_it_is_retried(
     model: str,
     client: Any,
     version: Callable[..., str],
@@ -274,7 +274,7 @@ def test_a_run_rolls_back_once_however_often_it_is_tried(
     assert rollback(model).version == "1", "the control: another run goes back further"
 
 
-def test_a_rollback_that_was_overtaken_takes_nothing_back(
+def test_an_overtaken_rollback_changes_nothing(
     model: str, client: Any, version: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (version(), version(against="1")):
@@ -306,7 +306,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MlflowClient, "set_registered_model_alias", away)
 
 
-def test_mlflow_that_goes_away_before_the_alias(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_a_retry_completes_what_an_outage_of_mlflow_interrupted(
+    model: str, client: Any, version: Callable[..., str]
+) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     with pytest.MonkeyPatch.context() as patch:
@@ -351,7 +353,7 @@ def test_check_finds_an_alias_that_was_moved_by_hand(model: str, client: Any, ve
         cli("check", model, "--keep", "--put-back")
 
 
-def test_the_policy_is_in_params_yaml(
+def test_the_policy_for_moved_aliases_is_in_params_yaml(
     model: str,
     client: Any,
     version: Callable[..., str],
@@ -387,7 +389,7 @@ def test_a_promotion_records_an_alias_that_was_moved_by_hand(
     assert kinds(model).count("alias_moved") == 2
 
 
-def test_a_challenger_alias_follows_too(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_the_challenger_alias_follows_the_verdicts(model: str, client: Any, version: Callable[..., str]) -> None:
     from pipelines.registry.lifecycle import record_verdict
     from pipelines.registry.versions import Registry
 
@@ -416,7 +418,7 @@ def test_a_challenger_alias_follows_too(model: str, client: Any, version: Callab
     assert alias(client, model) == first
 
 
-def test_retire(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_a_retired_version_is_not_promoted(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     assert cli("retire", model, second, "--why", "too slow") == f"{model}: version 2 is retired\n"
@@ -428,7 +430,7 @@ def test_retire(model: str, client: Any, version: Callable[..., str]) -> None:
         cli("retire", model, first, "--why", "x")
 
 
-def test_events_are_told(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_lists_the_events(model: str, client: Any, version: Callable[..., str]) -> None:
     first, second = version(), version(against="1")
     promote(model, first)
     promote(model, second)
@@ -443,7 +445,7 @@ def test_events_are_told(model: str, client: Any, version: Callable[..., str]) -
     assert told[-1]["why"] == "too slow"
 
 
-def test_what_a_model_s_events_are_does_not_depend_on_other_models(
+def test_the_events_of_a_model_do_not_depend_on_other_models(
     model: str, client: Any, version: Callable[..., str]
 ) -> None:
     first = version()
@@ -458,7 +460,7 @@ def test_what_a_model_s_events_are_does_not_depend_on_other_models(
 
 
 @pytest.mark.parametrize("outcome", ["passed", "undecided"])
-def test_what_asks_a_person_waits_for_one(
+def test_a_verdict_that_needs_approval_waits_for_a_person(
     model: str, client: Any, version: Callable[..., str], outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = version()
@@ -478,9 +480,7 @@ def test_what_asks_a_person_waits_for_one(
     assert approved.evidence["verdict_digest"] == sha256(Path(f"{number}.json"))
 
 
-def test_a_rejected_version_is_not_promoted_and_a_person_may_think_again(
-    model: str, client: Any, version: Callable[..., str]
-) -> None:
+def test_a_person_can_approve_after_a_rejection(model: str, client: Any, version: Callable[..., str]) -> None:
     number = version()
     judge(client, model, number, asks=True)
     assert not decide(model, number, "reject", why="too slow").approved
@@ -490,7 +490,7 @@ def test_a_rejected_version_is_not_promoted_and_a_person_may_think_again(
     assert promote(model, number).promoted
 
 
-def test_an_agreement_is_to_one_verdict(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_an_approval_holds_for_one_verdict(model: str, client: Any, version: Callable[..., str]) -> None:
     number = version()
     judge(client, model, number, asks=True)
     decide(model, number)
@@ -499,7 +499,7 @@ def test_an_agreement_is_to_one_verdict(model: str, client: Any, version: Callab
         promote(model, number)
 
 
-def test_a_no_to_an_earlier_verdict_is_a_no_and_a_yes_to_one_is_refused(
+def test_an_earlier_verdict_can_be_rejected_but_not_approved(
     model: str, client: Any, version: Callable[..., str]
 ) -> None:
     number = version()
@@ -513,7 +513,9 @@ def test_a_no_to_an_earlier_verdict_is_a_no_and_a_yes_to_one_is_refused(
     assert kinds(model) == ["registered", "rejected"]
 
 
-def test_a_verdict_that_asks_nobody_is_not_decided(model: str, client: Any, version: Callable[..., str]) -> None:
+def test_refuses_a_decision_on_a_verdict_that_needs_no_approval(
+    model: str, client: Any, version: Callable[..., str]
+) -> None:
     number = version()
     with pytest.raises(PromotionError, match="needs no approval"):
         decide(model, number)

@@ -103,7 +103,7 @@ def race(model: str, numbers: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
-def test_of_sixteen_promoters_exactly_one_wins_each_round_and_no_event_is_lost(model: str, rounds: int) -> None:
+def test_only_one_of_sixteen_promoters_wins_each_round_and_no_event_is_lost(model: str, rounds: int) -> None:
     over, seen, winners = FORK.Event(), FORK.Queue(), [""]
     looking = FORK.Process(target=reader, args=(model, over, seen))
     looking.start()
@@ -171,7 +171,7 @@ def collisions(write: Callable[..., object], name: str, database: Path, held_s: 
     return said - {""}
 
 
-def test_those_who_set_the_same_new_alias_or_tag_at_once_all_set_it(
+def test_concurrent_writers_of_a_new_alias_or_tag_all_succeed(
     model: str, mlflow_server: tuple[subprocess.Popen[bytes], str]
 ) -> None:
     registry = Registry.open()
@@ -257,7 +257,7 @@ def begun(model: str, number: str, door: Held, commands: Any) -> Any:
     return child
 
 
-def test_a_promoter_killed_between_event_and_alias_is_mended(
+def test_check_completes_a_promotion_killed_between_event_and_alias(
     model: str, door: Held, commands: Any, with_mlflow: str
 ) -> None:
     first = candidate(model, "")
@@ -273,7 +273,7 @@ def test_a_promoter_killed_between_event_and_alias_is_mended(
     assert len(state(model).events) == 4, "nothing was moved by hand"
 
 
-def test_a_promoter_that_was_overtaken_leaves_no_stale_alias(model: str, door: Held, commands: Any) -> None:
+def test_an_overtaken_promoter_leaves_no_stale_alias(model: str, door: Held, commands: Any) -> None:
     first = candidate(model, "")
     child = begun(model, first, door, commands)
     second = candidate(model, first)

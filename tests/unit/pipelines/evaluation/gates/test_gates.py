@@ -66,7 +66,7 @@ def outcome(rows: Holdout, name: str, more: Evidence | None = None, **policy: An
     return found[0].outcome
 
 
-def test_the_policys_metrics_are_those_of_the_statistics() -> None:
+def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
     assert set(get_args(Metric)) == set(METRICS)
 
 
@@ -89,7 +89,7 @@ def test_the_policys_metrics_are_those_of_the_statistics() -> None:
         {"champion": [{"metric": "auc", "test": "delong"}], "draw_by": "date"},
     ],
 )
-def test_a_policy_that_would_guard_nothing_is_refused(wrong: dict[str, Any]) -> None:
+def test_refuses_a_policy_that_would_check_nothing(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Policy(**wrong)
 
@@ -108,11 +108,13 @@ def test_a_policy_that_would_guard_nothing_is_refused(wrong: dict[str, Any]) -> 
     ],
 )
 @pytest.mark.parametrize("draw_by", ["", "date"])
-def test_a_bound_holds_the_whole_interval(metric: str, bound: dict[str, float], expected: str, draw_by: str) -> None:
+def test_the_whole_interval_has_to_keep_a_bound(
+    metric: str, bound: dict[str, float], expected: str, draw_by: str
+) -> None:
     assert outcome(holdout(), metric, bounds={metric: bound}, draw_by=draw_by) == expected
 
 
-def test_a_bound_within_the_interval_is_undecided_with_the_rows_that_would_decide() -> None:
+def test_a_bound_within_the_interval_is_undecided_and_gives_the_rows_needed() -> None:
     told = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
     check = check_estimate("auc", told, 0.69, Policy())
     assert (check.outcome, check.bound) == (UNDECIDED, 0.69)
@@ -123,26 +125,26 @@ def test_a_bound_within_the_interval_is_undecided_with_the_rows_that_would_decid
     assert f"{check.rows_needed:,} rows" in check.reason
 
 
-def test_a_value_on_its_bound_needs_no_number_of_rows() -> None:
+def test_no_number_of_rows_decides_a_value_on_its_bound() -> None:
     check = check_estimate("auc", Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
     assert (check.outcome, check.rows_needed) == (UNDECIDED, None)
     assert "no number of rows" in check.reason
 
 
-def test_where_nothing_that_matters_is_left_more_rows_would_not_help() -> None:
+def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
     told = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
     assert check_estimate("gain", told, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
     assert check_estimate("gain", told, 0.0, Policy(), matters=0.01).outcome == FAILED
 
 
-def test_too_few_rows_decide_nothing() -> None:
+def test_too_few_rows_are_undecided() -> None:
     check = check_row_count("rows of holdout", 4_999, 5_000)
     assert (check.outcome, check.rows_needed) == (UNDECIDED, 5_000)
     assert check_row_count("rows of holdout", 5_000, 5_000).outcome == PASSED
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
-def test_what_is_not_a_number_never_passes(value: float | None) -> None:
+def test_a_value_that_is_not_finite_never_passes(value: float | None) -> None:
     for check in (
         check_value("size", value, at_most=1.0),
         check_value("size", 0.5, at_most=value),
@@ -152,13 +154,13 @@ def test_what_is_not_a_number_never_passes(value: float | None) -> None:
         assert Check.model_validate_json(check.model_dump_json()) == check  # JSON that can be read again
 
 
-def test_bounds_of_exact_numbers_are_included() -> None:
+def test_an_exact_value_may_equal_its_bound() -> None:
     assert check_value("size", 1.0, at_most=1.0).outcome == PASSED
     assert check_value("size", 1.0, at_least=1.0).outcome == PASSED
     assert check_value("size", 1.1, at_most=1.0).outcome == FAILED
 
 
-def test_trivial_models_must_be_beaten() -> None:
+def test_the_candidate_has_to_beat_trivial_models() -> None:
     good = holdout()
     useless = replace(good, candidate_score=np.full(ROWS, good.base_rate + 0.05))
     for name in ("log_loss against the training's", "log_loss against its last week's"):
@@ -168,7 +170,7 @@ def test_trivial_models_must_be_beaten() -> None:
 
 @pytest.mark.parametrize("metric", ["auc", "log_loss", "brier"])
 @pytest.mark.parametrize("draw_by", ["", "date"])
-def test_a_champion_must_be_met(metric: str, draw_by: str) -> None:
+def test_the_candidate_may_not_be_worse_than_the_champion(metric: str, draw_by: str) -> None:
     better = holdout(gain=0.4)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
     asked = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
@@ -176,7 +178,7 @@ def test_a_champion_must_be_met(metric: str, draw_by: str) -> None:
     assert outcome(worse, f"{metric} against the champion's", **asked) == FAILED
 
 
-def test_a_model_is_not_better_than_itself_and_not_worse() -> None:
+def test_a_model_is_neither_better_nor_worse_than_itself() -> None:
     rows = holdout()
     same = replace(rows, champion_score=rows.candidate_score)
     assert outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
@@ -198,7 +200,7 @@ def test_without_a_champion_nothing_is_compared() -> None:
     assert names == ["rows of holdout"]
 
 
-def test_at_a_threshold_the_candidate_may_not_surely_have_fewer_right() -> None:
+def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold() -> None:
     better = holdout(gain=0.9)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
     assert outcome(better, "right at 0.3", threshold=0.3) == PASSED
@@ -206,7 +208,7 @@ def test_at_a_threshold_the_candidate_may_not_surely_have_fewer_right() -> None:
 
 
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
-def test_a_candidate_of_an_earlier_moment_than_the_champions_is_refused(days: int, expected: str) -> None:
+def test_a_candidate_that_is_older_than_the_champion_fails(days: int, expected: str) -> None:
     assert outcome(holdout(), "days that the window", Evidence(holdout(), days_newer=days)) == expected
 
 
@@ -217,7 +219,7 @@ def broken_in(origin: str) -> Holdout:
     return replace(rows, candidate_score=np.where(there, noise, rows.candidate_score))
 
 
-def test_a_slice_that_falls_behind_blocks() -> None:
+def test_a_slice_that_falls_behind_fails() -> None:
     asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": 500}}
     assert outcome(holdout(gain=0.1), "AUC against the champion's in the slices of origin", **asked) == PASSED
     broken = judged(broken_in("JFK"), **asked)[1]
@@ -225,12 +227,12 @@ def test_a_slice_that_falls_behind_blocks() -> None:
     assert "JFK" in broken.reason
 
 
-def test_small_slices_are_told_and_not_judged() -> None:
+def test_small_slices_are_reported_and_not_judged() -> None:
     asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": ROWS}}
     assert outcome(broken_in("JFK"), "AUC against the champion's in the slices", **asked) == REPORTED
 
 
-def test_many_slices_of_chance_do_not_block() -> None:
+def test_many_slices_that_differ_by_chance_pass() -> None:
     """Each of 200 slices of one model against itself but for noise: without Holm some would be refused."""
     rows = holdout(40_000, gain=0.02)
     by_chance = replace(rows, features=rows.features.assign(cell=np.arange(40_000) % 200))
@@ -240,19 +242,19 @@ def test_many_slices_of_chance_do_not_block() -> None:
     assert len(told.slices) == 200
 
 
-def test_without_a_champion_slices_are_told() -> None:
+def test_without_a_champion_slices_are_reported() -> None:
     rows = replace(holdout(), champion_score=None)
     told = judge(Evidence(rows), only(slices={"columns": ["origin"]}))
     assert told.checks[1].outcome == REPORTED
     assert sorted(told.slices["slice"]) == ["EWR", "JFK", "LGA"]
 
 
-def test_a_slice_column_that_is_missing_is_bad_data() -> None:
+def test_refuses_a_slice_column_that_is_missing() -> None:
     with pytest.raises(DataError, match="no column dest"):
         judged(holdout(), slices={"columns": ["dest"]})
 
 
-def test_a_week_that_falls_off_blocks() -> None:
+def test_a_week_that_falls_behind_fails() -> None:
     rows = holdout()
     late = np.arange(ROWS) >= ROWS * 3 // 4
     broken = replace(rows, candidate_score=np.where(late, np.random.default_rng(5).random(ROWS), rows.candidate_score))
@@ -260,7 +262,7 @@ def test_a_week_that_falls_off_blocks() -> None:
     assert outcome(broken, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == FAILED
 
 
-def test_a_feature_that_knows_the_label_blocks() -> None:
+def test_a_feature_that_leaks_the_label_fails() -> None:
     rows = holdout()
     leaky = replace(rows, features=rows.features.assign(arr_delay=rows.label + 0.1))
     assert outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
@@ -268,7 +270,7 @@ def test_a_feature_that_knows_the_label_blocks() -> None:
     assert outcome(leaky, "AUC of one feature alone (arr_delay)", told, max_solo_auc=0.75) == FAILED
 
 
-def test_solo_auc_of_what_tells_nothing_is_a_half_and_of_a_reversed_feature_its_mirror() -> None:
+def test_auc_of_a_single_feature() -> None:
     random = np.random.default_rng(1)
     label = (random.random(4_000) < 0.3).astype(float)
     unique = pd.Series([f"N{n}" for n in range(4_000)])
@@ -280,7 +282,7 @@ def test_solo_auc_of_what_tells_nothing_is_a_half_and_of_a_reversed_feature_its_
     assert compute_single_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
 
 
-def test_the_packaged_model_is_held_to_its_bounds() -> None:
+def test_the_packaged_model_has_to_keep_its_bounds() -> None:
     measured = PackageMeasurements(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
     told = Evidence(holdout(), package=measured)
     tight = {"serving": {"max_skew": 1e-6, "max_mb": 1, "max_single_ms": 2, "max_batch_ms": 20}}
@@ -291,11 +293,11 @@ def test_the_packaged_model_is_held_to_its_bounds() -> None:
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.5, PASSED), (2.0, FAILED)])
-def test_a_training_that_cost_too_much_blocks(cost: float, expected: str) -> None:
+def test_a_training_that_costs_too_much_fails(cost: float, expected: str) -> None:
     assert outcome(holdout(), "cost", Evidence(holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
 
 
-def test_a_holdout_that_cannot_be_judged_is_bad_data() -> None:
+def test_refuses_a_holdout_that_cannot_be_judged() -> None:
     good = holdout(1_000)
     with pytest.raises(DataError, match="lack one of the labels"):
         replace(good, label=np.ones(1_000))
@@ -319,11 +321,11 @@ def row(outcome: str, reason: str = "x") -> Check:
         ([PASSED, UNDECIDED, FAILED], FAILED),
     ],
 )
-def test_one_failure_fails_and_one_open_question_leaves_it_open(outcomes: list[str], expected: str) -> None:
+def test_combines_outcomes(outcomes: list[str], expected: str) -> None:
     assert combine_outcomes([row(one) for one in outcomes]) == expected
 
 
-def test_words_tell_failures_before_open_questions() -> None:
+def test_summarizes_failed_checks_before_undecided_ones() -> None:
     told = [row(PASSED, "fine"), row(UNDECIDED, "open"), row(FAILED, "bad")]
     assert summarize_checks(told) == "bad; open"
     assert summarize_checks(told[:1]) == "all 1 checks passed"

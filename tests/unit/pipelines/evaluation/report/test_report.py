@@ -44,7 +44,7 @@ def made(folder: Path, **verdict: Any) -> Path:
     return write_report(folder, told, rows, judged, POLICY, {"distance": 0.7, EVIL: 0.3})
 
 
-def test_the_roc_is_sklearns_within_its_bins() -> None:
+def test_the_roc_equals_sklearns_within_its_bins() -> None:
     rows = holdout()
     false, true, _ = roc_curve(rows.label, rows.candidate_score)
     told = compute_curves(rows.label, rows.candidate_score).roc
@@ -71,7 +71,7 @@ def test_confusion_counts_every_row_once() -> None:
     assert told == {"tp": 1, "fn": 1, "fp": 2, "tn": 1}
 
 
-def test_the_page_needs_nothing_else_and_runs_no_script(tmp_path: Path) -> None:
+def test_the_page_needs_no_other_file_and_runs_no_script(tmp_path: Path) -> None:
     page = made(tmp_path / "report", reason=EVIL)
     text = page.read_text()
     assert {one.name for one in page.parent.iterdir()} == {"report.html", "curves.png", "reliability.png", "parts.png"}
@@ -82,7 +82,7 @@ def test_the_page_needs_nothing_else_and_runs_no_script(tmp_path: Path) -> None:
     assert all(one.check in text for one in judge(Evidence(holdout()), POLICY).checks if "'" not in one.check)
 
 
-def test_equal_verdicts_give_equal_bytes_and_what_was_there_is_replaced(tmp_path: Path) -> None:
+def test_equal_verdicts_give_equal_bytes_and_old_files_are_removed(tmp_path: Path) -> None:
     first = {one.name: one.read_bytes() for one in made(tmp_path / "a").parent.iterdir()}
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "old.png").write_bytes(b"")

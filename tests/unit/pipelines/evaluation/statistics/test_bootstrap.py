@@ -39,7 +39,7 @@ def by_logs(ones: Array, zeros: Array) -> Array:
 
 @pytest.mark.parametrize(("metric", "of"), [("auc", by_ranks), ("log_loss", by_logs)])
 @pytest.mark.parametrize("digits", [1, 12], ids=["ties", "distinct"])
-def test_the_ends_are_scipys_of_the_same_seed(metric: str, of: Any, digits: int) -> None:
+def test_the_paired_interval_equals_scipy_with_the_same_seed(metric: str, of: Any, digits: int) -> None:
     one, other = (np.clip(np.round(score, digits), 0.05, 0.95) for score in (CANDIDATE, CHAMPION))
     ones, zeros = np.flatnonzero(LABEL), np.flatnonzero(LABEL == 0)
 
@@ -65,7 +65,7 @@ def test_the_ends_are_scipys_of_the_same_seed(metric: str, of: Any, digits: int)
     assert another.low != pytest.approx(ours.low, abs=1e-8)
 
 
-def test_of_one_score_the_ends_are_scipys_too() -> None:
+def test_the_interval_of_one_score_equals_scipy() -> None:
     samples = (CANDIDATE[LABEL == 1], CANDIDATE[LABEL == 0])
     theirs = stats.bootstrap(
         samples,
@@ -115,7 +115,7 @@ def known(metric: str, label: Array, scores: list[Array]) -> tuple[float, float]
 
 
 @pytest.mark.parametrize("metric", ["auc", "pr_auc", "f1"])
-def test_the_bag_agrees_with_the_whole_draws(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bag_agrees_with_the_full_bootstrap(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = holdout(8_000)
     whole = bootstrap.estimate_difference(*rows, metric, alpha=0.05, seed=2, draws=1_000)
     monkeypatch.setattr(bootstrap, "MAX_FULL_ROWS", 0)
@@ -153,7 +153,7 @@ def test_the_counts_of_the_bag_are_multinomial(total: int, cells: int) -> None:
         )
 
 
-def test_both_ways_to_the_counts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_branches_of_the_multinomial_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Watched(np.random.Generator):
         taken = 0
 
@@ -186,7 +186,7 @@ def test_days_are_drawn_whole() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_groups_are_told_as_their_rows_are(metric: str) -> None:
+def test_sums_by_group_equal_those_by_row(metric: str) -> None:
     day = np.arange(700) % 23
 
     def through_rows(label: Array, score: Array) -> WeightedMetric:
@@ -202,7 +202,7 @@ def test_groups_are_told_as_their_rows_are(metric: str) -> None:
         assert getattr(short, end) == pytest.approx(getattr(long, end), abs=1e-12)
 
 
-def test_more_groups_than_a_table_holds() -> None:
+def test_more_groups_than_the_table_allows() -> None:
     label, one, other = holdout(3_000)
     told = bootstrap.estimate_difference(
         label, one, other, "auc", alpha=0.05, seed=4, groups=np.arange(3_000) // 2, draws=1_000
@@ -210,7 +210,7 @@ def test_more_groups_than_a_table_holds() -> None:
     assert told.se == pytest.approx(delong.estimate_auc_difference(label, one, other, 0.05).se, rel=0.1)
 
 
-def test_days_that_share_nothing_cost_nothing() -> None:
+def test_independent_rows_in_groups_do_not_widen_the_interval() -> None:
     label, one, other, day = days(200, 15, 0.0)
     for metric in ("brier", "auc"):
         grouped = bootstrap.estimate_difference(label, one, other, metric, alpha=0.05, seed=1, groups=day, draws=2_000)
@@ -218,7 +218,7 @@ def test_days_that_share_nothing_cost_nothing() -> None:
         assert grouped.se == pytest.approx(alone.se, rel=0.15)
 
 
-def test_a_metric_of_ones_own() -> None:
+def test_accepts_a_metric_of_the_caller() -> None:
     def mean_of_ones(label: Array, score: Array) -> WeightedMetric:
         return lambda weights: weights @ (score * label) / (weights @ label)
 
@@ -245,7 +245,7 @@ def test_every_metric_has_an_interval_around_its_value(metric: str) -> None:
         assert metric == "ece" or told.low < told.value < told.high
 
 
-def test_the_draws_of_the_bag_are_as_many_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bag_makes_as_many_draws_as_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def counted(label: Array, score: Array) -> WeightedMetric:
@@ -258,7 +258,7 @@ def test_the_draws_of_the_bag_are_as_many_as_asked(monkeypatch: pytest.MonkeyPat
     assert sum(seen) == 107 + 1 + bootstrap.SUBSETS
 
 
-def test_bad_rows_are_refused() -> None:
+def test_refuses_invalid_rows() -> None:
     for label, score, told in (
         (np.ones(5), np.full(5, 0.5), "label 1"),
         (np.zeros(0), np.zeros(0), "no rows"),
@@ -271,7 +271,7 @@ def test_bad_rows_are_refused() -> None:
             bootstrap.estimate_difference(label, score, score, "brier", alpha=0.05, seed=1, draws=20)
 
 
-def test_groups_that_cannot_be_drawn_are_refused() -> None:
+def test_refuses_invalid_groups() -> None:
     for groups, told in (
         (np.zeros(700), "one group"),
         (np.arange(699), "groups of shape"),
@@ -281,7 +281,7 @@ def test_groups_that_cannot_be_drawn_are_refused() -> None:
             bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=50, groups=groups)
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_refuses_invalid_arguments() -> None:
     with pytest.raises(SpecError, match="no metric"):
         bootstrap.estimate_metric(LABEL, CANDIDATE, "gini", alpha=0.05, seed=1)
     with pytest.raises(SpecError, match="alpha"):
@@ -309,7 +309,7 @@ def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", ["auc", "log_loss"])
-def test_whole_days_of_a_million_rows_take_no_more(metric: str) -> None:
+def test_groups_of_a_million_rows_need_no_more_memory(metric: str) -> None:
     given = holdout(1_000_000)
     tracemalloc.start()
     bootstrap.estimate_difference(*given, metric, alpha=0.05, seed=1, groups=np.arange(1_000_000) // 36_000)

@@ -29,7 +29,7 @@ def defined(label: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[floa
 
 
 @pytest.mark.parametrize("score", [SCORE, TIED], ids=["distinct", "ties"])
-def test_the_variance_is_that_of_brunner_and_munzel(score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_the_variance_equals_that_of_brunner_and_munzel(score: np.ndarray) -> None:  # type: ignore[type-arg]
     told = delong.estimate_auc(LABEL, score, 0.05)
     assert told.value == pytest.approx(roc_auc_score(LABEL, score), abs=1e-12)
     theirs = brunnermunzel(score[LABEL == 0], score[LABEL == 1], distribution="normal").statistic
@@ -39,7 +39,7 @@ def test_the_variance_is_that_of_brunner_and_munzel(score: np.ndarray) -> None: 
     assert told.rows == 700
 
 
-def test_the_paired_variance_is_that_of_the_definition() -> None:
+def test_the_paired_variance_equals_its_definition() -> None:
     told = delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05)
     value, variance = defined(LABEL, SCORE, TIED)
     assert told.value == pytest.approx(value, abs=1e-12)
@@ -48,7 +48,7 @@ def test_the_paired_variance_is_that_of_the_definition() -> None:
     assert (turned.value, turned.low, turned.high) == ((-told).value, (-told).low, (-told).high)
 
 
-def test_pairing_is_what_makes_it_narrow() -> None:
+def test_pairing_makes_the_interval_narrower() -> None:
     alone = math.hypot(delong.estimate_auc(LABEL, SCORE, 0.05).se, delong.estimate_auc(LABEL, TIED, 0.05).se)
     assert delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05).se < 0.8 * alone
 
@@ -59,12 +59,12 @@ def test_equal_models_differ_by_nothing() -> None:
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])
-def test_what_does_not_vary_has_an_interval_of_one_value(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
+def test_without_variance_the_interval_is_one_value(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
     told = delong.estimate_auc(LABEL, score, 0.05)
     assert (told.value, told.low, told.high, told.se) == (value, value, value, 0)
 
 
-def test_an_interval_ends_where_the_auc_does() -> None:
+def test_the_interval_is_cut_to_zero_and_one() -> None:
     told = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
     assert told.high == 1.0
     assert 0 <= told.low < told.value < 1
@@ -84,7 +84,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("label", "score", "told"), BAD)
-def test_bad_rows_are_refused(label: np.ndarray, score: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
+def test_refuses_invalid_rows(label: np.ndarray, score: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match=told):
         delong.estimate_auc(label, score, 0.05)
     with pytest.raises(DataError, match=told):
@@ -92,6 +92,6 @@ def test_bad_rows_are_refused(label: np.ndarray, score: np.ndarray, told: str) -
 
 
 @pytest.mark.parametrize("alpha", [0, 0.5, -1, math.nan])
-def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
+def test_refuses_an_invalid_alpha(alpha: float) -> None:
     with pytest.raises(SpecError, match="alpha"):
         delong.estimate_auc(LABEL, SCORE, alpha)

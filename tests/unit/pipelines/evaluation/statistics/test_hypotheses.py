@@ -18,7 +18,7 @@ def table(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]: 
     return [label, *(np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (one, other))]
 
 
-def test_mcnemar_of_agrestis_approval_ratings() -> None:
+def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
     # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p 3.1e-5; the exact p by its sum.
     told = mcnemar(*table(794, 150, 86, 570), threshold=0.5)
     assert (told.candidate_only, told.champion_only, told.rows) == (150, 86, 1600)
@@ -28,25 +28,25 @@ def test_mcnemar_of_agrestis_approval_ratings() -> None:
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(5, 1), (1, 5), (3, 3), (0, 9), (24, 10)])
-def test_mcnemar_is_the_binomial_by_its_definition(gained: int, lost: int) -> None:
+def test_mcnemar_equals_the_binomial_test(gained: int, lost: int) -> None:
     number = gained + lost
     chance = [math.comb(number, k) / 2**number for k in range(number + 1)]
     as_rare = sum(one for one in chance if one <= chance[gained] * (1 + 1e-7))
     assert mcnemar(*table(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(as_rare, rel=1e-10)
 
 
-def test_models_that_agree_on_every_row_are_not_told_apart() -> None:
+def test_models_that_agree_on_every_row_have_p_value_one() -> None:
     assert mcnemar(*table(40, 0, 0, 20), threshold=0.5).p_value == 1.0
     label, one, _ = table(40, 9, 0, 20)
     assert mcnemar(label, one, np.where(one >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
 
 
-def test_a_threshold_includes_its_own_score() -> None:
+def test_a_score_at_the_threshold_predicts_one() -> None:
     told = mcnemar(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
     assert (told.candidate_only, told.champion_only) == (1, 0)
 
 
-def test_mcnemar_refuses_scores_that_are_no_numbers() -> None:
+def test_mcnemar_refuses_scores_that_are_not_finite() -> None:
     with pytest.raises(DataError, match="not a finite number"):
         mcnemar(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
 
@@ -61,7 +61,7 @@ def stepped_down(p_values: list[float], alpha: float) -> set[int]:
     return refused
 
 
-def test_holm_refuses_what_the_steps_refuse() -> None:
+def test_holm_rejects_the_same_as_the_step_down_procedure() -> None:
     random = np.random.default_rng(1)
     for size, alpha in itertools.product((1, 2, 5, 9), (0.001, 0.01, 0.05, 0.3)):
         for _ in range(50):
@@ -70,7 +70,7 @@ def test_holm_refuses_what_the_steps_refuse() -> None:
             assert refused == stepped_down(p_values, alpha)
 
 
-def test_holm_of_known_values() -> None:
+def test_holm_gives_known_values() -> None:
     # R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm"), in another order.
     assert holm([0.03, 0.01, 0.05, 0.02, 0.04]) == pytest.approx([0.09, 0.05, 0.09, 0.08, 0.09])
     assert holm([0.9, 0.6]) == [1.0, 1.0]
@@ -81,12 +81,12 @@ def test_holm_of_known_values() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan])
-def test_holm_refuses_what_is_no_p_value(wrong: float) -> None:
+def test_holm_refuses_invalid_p_values(wrong: float) -> None:
     with pytest.raises(DataError, match="p-value"):
         holm([0.1, wrong])
 
 
-def test_rows_needed_of_a_known_case() -> None:
+def test_rows_needed_gives_a_known_case() -> None:
     # One mean of unit variance, effect 0.2, one-sided 0.05, power 0.8: (1.6449 + 0.8416)^2 / 0.04 = 154.6.
     assert rows_needed(1 / math.sqrt(50), 50, 0.2, 0.05, 0.8) == 155
     assert rows_needed(1 / math.sqrt(500), 500, 0.2, 0.05, 0.8) == 155
@@ -104,13 +104,13 @@ def test_rows_needed_of_a_known_case() -> None:
         (0.1, 0.1, 0.05, 1.0),
     ],
 )
-def test_rows_for_nothing_are_refused(se: float, effect: float, alpha: float, power: float) -> None:
+def test_rows_needed_refuses_values_out_of_range(se: float, effect: float, alpha: float, power: float) -> None:
     with pytest.raises(SpecError):
         rows_needed(se, 100, effect, alpha, power)
 
 
 @pytest.mark.parametrize("se", [math.nan, math.inf, -0.1])
-def test_rows_of_an_unknown_standard_error_are_refused(se: float) -> None:
+def test_rows_needed_refuses_an_invalid_standard_error(se: float) -> None:
     with pytest.raises(DataError, match="standard error"):
         rows_needed(se, 100, 0.1, 0.05, 0.8)
 
@@ -128,11 +128,11 @@ def test_rows_of_an_unknown_standard_error_are_refused(se: float) -> None:
         (math.nan, math.nan, "undecided"),
     ],
 )
-def test_decisions_by_the_ends_of_the_interval(low: float, high: float, decision: str) -> None:
+def test_decides_by_the_ends_of_the_interval(low: float, high: float, decision: str) -> None:
     assert decide(Estimate(0.0, low, high, 0.01, 100), bound=0.0, matters=0.01) == decision
 
 
-def test_less_is_better_by_the_sign() -> None:
+def test_a_negated_estimate_decides_where_less_is_better() -> None:
     worse = Estimate(0.05, 0.04, 0.06, 0.005, 100)
     assert decide(worse, 0.0, 0.01) == "passed"
     assert decide(-worse, 0.0, 0.01) == "failed"

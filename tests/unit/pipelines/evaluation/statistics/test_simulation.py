@@ -59,7 +59,7 @@ def test_a_worse_model_passes_less_and_a_better_one_more(gate: Gate) -> None:
 
 
 @GATES
-def test_a_planted_gain_is_found_with_the_promised_power(gate: Gate) -> None:
+def test_a_planted_gain_is_detected_with_the_promised_power(gate: Gate) -> None:
     noises = (0.5, 1.0)
     gain = GAINS[gate](*holdout(1_000_000, np.random.default_rng(3), noises))
     needed = rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)

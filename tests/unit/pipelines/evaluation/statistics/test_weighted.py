@@ -44,25 +44,25 @@ THEIRS: dict[str, Theirs] = {
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("metric", THEIRS)
-def test_each_is_scikit_learns(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_each_metric_equals_scikit_learn(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
     assert compute_metric(LABEL, score, metric) == pytest.approx(THEIRS[metric](LABEL, score), abs=1e-10)
     same = THEIRS[metric](LABEL, score, sample_weight=WEIGHTS)
     assert compute_metric(LABEL, score, metric, WEIGHTS) == pytest.approx(same, abs=1e-10)
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-def test_the_calibration_error_is_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_ece_equals_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
     assert compute_metric(LABEL, score, "ece") == pytest.approx(
         metrics.compute_metrics(LABEL, score, 0.3)["ece"], abs=1e-10
     )
 
 
-def test_no_metric_is_untested() -> None:
+def test_every_metric_is_tested() -> None:
     assert METRICS.keys() == THEIRS.keys() | {"ece"}
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_better_score_is_better(metric: str) -> None:
+def test_a_better_score_has_a_better_metric(metric: str) -> None:
     better, worse = (
         compute_metric(LABEL, np.where(LABEL, 0.9, 0.05), metric),
         compute_metric(LABEL, np.where(LABEL, 0.2, 0.7), metric),
@@ -71,7 +71,7 @@ def test_a_better_score_is_better(metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", [one for one in METRICS if one != "ece"])
-def test_a_weight_is_a_number_of_copies(metric: str) -> None:
+def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
     copies = np.repeat(np.arange(ROWS), WEIGHTS.astype(int))
     assert compute_metric(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(
         compute_metric(LABEL[copies], SCORE[copies], metric), abs=1e-12
@@ -82,7 +82,7 @@ def test_a_weight_is_a_number_of_copies(metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_many_draws_at_once_are_the_same_as_each_alone(metric: str) -> None:
+def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
     draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
     together = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
     assert together.shape == (4,)
@@ -91,19 +91,19 @@ def test_many_draws_at_once_are_the_same_as_each_alone(metric: str) -> None:
     )
 
 
-def test_a_threshold_of_ones_own() -> None:
+def test_accepts_another_threshold() -> None:
     told = compute_metric(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
     assert told == pytest.approx(theirs.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
     assert told != compute_metric(LABEL, SCORE, "f1")
 
 
-def test_the_calibration_bins_stay_those_of_the_rows() -> None:
+def test_calibration_bins_do_not_depend_on_the_weights() -> None:
     heavy = np.where(LABEL, 1e-9, 1.0)
     assert compute_metric(LABEL, np.full(ROWS, 0.5), "ece", heavy) == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize("metric", ["auc", "pr_auc"])
-def test_a_draw_without_a_label_is_no_number(metric: str) -> None:
+def test_a_draw_without_one_label_is_nan(metric: str) -> None:
     assert math.isnan(compute_metric(LABEL, SCORE, metric, 1.0 - LABEL))
 
 
@@ -111,17 +111,17 @@ def test_a_draw_without_a_label_is_no_number(metric: str) -> None:
     ("weights", "told"),
     [(np.full(ROWS, math.nan), "weight is not a finite number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
 )
-def test_bad_weights_are_refused(weights: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
+def test_refuses_invalid_weights(weights: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(DataError, match=told):
         compute_metric(LABEL, SCORE, "auc", weights)
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "brier", "ece"])
-def test_what_is_no_probability_is_refused(metric: str) -> None:
+def test_refuses_scores_that_are_no_probabilities(metric: str) -> None:
     with pytest.raises(DataError, match="not a probability for 1 of"):
         compute_metric(LABEL, np.append(SCORE[1:], 1.1), metric)
 
 
-def test_an_unknown_metric_is_refused() -> None:
+def test_refuses_an_unknown_metric() -> None:
     with pytest.raises(SpecError, match="AUC"):
         compute_metric(LABEL, SCORE, "AUC")

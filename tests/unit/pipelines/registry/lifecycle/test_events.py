@@ -39,12 +39,12 @@ def seen(*events: Event) -> tuple[str, tuple[str, ...], str, set[str]]:
     return state.champion, state.previous, state.challenger, set(state.blocked)
 
 
-def test_no_event_no_champion() -> None:
+def test_without_events_there_is_no_champion() -> None:
     assert seen() == ("", (), "", set())
     assert fold([]) == State()
 
 
-def test_champions_make_a_stack_and_rollbacks_take_from_it() -> None:
+def test_promotions_stack_champions_and_rollbacks_remove_them() -> None:
     assert seen(*UP) == ("3", ("1", "2"), "", set())
     assert seen(*UP, back("3", "2")) == ("2", ("1",), "", {"3"})
     assert seen(*UP, back("3", "1")) == ("1", (), "", {"3"})
@@ -52,12 +52,12 @@ def test_champions_make_a_stack_and_rollbacks_take_from_it() -> None:
     assert seen(*UP, back("3", "9")) == ("9", ("1", "2"), "", {"3"}), "forced, to one that was never champion"
 
 
-def test_promoted_again_it_is_blocked_no_longer_and_once_in_the_stack() -> None:
+def test_a_second_promotion_unblocks_a_version() -> None:
     assert seen(*UP, back("3", "2"), promoted("2", "3")) == ("3", ("1", "2"), "", set())
     assert seen(*UP, promoted("3", "1")) == ("1", ("2", "3"), "", set())
 
 
-def test_an_alias_that_was_kept_moves_the_champion_and_one_that_was_put_back_does_not() -> None:
+def test_only_a_kept_alias_changes_the_champion() -> None:
     assert seen(*UP, event(Kind.ALIAS_MOVED, "1", ("3", "1"), kept=True)) == ("1", ("2", "3"), "", set())
     assert seen(*UP, event(Kind.ALIAS_MOVED, "3", ("3", ""), kept=True)) == ("", ("1", "2", "3"), "", set())
     assert seen(*UP, event(Kind.ALIAS_MOVED, "1", ("3", "1"), kept=False)) == seen(*UP)
@@ -88,7 +88,7 @@ def test_the_challenger_is_the_newest_that_passed_after_the_champion(events: lis
     assert fold([*UP, *events]).challenger == challenger
 
 
-def test_the_same_event_has_the_same_id_and_another_has_not() -> None:
+def test_equal_events_have_equal_ids() -> None:
     one = event(Kind.PROMOTED, "2", ("1", "2"), key="7")
     assert event(Kind.PROMOTED, "2", ("1", "2"), key="7", more="evidence").id == one.id
     others = [
@@ -101,7 +101,7 @@ def test_the_same_event_has_the_same_id_and_another_has_not() -> None:
     assert one.id not in {other.id for other in others}
 
 
-def test_who_is_the_actor_else_the_systems_user(monkeypatch: pytest.MonkeyPatch, fresh_settings: Any) -> None:
+def test_who_is_the_actor_or_else_the_user_of_the_system(monkeypatch: pytest.MonkeyPatch, fresh_settings: Any) -> None:
     import getpass
 
     assert event(Kind.REGISTERED, "1").who == getpass.getuser()
