@@ -31,7 +31,7 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         python: interpreter of the environment that has the ML libraries (templated).
 
     Returns:
-        `DecideResult` if a person was asked: model_name, version, approved, who, changed; else asked: false.
+        `DecideResult` if a person was asked: model_name, version, approved, who, changed; else approval_required only.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "verdict", "python")
@@ -59,7 +59,7 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         verdict = self.verdict
         if not verdict["asks"]:
             self.log.info("nobody has to approve: %s", verdict["reason"])
-            return {"asked": False}
+            return {"approval_required": False}
         self.subject = f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})"
         self.body = body(verdict)
         self.defaults = [ANSWERS[verdict["approval_default"]]]

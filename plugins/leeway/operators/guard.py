@@ -37,7 +37,7 @@ class GuardOperator(StepOperator):
         self.dataset, self.model_name, self.request = dataset, model_name, request
 
     def spec(self) -> dict[str, Any]:
-        """Return the step's spec; without a request if the DAG run has yet to be asked for it."""
+        """Return the step's spec; before `execute` without the request, if it comes from the DAG run."""
         return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:

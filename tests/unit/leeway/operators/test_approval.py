@@ -46,7 +46,7 @@ def answered(option: str, who: str | None = "ada", why: str = "looks good") -> d
 def test_what_asks_nobody_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: pytest.fail("somebody was asked"))
     one = task()
-    assert one.execute(context(one, asks=False)) == {"asked": False}
+    assert one.execute(context(one, asks=False)) == {"approval_required": False}
 
 
 def test_the_form_is_filled_and_the_task_waits(monkeypatch: pytest.MonkeyPatch) -> None:
