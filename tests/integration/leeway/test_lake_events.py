@@ -208,14 +208,17 @@ def airflow(
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("events")
     made = Airflow(folder, free_port(), make_orders(folder / "sources"))
-    for name in ("dags", "project/pipelines", "project/expectations", "seen"):
+    for name in ("dags", "project/pipelines/datasets", "project/expectations", "seen"):
         (folder / name).mkdir(parents=True)
     (folder / "dags/all.py").write_text(DAGS)
     shutil.copy(ROOT / "dags/flights_monitor.py", folder / "dags")
     (folder / "python").write_text(SAW % sys.executable)
     (folder / "python").chmod(0o755)
-    for path in (*(ROOT / "pipelines").iterdir(), made.orders.folder / "orders"):
-        (folder / "project/pipelines" / path.name).symlink_to(path)
+    for path in (ROOT / "pipelines").iterdir():
+        if path.name != "datasets":
+            (folder / "project/pipelines" / path.name).symlink_to(path)
+    for path in (*(ROOT / "pipelines/datasets").iterdir(), made.orders.folder / "orders"):
+        (folder / "project/pipelines/datasets" / path.name).symlink_to(path)
     for name in ("flights", "orders"):
         (folder / f"project/expectations/{name}.json").write_text(json.dumps(SUITE))
     for name, text in FILES.items():
