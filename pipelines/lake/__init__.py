@@ -1,8 +1,8 @@
-"""The lake: Apache Iceberg tables, written a partition (a day) at a time.
+"""The lake: Apache Iceberg tables, written one partition (a day) at a time.
 
 Every write of a partition is one commit: readers see the old partition or the new one, never a mixture, and a
-writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME unless pyiceberg's own configuration
-(`PYICEBERG_CATALOG__LEEWAY__URI` and friends, or ~/.pyiceberg.yaml) names another one: Glue, REST, PostgreSQL.
+writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration
+(`PYICEBERG_CATALOG__LEEWAY__URI` and the like, or ~/.pyiceberg.yaml) names another one: Glue, REST or PostgreSQL.
 """
 
 from pipelines.lake.commits import (

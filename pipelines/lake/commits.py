@@ -1,4 +1,4 @@
-"""What a commit to the lake is, and the patience to make one while others do."""
+"""Commits to the lake: what one reports, and how it is retried while other processes commit."""
 
 from __future__ import annotations
 
@@ -19,50 +19,54 @@ PARTITION = "date"
 PARTITION_PROPERTY = "leeway.partition"
 """Snapshot property: the partition that a commit wrote."""
 DIGEST_PROPERTY = "leeway.digest"
-"""Snapshot property: SHA-256 of the files that a commit wrote."""
+"""Snapshot property: SHA-256 over the files that a commit wrote."""
 RETRY_S = 120.0
-"""Longest time that a commit is tried again while others commit to the same table."""
+"""Longest time that a commit is retried while other processes commit to the same table."""
 RETRIES = "commit.retry.num-retries"
 TABLE_PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    # pyiceberg 0.12 would append what it wrote beside what another writer committed to the same partition meanwhile.
+    # With retries of its own, pyiceberg 0.12 would append its rows to those that another writer committed meanwhile.
     RETRIES: "0",
 }
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How a partition differs from what it was, in rows."""
+    """How many rows a write changed in a partition."""
 
     added: int = 0
     removed: int = 0
     changed: int = 0
-    """Rows of a key that had another content."""
+    """Rows whose key was there before, with other values."""
 
     def __bool__(self) -> bool:
-        """Whether it differs."""
+        """Return whether any row changed."""
         return bool(self.added or self.removed or self.changed)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What a write did, and what it changed."""
+    """What one write to a partition did."""
 
     snapshot_id: int
-    """The table's snapshot that wrote the partition: it stays the same while the partition does."""
+    """Snapshot that wrote the partition's present rows: it stays the same while the rows do."""
     changed: bool
-    """Whether this write made the snapshot."""
+    """Whether this write made that snapshot; False where the rows were the same already."""
     rows: int = 0
     """Rows of the partition."""
     changes: Changes = Changes()
     columns: Sequence[str] = ()
-    """What the write did to the table's columns, a line each."""
+    """What the write did to the table's columns, one line for each column."""
 
 
 def retry_conflicts() -> Iterable:  # type: ignore[type-arg]
-    """Attempts at a commit, with random waits between them, until `RETRY_S` is over."""
+    """Yield attempts at a commit, with random waits between them, for up to `RETRY_S` seconds.
+
+    Raises:
+        ConflictError: no attempt succeeded in that time. A retry can help.
+    """
     return Retrying(
         retry=retry_if_exception(_is_conflict),
         stop=stop_after_delay(RETRY_S),
@@ -73,11 +77,11 @@ def retry_conflicts() -> Iterable:  # type: ignore[type-arg]
 
 def _is_conflict(error: BaseException) -> bool:
     if isinstance(error, OperationalError):
-        # "exists": another process is making the catalog's tables at this moment.
-        told = str(error.orig)
-        return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in told or "already exists" in told)
-    # IntegrityError: another made the namespace or the table first. ValidationException: another committed the same
-    # partition first; on the next attempt it is read again, and written over.
+        # "already exists": another process is creating the catalog's own tables at this moment.
+        text = str(error.orig)
+        return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "already exists" in text)
+    # IntegrityError: another process created the namespace or the table first. ValidationException: another process
+    # committed the same partition first; the next attempt reads that partition again, and replaces it.
     return isinstance(error, (CommitFailedException, IntegrityError, ValidationException))
 
 

@@ -1,7 +1,7 @@
-"""What a partition's new rows change of its old ones, in memory that does not grow with them.
+"""Count how many rows of a partition a write changes, in memory that does not grow with the partition.
 
-Rows are compared by 64-bit hashes of them and of their keys, sorted out into files by the key's, a file at a time: a
-row that changed goes unseen once in 2^64. Equal rows of DuckDB's have equal hashes.
+Rows are compared by 64-bit hashes of the row and of its key. The hashes are written to files by the hash of the key,
+and compared one file at a time. A changed row goes unnoticed once in 2^64. DuckDB gives equal rows equal hashes.
 """
 
 from __future__ import annotations
@@ -21,69 +21,69 @@ from pipelines.lake.spool import Spool
 from pipelines.system.duckdb_session import connect, create_view, quote_identifier, spill_folder
 
 BUCKETS = 64
-"""Files that the hashes are sorted out into: 10 M rows before and after are 5 MB each."""
+"""Number of files for the hashes: for 10 M rows before and 10 M after, each has 5 MB."""
 BATCH_ROWS = 64 * 1024
-_HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("had", "?")])
-# One query for both, so that a column has one type in them: equal numbers of two types have two hashes.
+_HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("is_old", "?")])
+# One query for old and new rows, so that a column has one type: equal numbers of two types have different hashes.
 _HASHES = """
-SELECT hash({key}) AS key, hash({row}) AS row, {had} AS had
-FROM (SELECT true AS {had}, * FROM had UNION ALL BY NAME SELECT false AS {had}, * FROM has)
+SELECT hash({key}) AS key, hash({row}) AS row, {is_old} AS is_old
+FROM (SELECT true AS {is_old}, * FROM old_rows UNION ALL BY NAME SELECT false AS {is_old}, * FROM new_rows)
 """
 
 
 def count_changes(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str] = ()) -> Changes:
-    """How the spool's rows differ from those of the scan, as multisets: their order does not matter.
+    """Count how the spool's rows differ from those of the scan; the order of the rows does not matter.
 
     Args:
         old: the partition as it is.
-        spool: the partition as it would be.
-        key: columns that name a row; where it is empty, a changed row is one removed and one added.
-        aside: columns that are not looked at.
+        spool: the partition as it is to become.
+        key: columns that identify a row; without them, a changed row counts as one removed and one added.
+        aside: columns that are not compared.
     """
     schema = _merge_schemas(views.read_schema(old), spool.schema)
     compared = [name for name in schema.names if name not in aside]
     with connect() as connection, spill_folder() as folder:
         with (
-            views.create_scan_view(connection, "had", old, schema),
-            create_view(connection, "has", views.localize_files(old.io, spool.paths, folder), schema),
+            views.create_scan_view(connection, "old_rows", old, schema),
+            create_view(connection, "new_rows", views.localize_files(old.io, spool.paths, folder), schema),
         ):
             _write_buckets(_read_hashes(connection, compared, key or compared), folder)
-        counted = [_count_bucket(np.fromfile(_bucket_path(folder, one), _HASH_TYPE)) for one in range(BUCKETS)]
-    came, went, same = (sum(one) for one in zip(*counted, strict=True))
-    changed = same if key else 0
-    return Changes(added=came - changed, removed=went - changed, changed=changed)
+        paths = [_bucket_path(folder, number) for number in range(BUCKETS)]
+        counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
+    added, removed, same_key = (sum(column) for column in zip(*counts, strict=True))
+    changed = same_key if key else 0
+    return Changes(added=added - changed, removed=removed - changed, changed=changed)
 
 
-def _merge_schemas(had: pa.Schema, has: pa.Schema) -> pa.Schema:
-    """All columns, as the new rows have them where they do."""
-    kinds = {one.name: one.type for one in had} | {one.name: one.type for one in has}
-    return pa.schema(list(kinds.items()))
+def _merge_schemas(old: pa.Schema, new: pa.Schema) -> pa.Schema:
+    """Return the columns of both, in the types of the new rows where they have the column."""
+    types = {column.name: column.type for column in old} | {column.name: column.type for column in new}
+    return pa.schema(list(types.items()))
 
 
 def _read_hashes(
     connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]
 ) -> pa.RecordBatchReader:
-    # DuckDB 2.0 would keep the files' content in its own memory, which is read once here.
+    # DuckDB 2.0 would keep the content of the files in its own memory, though each file is read only once.
     connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET preserve_insertion_order = false")
-    row, named = (", ".join(quote_identifier(one) for one in names) for names in (columns, key))
-    return connection.sql(_HASHES.format(key=named, row=row, had=quote_identifier("leeway had"))).to_arrow_reader(
-        BATCH_ROWS
-    )
+    row_columns, key_columns = (", ".join(quote_identifier(name) for name in names) for names in (columns, key))
+    query = _HASHES.format(key=key_columns, row=row_columns, is_old=quote_identifier("leeway is_old"))
+    return connection.sql(query).to_arrow_reader(BATCH_ROWS)
 
 
 def _write_buckets(hashes: pa.RecordBatchReader, folder: Path) -> None:
-    """Each file has all rows of some keys."""
+    """Write the hashes to files; all rows of a key are in one file."""
     with ExitStack() as stack:
-        files = [stack.enter_context(_bucket_path(folder, one).open("wb")) for one in range(BUCKETS)]
+        files = [stack.enter_context(_bucket_path(folder, number).open("wb")) for number in range(BUCKETS)]
         for batch in hashes:
-            found = np.empty(batch.num_rows, _HASH_TYPE)
+            records = np.empty(batch.num_rows, _HASH_TYPE)
             for name in _HASH_TYPE.names or ():
-                found[name] = batch[name].to_numpy(zero_copy_only=False)
-            place = (found["key"] % BUCKETS).astype("u1")
-            order = np.argsort(place, kind="stable")
-            ends = np.cumsum(np.bincount(place, minlength=BUCKETS))
-            for file, rows in zip(files, np.split(found[order], ends[:-1]), strict=True):
+                records[name] = batch[name].to_numpy(zero_copy_only=False)
+            buckets = (records["key"] % BUCKETS).astype("u1")
+            order = np.argsort(buckets, kind="stable")
+            ends = np.cumsum(np.bincount(buckets, minlength=BUCKETS))
+            for file, rows in zip(files, np.split(records[order], ends[:-1]), strict=True):
                 rows.tofile(file)
 
 
@@ -91,10 +91,10 @@ def _bucket_path(folder: Path, number: int) -> Path:
     return folder / f"{number:02d}.hashes"
 
 
-def _count_bucket(found: np.ndarray) -> tuple[int, int, int]:
-    """Rows that came, rows that went, and how many of both are of the same key."""
-    rows, first, place = np.unique(found["row"], return_index=True, return_inverse=True)
-    balance = np.bincount(place, np.where(found["had"], -1, 1), len(rows))
-    keys, of_key = np.unique(found["key"][first], return_inverse=True)
-    came, went = (np.bincount(of_key, np.maximum(one, 0), len(keys)) for one in (balance, -balance))
-    return int(came.sum()), int(went.sum()), int(np.minimum(came, went).sum())
+def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
+    """Return how many rows are new, how many are gone, and how many of both have the same key."""
+    rows, first, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
+    balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(rows))
+    keys, key_index = np.unique(records["key"][first], return_inverse=True)
+    added, removed = (np.bincount(key_index, np.maximum(surplus, 0), len(keys)) for surplus in (balance, -balance))
+    return int(added.sum()), int(removed.sum()), int(np.minimum(added, removed).sum())

@@ -1,7 +1,7 @@
-"""How a table's columns may change: it takes in what is added or wider, and refuses what is removed or narrower.
+"""Changes of a table's columns: added and widened columns are accepted, removed and narrowed ones are refused.
 
-A partition from before a change may still be as it was then, so the table remembers since which partition a column
-is there, and since which it is wide.
+A partition of a day before a change may still have the columns of that time. So table properties record the first
+partition that has an added column, and the first that has a widened one.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _ICEBERG_TYPES = {
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a partition does to its table's columns."""
+    """How a write changes the columns of its table."""
 
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
     """Column to its type before and after."""
     since: Mapping[str, str] = field(default_factory=dict)
-    """Table properties to set."""
+    """Table properties to set: since which partition a column is there, or is wide."""
 
     def describe(self) -> list[str]:
-        """What is to be told, a line each."""
-        told = [f"added {name}: {kind}" for name, kind in self.added.items()]
-        return told + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]
+        """Describe the changes, one line for each column."""
+        lines = [f"added {name}: {kind}" for name, kind in self.added.items()]
+        return lines + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]
 
     def apply(self, transaction: Transaction) -> None:
-        """The transaction's table has the columns."""
+        """Make the changes in the transaction's table."""
         kinds = {**self.added, **{name: new for name, (_, new) in self.widened.items()}}
         if kinds:
             with transaction.update_schema() as update:
@@ -54,52 +54,60 @@ class Evolution:
 
 
 def to_iceberg_schema(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
-    """The schema in types that Iceberg has; a column of which no value is known is as the table has it, or left out.
+    """Return the schema in types that Iceberg has.
+
+    A column without any value has the type that the table has for it, or is left out where the table lacks it.
 
     Args:
-        schema: of what is to be written.
+        schema: of the rows to write.
         known: of the table, where there is one.
     """
     fields = []
-    for one in schema:
-        kind = _to_iceberg_type(one.type)
+    for column in schema:
+        kind = _to_iceberg_type(column.type)
         if pa.types.is_null(kind):
-            if known is None or one.name not in known.names:
+            if known is None or column.name not in known.names:
                 continue
-            kind = known.field(one.name).type
-        fields.append(pa.field(one.name, kind))
+            kind = known.field(column.name).type
+        fields.append(pa.field(column.name, kind))
     return pa.schema(fields)
 
 
 def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
-    """What writing a partition of `schema` does to the table's columns.
+    """Plan how writing a partition changes the table's columns.
 
     Args:
         table: as it is.
-        schema: the partition's, `plain`.
+        schema: of the partition, as `to_iceberg_schema` returns it.
         day: the partition.
 
     Raises:
-        DataError: a column was removed, is narrower, or has another type: all of them are named.
+        DataError: columns were removed or narrowed, or changed their type; the message names them all. A retry cannot
+            help.
     """
-    known, properties = table.schema().as_arrow(), table.properties
-    had, has = ({one.name: _to_iceberg_type(one.type) for one in columns} for columns in (known, schema))
-    added = {name: kind for name, kind in has.items() if name not in had}
-    widened = {name: (old, has[name]) for name, old in had.items() if name in has and _is_wider(old, has[name])}
-    wrong = [
-        f"column {name} is gone" for name in had if name not in has and not _is_before(properties, SINCE, name, day)
+    properties = table.properties
+    old, new = _types_by_name(table.schema().as_arrow()), _types_by_name(schema)
+    added = {name: kind for name, kind in new.items() if name not in old}
+    widened = {name: (kind, new[name]) for name, kind in old.items() if name in new and _is_wider(kind, new[name])}
+    problems = [
+        f"column {name} is gone" for name in old if name not in new and not _is_before(properties, SINCE, name, day)
     ]
-    for name, old in had.items():
-        new = has.get(name, old)
-        if new == old or name in widened or (_is_wider(new, old) and _is_before(properties, WIDE_SINCE, name, day)):
+    for name, kind in old.items():
+        new_kind = new.get(name, kind)
+        is_narrower = _is_wider(new_kind, kind)
+        if new_kind == kind or name in widened or (is_narrower and _is_before(properties, WIDE_SINCE, name, day)):
             continue
-        wrong.append(f"column {name} {'was narrowed' if _is_wider(new, old) else 'changed'} from {old} to {new}")
-    if wrong:
+        problems.append(f"column {name} {'was narrowed' if is_narrower else 'changed'} from {kind} to {new_kind}")
+    if problems:
         raise DataError(
-            f"partition {day} does not fit the table {table.name()[-1]}: {'; '.join(wrong)}.",
-            "Mend the source, or write to a new table.",
+            f"partition {day} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
+            "Correct the source, or write to a new table.",
         )
-    return Evolution(added, widened, _plan_properties(properties, day, added, widened, has))
+    return Evolution(added, widened, _plan_properties(properties, day, added, widened, new))
+
+
+def _types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return {column.name: _to_iceberg_type(column.type) for column in schema}
 
 
 def _plan_properties(
@@ -107,26 +115,27 @@ def _plan_properties(
     day: dt.date,
     added: Mapping[str, pa.DataType],
     widened: Mapping[str, object],
-    has: Mapping[str, pa.DataType],
+    columns: Mapping[str, pa.DataType],
 ) -> dict[str, str]:
-    """The marks to set: of what is new, and of what turns out to be there since an earlier day."""
-    marks = {f"{SINCE}{name}": day.isoformat() for name in added}
-    marks |= {f"{WIDE_SINCE}{name}": day.isoformat() for name in widened}
+    """Return the properties to set: for added and widened columns, and for columns that this earlier day has, too."""
+    changes = {f"{SINCE}{name}": day.isoformat() for name in added}
+    changes |= {f"{WIDE_SINCE}{name}": day.isoformat() for name in widened}
     earlier = {
         name: day.isoformat()
-        for name, moment in properties.items()
-        if name.startswith(SINCE) and name.removeprefix(SINCE) in has and day.isoformat() < moment
+        for name, first in properties.items()
+        if name.startswith(SINCE) and name.removeprefix(SINCE) in columns and day.isoformat() < first
     }
-    return marks | earlier
+    return changes | earlier
 
 
-def _is_before(properties: Mapping[str, str], mark: str, name: str, day: dt.date) -> bool:
-    moment = properties.get(f"{mark}{name}")
-    return moment is not None and name != PARTITION and day.isoformat() < moment
+def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
+    """Return whether the day is before the first partition that a property records for the column."""
+    first = properties.get(f"{prefix}{name}")
+    return first is not None and name != PARTITION and day.isoformat() < first
 
 
 def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether `new` holds every value of `old`, and Iceberg lets a column become it."""
+    """Return whether `new` holds every value of `old`, and Iceberg can widen a column to it."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision < new.precision)
     return (old, new) in _WIDER
@@ -138,7 +147,7 @@ def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", _to_iceberg_type(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _to_iceberg_type(one.type)) for one in kind])
+        return pa.struct([pa.field(member.name, _to_iceberg_type(member.type)) for member in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
     if pa.types.is_time(kind):

@@ -1,4 +1,4 @@
-"""A table's snapshots, as the partitions that they wrote."""
+"""Snapshots of a table: which partition each of them wrote, and with what content."""
 
 from __future__ import annotations
 
@@ -17,65 +17,69 @@ MAX_SNAPSHOTS = 30
 
 
 def find_pin(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
-    """The oldest snapshot since which no partition in `first`..`last` was written; None where there is none at all."""
-    chosen = None
-    for chosen in _iterate_newest_first(table):
-        if _may_have_written(chosen, first, last):
+    """Return the oldest snapshot since which no partition in `first`..`last` was written; None for an empty table."""
+    snapshot = None
+    for snapshot in _iterate_newest_first(table):
+        if _may_have_written(snapshot, first, last):
             break
-    return chosen
+    return snapshot
 
 
 def find_last_write(table: Table, day: dt.date) -> Snapshot | None:
-    """The newest snapshot that may have written the partition."""
-    return next((one for one in _iterate_newest_first(table) if _may_have_written(one, day, day)), None)
+    """Return the newest snapshot that may have written the partition."""
+    snapshots = _iterate_newest_first(table)
+    return next((snapshot for snapshot in snapshots if _may_have_written(snapshot, day, day)), None)
 
 
 def find_versions(table: Table, days: Collection[dt.date]) -> dict[dt.date, str]:
-    """Of each of `days` what it was last written with: the digest of the files, or the snapshot where that has none.
+    """Return the version of each of `days`: the digest of its files, or the snapshot id where there is no digest.
 
     Days that no snapshot wrote are left out.
     """
-    found: dict[dt.date, str] = {}
-    for one in _iterate_newest_first(table):
+    versions: dict[dt.date, str] = {}
+    for snapshot in _iterate_newest_first(table):
         for day in days:
-            if day not in found and _may_have_written(one, day, day):
-                found[day] = _read_property(one, DIGEST_PROPERTY) or str(one.snapshot_id)
-        if len(found) == len(days):
+            if day not in versions and _may_have_written(snapshot, day, day):
+                versions[day] = _read_property(snapshot, DIGEST_PROPERTY) or str(snapshot.snapshot_id)
+        if len(versions) == len(days):
             break
-    return found
+    return versions
 
 
 def find_digest(table: Table, day: dt.date) -> str | None:
-    """The digest of the files that the partition was last written with; None where that is not known."""
-    last = find_last_write(table, day)
-    return _read_property(last, DIGEST_PROPERTY) if last else None
+    """Return the digest of the files that the last write of the partition made; None where it recorded none."""
+    snapshot = find_last_write(table, day)
+    return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 
 
 def forget_snapshots(table: Table) -> None:
-    """The table has one snapshot again, where there were many: for tables whose history is in their rows.
+    """Expire all snapshots but the last, where there are `MAX_SNAPSHOTS` old ones: for tables that keep all rows.
 
-    pyiceberg 0.12 copies the metadata 19 times a commit, so that one would take longer and longer.
+    pyiceberg 0.12 copies the metadata 19 times in each commit, so commits would take longer and longer.
     """
-    old = [one.snapshot_id for one in table.snapshots()[:-1]]
+    old = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old) >= MAX_SNAPSHOTS:
-        # Others commit: the next writer forgets. ValueError: another process has forgotten them first.
+        # Where another process commits meanwhile, the next writer expires them. ValueError: another process did so.
         with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
 def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
-    """The current snapshot and those before it."""
-    known = {one.snapshot_id: one for one in table.snapshots()}
-    one = table.current_snapshot()
-    while one is not None:
-        yield one
-        one = known.get(one.parent_snapshot_id) if one.parent_snapshot_id else None
+    """Yield the current snapshot, its parent, and so on."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        snapshot = by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
 
 
 def _may_have_written(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:
-    """Whether a commit wrote into the window. One without our mark is somebody else's: it may have."""
-    mark = _read_property(snapshot, PARTITION_PROPERTY)
-    return mark is None or first <= dt.date.fromisoformat(mark) <= last
+    """Return whether a commit may have written a partition in `first`..`last`.
+
+    A commit without the property was made by another program, and may have written any.
+    """
+    partition = _read_property(snapshot, PARTITION_PROPERTY)
+    return partition is None or first <= dt.date.fromisoformat(partition) <= last
 
 
 def _read_property(snapshot: Snapshot, name: str) -> str | None:

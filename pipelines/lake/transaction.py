@@ -1,4 +1,4 @@
-"""A transaction of pyiceberg that looks at a table's metadata once a change, not seventeen times a commit."""
+"""A pyiceberg transaction that computes a table's metadata once for each change, not 17 times in a commit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pyiceberg.table.metadata import TableMetadata
 
 
 class CachingTransaction(Transaction):
-    """As pyiceberg's. Its `table_metadata` copies all snapshots at each look (0.12): 35 ms where there are 365."""
+    """A transaction that caches `table_metadata`.
 
-    _seen: tuple[tuple[int, int], Any] = ((0, 0), None)
+    pyiceberg 0.12 copies all snapshots each time it is read: 35 ms for a table with 365 of them.
+    """
+
+    _cache: tuple[tuple[int, int], Any] = ((0, 0), None)
 
     @property
     def table_metadata(self) -> TableMetadata:
         """The table's metadata with the changes so far."""
-        now = (id(self._table.metadata), len(self._updates))
-        if self._seen[0] != now:
-            self._seen = (now, super().table_metadata)
-        return self._seen[1]
+        key = (id(self._table.metadata), len(self._updates))
+        if self._cache[0] != key:
+            self._cache = (key, super().table_metadata)
+        return self._cache[1]

@@ -1,4 +1,4 @@
-"""The lake's rows in DuckDB, read from the data files themselves."""
+"""Rows of the lake for DuckDB, which reads the data files themselves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pipelines.system.duckdb_session import create_view, spill_folder
 def create_scan_view(
     connection: duckdb.DuckDBPyConnection, name: str, scan: DataScan, schema: pa.Schema | None = None
 ) -> Iterator[None]:
-    """DuckDB's view `name` has the scan's rows for as long as the block lasts.
+    """Create DuckDB's view `name` of the scan's rows; drop it when the block ends.
 
     Args:
         connection: to DuckDB.
         name: of the view.
-        scan: whose filter is one of whole partitions.
-        schema: the view's columns; the scan's where it is not given. Those that the rows lack are null.
+        scan: its filter selects whole partitions.
+        schema: columns of the view; the scan's where it is not given. Columns that the rows lack are null.
     """
     with open_files(scan) as paths, create_view(connection, name, paths, schema or read_schema(scan)):
         yield
@@ -36,38 +36,42 @@ def create_scan_view(
 
 @contextmanager
 def open_files(scan: DataScan) -> Iterator[list[str]]:
-    """Paths on this machine of Parquet files that have the scan's rows, for as long as the block lasts."""
+    """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
     tasks = list_files(scan)
     with spill_folder() as folder:
-        if any(task.delete_files for task in tasks):  # another engine's way to delete rows; DuckDB would read them
+        # Other engines delete rows by delete files, which DuckDB would ignore.
+        if any(task.delete_files for task in tasks):
             yield [_write_remaining_rows(scan, folder)]
         else:
             yield localize_files(scan.io, [task.file.file_path for task in tasks], folder)
 
 
 def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
-    """Paths on this machine of data files; those that are elsewhere are copied to `folder`."""
-    return [_local_path(one) or _copy(io, one, folder / f"{number}.parquet") for number, one in enumerate(locations)]
+    """Return paths on this machine of data files; copy those of other machines to `folder`."""
+    return [
+        _local_path(location) or _copy(io, location, folder / f"{number}.parquet")
+        for number, location in enumerate(locations)
+    ]
 
 
 def list_files(scan: DataScan) -> list[FileScanTask]:
-    """The scan's data files, in an order that does not change."""
+    """Return the scan's data files, always in the same order."""
     return sorted(scan.plan_files(), key=lambda task: _sort_key(task.file.file_path))
 
 
 def read_schema(scan: DataScan) -> pa.Schema:
-    """The scan's columns."""
+    """Return the scan's columns."""
     return to_iceberg_schema(scan.projection().as_arrow())
 
 
 def _local_path(location: str) -> str:
-    """The path of a data file on this machine; empty where it is on another, or DuckDB would take it for a pattern."""
+    """Return the path of a data file on this machine; empty where it is elsewhere, or DuckDB would see a pattern."""
     scheme, _, path = PyArrowFileIO.parse_location(location)
     return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)
 
 
 def _sort_key(location: str) -> tuple[str, str]:
-    """Of a partition's files by their number, which ends the name: rows come in the order they were written in."""
+    """Sort a partition's files by the number at the end of their name, so that rows come in the order of the write."""
     folder, _, name = location.rpartition("/")
     return folder, name.rpartition("-")[2]
 
@@ -79,6 +83,7 @@ def _copy(io: FileIO, location: str, path: Path) -> str:
 
 
 def _write_remaining_rows(scan: DataScan, folder: Path) -> str:
+    """Write the rows that were not deleted to one file; return its path."""
     path, schema = folder / "rows.parquet", read_schema(scan)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in scan.to_arrow_batch_reader():

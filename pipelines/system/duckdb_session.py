@@ -1,6 +1,6 @@
 """DuckDB over Parquet files: bounded memory, spilling to LEEWAY_HOME, no network.
 
-Knows nothing of the lake: a packed window is read without the start of Iceberg.
+Does not import the lake, so that a packed window is read without loading Iceberg.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ import pyarrow as pa
 from pipelines.settings import settings
 
 MEMORY_MB = 768
-"""Of DuckDB's own; what does not fit goes to the disk."""
+"""Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
 
 
 @contextmanager
 def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to an empty database in memory, gone with all that it spilled when the block ends.
+    """Open a connection to an empty database in memory; closing it removes what it spilled.
 
     Args:
-        memory_mb: its limit, MiB.
+        memory_mb: memory limit, MiB.
     """
     with spill_folder() as folder:
         config = {
             "memory_limit": f"{memory_mb}MiB",
             "temp_directory": str(folder),
-            # It would download them.
+            # DuckDB would download extensions.
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         }
         with duckdb.connect(config=config) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            # DuckDB 2.0 would draw it on stdout, which has the step's result, once `sql` takes more than two seconds.
+            # DuckDB 2.0 draws a progress bar on stdout, where the step's result goes, after two seconds of `sql`.
             connection.execute("SET enable_progress_bar_print = false")
             yield connection
 
 
 @contextmanager
 def spill_folder() -> Iterator[Path]:
-    """A folder for what one process needs for a while, gone when the block ends."""
-    place = settings().home / "tmp"
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place, prefix="spill-", ignore_cleanup_errors=True) as folder:
+    """Create a temporary folder under LEEWAY_HOME, and remove it when the block ends."""
+    parent = settings().home / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix="spill-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -54,7 +54,7 @@ def spill_folder() -> Iterator[Path]:
 def create_view(
     connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
 ) -> Iterator[None]:
-    """DuckDB's view `name` has the rows of Parquet files in the columns of `schema`, whichever of them a file has."""
+    """Create DuckDB's view `name` of Parquet files; drop it when the block ends. See `replace_view`."""
     replace_view(connection, name, paths, schema)
     try:
         yield
@@ -63,28 +63,30 @@ def create_view(
 
 
 def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema) -> None:
-    """DuckDB's view `name` has from now on the rows that `view_of` tells of.
+    """Create or replace DuckDB's view `name` of the rows of Parquet files, in the columns of `schema`.
 
-    Its query is no union with an empty table of `schema`: that hides the files' statistics from DuckDB 2.0, and a
-    window function over rows without them takes twice the time.
+    A column that a file lacks is null in its rows.
     """
-    # Not `schema.empty_table()`: that starts pandas, which takes a process half a second.
+    # The query is not a union with an empty table of `schema`: that hides the files' statistics from DuckDB 2.0, and
+    # window functions over rows without statistics take twice the time.
+    # `schema.empty_table()` would import pandas, which takes half a second.
     kinds = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
-    listed = ", ".join(quote_text(one) for one in paths)
-    rows = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
-    there = {one.lower() for one in connection.sql(f"FROM {rows}").columns} if paths else set()  # no case in DuckDB
+    files = ", ".join(quote_text(path) for path in paths)
+    rows = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
+    # DuckDB compares column names without case.
+    available = {name.lower() for name in connection.sql(f"FROM {rows}").columns} if paths else set()
     columns = ", ".join(
-        f"CAST({quote_identifier(one) if one.lower() in there else 'NULL'} AS {kind}) AS {quote_identifier(one)}"
-        for one, kind in zip(schema.names, kinds, strict=True)
+        f"CAST({quote_identifier(name) if name.lower() in available else 'NULL'} AS {kind}) AS {quote_identifier(name)}"
+        for name, kind in zip(schema.names, kinds, strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
 
 
 def quote_identifier(name: str) -> str:
-    """An identifier for SQL."""
+    """Quote an identifier for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quote_text(value: str) -> str:
-    """A string for SQL."""
+    """Quote a string for SQL."""
     return "'" + value.replace("'", "''") + "'"

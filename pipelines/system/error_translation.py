@@ -1,4 +1,4 @@
-"""Turning the errors of others into ours: which of them a retry can help, and what to say."""
+"""Translate errors of libraries into the project's own: they say whether a retry can help, and what to do."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly databas
 
 
 def translate_error(error: BaseException) -> LeewayError:
-    """`error` as one of ours: itself where it is one; a bug (exit code 1) where it is nothing known."""
+    """Return the LeewayError for an error of any library.
+
+    Returns:
+        `error` itself where it is a LeewayError; a plain LeewayError (a bug, exit code 1) where it is not recognised.
+    """
     if isinstance(error, LeewayError):
         return error
     if is_disk_full(error):
         return StorageError(
             "there is no space left on the disk.", "Free some and run it again; nothing is half-written."
         )
-    known = (
-        _translate_client_error(error)
-        or _translate_disk_error(error)
-        or _translate_file_error(error)
-        or _translate_date_error(error)
-    )
-    return known or LeewayError(
+    for translate in (_translate_client_error, _translate_disk_error, _translate_file_error, _translate_date_error):
+        if translation := translate(error):
+            return translation
+    return LeewayError(
         f"{type(error).__name__} in {_find_raising_line(error)}: {error}.",
         "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where.",
     )
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a full disk lies behind `error`, whatever library raised it."""
+    """Return whether a full disk caused the error, whichever library raised it."""
     return _is_caused_by(error, NO_SPACE, NO_SPACE_TEXTS)
 
 
 def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
-    """Whether `error`, or one that it was raised from, has one of the codes or texts."""
+    """Return whether the error, or one that it was raised from, has one of the codes or texts."""
     while error is not None:
-        coded = isinstance(error, OSError) and error.errno in codes
-        if coded or any(text in str(error) for text in texts):
+        has_code = isinstance(error, OSError) and error.errno in codes
+        if has_code or any(text in str(error) for text in texts):
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
@@ -58,7 +59,7 @@ def _translate_disk_error(error: BaseException) -> LeewayError | None:
 
 
 def _translate_client_error(error: BaseException) -> LeewayError | None:
-    """Errors of clients whose server does not answer. Only libraries that are loaded can have raised."""
+    """Translate the error of a client whose server does not answer. Only a loaded library can have raised it."""
     kinds = {
         "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
         "requests.exceptions": ("ConnectionError", "Timeout"),
@@ -84,14 +85,14 @@ def _translate_file_error(error: BaseException) -> LeewayError | None:
 
 
 def _translate_date_error(error: BaseException) -> LeewayError | None:
-    """Of a window about a day that was given: Python's dates are of the years 1 to 9999."""
+    """Translate the overflow of a date: Python's dates are of the years 1 to 9999."""
     if not (isinstance(error, OverflowError) and "date value" in str(error)):
         return None
-    return SpecError("a day before the year 1 or after 9999 would have to be looked at.", "Give another one.")
+    return SpecError("the window would need a day before the year 1 or after 9999.", "Choose another day.")
 
 
 def _find_raising_line(error: BaseException) -> str:
-    last = error.__traceback__
-    while last and last.tb_next:
-        last = last.tb_next
-    return f"{Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}" if last else "?"
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    return f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else "?"

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and their digests."""
+"""Write files and folders that are complete or absent, and compute their digests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.errors import DataError
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    """Yield a temporary file beside `path`; move it to `path` when the block ends well, else remove it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -31,25 +31,26 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
-    """As `whole`, for a folder: what was at `path` before is replaced, not added to.
+    """Yield a temporary folder beside `path`; move it to `path` when the block ends well, else remove it.
 
-    Killed at the very moment of the replacement, `path` may be gone; it is never half of the old or of the new one.
+    What was at `path` is replaced, not added to. A process that is killed during the move can leave no folder at
+    `path`, but never half of the old or of the new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    old = making.with_name(f"{making.name}.old")
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    old = temporary.with_name(f"{temporary.name}.old")
     try:
-        yield making
-        os.chmod(making, 0o755)
-        # A full folder cannot be replaced in one call, and deleting it takes a while: so it steps aside first.
+        yield temporary
+        os.chmod(temporary, 0o755)
+        # A folder with files cannot be replaced in one call, and deleting it is slow: the old one is moved first.
         if os.path.lexists(path):
             os.replace(path, old)
-        os.replace(making, path)
+        os.replace(temporary, path)
     finally:
-        if os.path.lexists(old) and not os.path.lexists(path):  # the new one could not be put there
+        if os.path.lexists(old) and not os.path.lexists(path):  # the new folder could not be moved to `path`
             os.replace(old, path)
-        for left in (making, old):
-            _remove(left)
+        for leftover in (temporary, old):
+            _remove(leftover)
 
 
 def _remove(path: Path) -> None:
@@ -60,41 +61,41 @@ def _remove(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`path` holds `value` as sorted, indented JSON: equal values give equal bytes."""
-    with replace_file(path) as making:
-        making.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    """Write `value` as sorted, indented JSON: equal values give equal bytes. The file is complete or absent."""
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path, wanted: str) -> Any:
-    """What a JSON file holds.
+def read_json(path: Path, origin: str) -> Any:
+    """Return the content of a JSON file.
 
     Args:
-        path: the file.
-        wanted: what it is and who makes it, for the message.
+        path: of the file.
+        origin: what writes the file, for the error message.
 
     Raises:
-        DataError: it is not there, or not JSON.
+        DataError: the file does not exist, or is not JSON. A retry cannot help.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(f"{path} is not there: {wanted}.") from None
+        raise DataError(f"{path} does not exist: {origin}.") from None
     except IsADirectoryError:
-        raise DataError(f"{path} is a folder, not a file: {wanted}.") from None
+        raise DataError(f"{path} is a folder, not a file: {origin}.") from None
     except ValueError as error:
-        raise DataError(f"{path} is not JSON ({error}): {wanted}.") from None
+        raise DataError(f"{path} is not JSON ({error}): {origin}.") from None
 
 
 def digest_files(folder: Path) -> dict[str, str]:
-    """Relative name to SHA-256 of every file of a folder, sorted."""
-    names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    """Return the SHA-256 of every file of a folder, by relative name, sorted."""
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return {name: sha256(folder / name) for name in names}
 
 
 def sha256(path: Path) -> str:
-    """Hex SHA-256 of a file; of a folder, the digest of its sorted relative names and their digests."""
+    """Return the hex SHA-256 of a file; of a folder, the digest of its sorted relative names and their digests."""
     if path.is_dir():
-        listing = "".join(f"{name}\0{told}\n" for name, told in digest_files(path).items())
+        listing = "".join(f"{name}\0{digest}\n" for name, digest in digest_files(path).items())
         return hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

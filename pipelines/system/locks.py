@@ -13,14 +13,17 @@ from pipelines.errors import ConflictError
 
 @contextmanager
 def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
-    """The lock at `path` is this process's for the block; gives the descriptor, for a child that is to hold it too.
+    """Hold the lock at `path` while the block runs.
+
+    Yields:
+        The file descriptor of the lock, to pass to a child that must hold the lock, too.
 
     Args:
-        path: file of the lock; only who holds it may remove it.
-        busy: what to say where another process holds it; where it is empty, this one waits.
+        path: of the lock file; only the holder of the lock may remove it.
+        busy: error message where another process holds the lock; without one, this process waits for the lock.
 
     Raises:
-        ConflictError: another process holds it, and `busy` says so.
+        ConflictError: another process holds the lock, and `busy` is given. A retry can help.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -42,7 +45,7 @@ def _lock(handle: int, busy: str) -> None:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether the locked file is still the one at `path`: its last holder may have removed it meanwhile."""
+    """Return whether the locked file is still at `path`: its last holder may have removed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

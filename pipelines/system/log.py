@@ -1,4 +1,4 @@
-"""The log of the steps: one line a decision, to stderr."""
+"""The log of the steps: one line for each decision, on stderr."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ log = logging.getLogger("leeway")
 
 
 def log_to_stderr() -> None:
-    """Lines of the steps go to stderr; those of libraries only from WARNING on."""
+    """Log lines of the steps to stderr from INFO on, and lines of libraries from WARNING on."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname).1s %(name)s: %(message)s")
     log.setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""How far a long piece of work is, for whoever watches stderr: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long work on stderr: a bar on a terminal, a log line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import TypeVar
 from pipelines.system.log import log
 
 INTERVAL_S = 10.0
-"""Seconds from a line to the next, where there is no terminal."""
+"""Seconds between two log lines, where stderr is no terminal."""
 T = TypeVar("T")
 
 
-def track_progress(each: Iterable[T], total: int, title: str) -> Iterator[T]:
-    """The same things, `total` of them, while stderr tells how many are done."""
-    return _draw_bar(each, total, title) if sys.stderr.isatty() else _log_lines(each, total, title)
+def track_progress(items: Iterable[T], total: int, title: str) -> Iterator[T]:
+    """Yield the items unchanged, and report on stderr how many of the `total` are done."""
+    return _draw_bar(items, total, title) if sys.stderr.isatty() else _log_lines(items, total, title)
 
 
-def _draw_bar(each: Iterable[T], total: int, title: str) -> Iterator[T]:
+def _draw_bar(items: Iterable[T], total: int, title: str) -> Iterator[T]:
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(each, total=total, description=title)
+        yield from progress.track(items, total=total, description=title)
 
 
-def _log_lines(each: Iterable[T], total: int, title: str) -> Iterator[T]:
-    said = time.monotonic()
-    for done, one in enumerate(each):
-        if time.monotonic() - said >= INTERVAL_S:
-            said = time.monotonic()
+def _log_lines(items: Iterable[T], total: int, title: str) -> Iterator[T]:
+    logged_at = time.monotonic()
+    for done, item in enumerate(items):
+        if time.monotonic() - logged_at >= INTERVAL_S:
+            logged_at = time.monotonic()
             log.info("%s: %d of %d", title, done, total)
-        yield one
+        yield item

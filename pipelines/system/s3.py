@@ -1,4 +1,4 @@
-"""Fetching what a training job left in S3."""
+"""Fetch the output of a training job from S3."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from urllib.parse import urlsplit
 from pipelines.errors import DataError, ServiceError
 
 MAX_BYTES = 8 * 1024**3
-"""Most bytes that an archive may unpack to."""
+"""Largest size that an archive may unpack to."""
 
 
 @contextmanager
 def open_folder(place: str, name: str) -> Iterator[Path]:
-    """The folder that `place` names: itself, or the content of an s3://BUCKET/KEY.tar.gz for as long as the block runs.
+    """Yield a local folder with the content of `place`; unpack it first where it is an archive in S3.
 
     Args:
-        place: folder, or s3:// address of a tar.gz.
-        name: of the folder that is made for the content.
+        place: a folder, or the address s3://BUCKET/KEY.tar.gz of an archive.
+        name: of the temporary folder that the archive is unpacked to; it is removed when the block ends.
 
     Raises:
-        DataError: there is no such folder or object, or the archive is not to be trusted.
+        DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.
         ServiceError: S3 does not answer. A retry can help.
     """
     if not place.startswith("s3://"):
         if not Path(place).is_dir():
-            raise DataError(f"{place} is not there.", "The step `train` writes it.")
+            raise DataError(f"{place} does not exist.", "The step `train` writes it.")
         yield Path(place)
         return
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
@@ -49,13 +49,13 @@ def _download(uri: str, target: Path) -> None:
     parts = urlsplit(uri)
     bucket, key = parts.netloc, parts.path.lstrip("/")
     if not bucket or not key:
-        raise DataError(f"{uri} names no object.", "s3://BUCKET/KEY is wanted.")
+        raise DataError(f"{uri} names no object.", "Expected s3://BUCKET/KEY.")
     try:
         boto3.client("s3").download_file(bucket, key, str(target))
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ("404", "NoSuchKey", "NoSuchBucket"):
-            raise DataError(f"{uri} is not there.", "Did the training job end well?") from None
+            raise DataError(f"{uri} does not exist.", "Did the training job end well?") from None
         raise ServiceError(f"S3 refused {uri}: {error}.") from None
     except BotoCoreError as error:
         raise ServiceError(f"S3 does not answer: {error}.", "Is AWS_ENDPOINT_URL right, and drydock up?") from None
@@ -66,7 +66,7 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
         _check_integrity(archive)
         with tarfile.open(archive, "r:gz") as tar:
             members = tar.getmembers()
-            if sum(one.size for one in members) > MAX_BYTES:
+            if sum(member.size for member in members) > MAX_BYTES:
                 raise DataError(f"{origin} unpacks to more than {MAX_BYTES} bytes.")
             _extract(tar, members, folder)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -75,21 +75,21 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
 
 def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> None:
     if hasattr(tarfile, "data_filter"):
-        # It refuses absolute names, names with "..", links that leave the folder, devices.
+        # The filter refuses absolute names, names with "..", links that leave the folder, and devices.
         tar.extractall(folder, members, filter="data")
         return
-    # Python before 3.11.4, which Debian 12 has: links, which are hard to judge, are refused too.
-    for one in members:
-        path = PurePosixPath(one.name)
-        if path.is_absolute() or ".." in path.parts or not (one.isfile() or one.isdir()):
-            raise tarfile.TarError(f"{one.name} is no file or folder below it (links need Python 3.11.4)")
-        one.uid, one.gid, one.uname, one.gname = os.getuid(), os.getgid(), "", ""
-        one.mode = 0o755 if one.isdir() else 0o644
-    tar.extractall(folder, members)  # noqa: S202 -- each was looked at
+    # Python before 3.11.4, as in Debian 12, has no filter. Links are refused here, too: they are hard to check.
+    for member in members:
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts or not (member.isfile() or member.isdir()):
+            raise tarfile.TarError(f"{member.name} is no file or folder below it (links need Python 3.11.4)")
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        member.mode = 0o755 if member.isdir() else 0o644
+    tar.extractall(folder, members)  # noqa: S202 -- each member was checked
 
 
 def _check_integrity(archive: Path) -> None:
-    """Reads to the end, where gzip keeps its checksum: tarfile stops before, so a damaged model would pass."""
+    """Read the archive to its end, where gzip has its checksum: tarfile stops before it and would miss damage."""
     with gzip.open(archive) as content:
         while content.read(1024**2):
             pass

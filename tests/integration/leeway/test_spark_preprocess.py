@@ -264,7 +264,7 @@ REFUSED = {
     "long": ({"max_run_s": 10**9}, "max_run_s of the task preprocess must be a whole number from 1 to 432000"),
     "own": ({"config": {"ProcessingJobName": "x"}}, "config must not have ProcessingJobName"),
     "shape": ({"config": {"Oops": 1}}, "SageMaker would refuse the request: .*Oops"),
-    "snapshot": ({"snapshot": "data/none.json"}, r"none\.json is not there: the step `snapshot` writes it"),
+    "snapshot": ({"snapshot": "data/none.json"}, r"none\.json does not exist: the step `snapshot` writes it"),
     "bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it is not there"),
 }
 

@@ -170,7 +170,7 @@ def test_what_is_no_reference_is_told(text: str, rows: Path, tmp_path: Path) -> 
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(DataError, match=r"other.json is no.*evaluate"):
         step(rows, version="2", reference=tmp_path / "other.json")
-    with pytest.raises(DataError, match=r"gone.json is not there"):
+    with pytest.raises(DataError, match=r"gone.json does not exist"):
         step(rows, version="2", reference=tmp_path / "gone.json")
 
 

@@ -241,7 +241,10 @@ def test_the_command_lines(judged: list[dt.date], commands: Any, tmp_path: Path)
             ("replay", "--suite", "flights", "--table", "f", "--from", "2013-01-01", "--to", "2013-01-01"),
             "no partition",
         ),
-        (("replay", "--suite", "no.json", "--table", "f", "--from", "2013-01-01", "--to", "2013-01-01"), "not there"),
+        (
+            ("replay", "--suite", "no.json", "--table", "f", "--from", "2013-01-01", "--to", "2013-01-01"),
+            "does not exist",
+        ),
     ],
 )
 def test_wrong_requests(arguments: tuple[str, ...], words: str, commands: Any) -> None:

@@ -87,7 +87,7 @@ def test_a_local_folder_is_itself(tmp_path: Path) -> None:
     with s3.open_folder(str(tmp_path), "model") as folder:
         assert folder == tmp_path
     assert tmp_path.exists()
-    with pytest.raises(DataError, match="not there"), s3.open_folder(str(tmp_path / "none"), "model"):
+    with pytest.raises(DataError, match="does not exist"), s3.open_folder(str(tmp_path / "none"), "model"):
         pass
 
 
@@ -159,7 +159,7 @@ def test_a_broken_archive_is_refused(case: str, put: Callable[[bytes], str]) -> 
 
 @pytest.mark.parametrize("place", ["s3://bucket/none.tar.gz", "s3://no-such-bucket/x.tar.gz"])
 def test_what_is_not_there_is_bad_data(place: str, put: Any) -> None:
-    with pytest.raises(DataError, match="is not there"), s3.open_folder(place, "model"):
+    with pytest.raises(DataError, match="does not exist"), s3.open_folder(place, "model"):
         pass
 
 

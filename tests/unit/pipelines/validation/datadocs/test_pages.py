@@ -158,7 +158,7 @@ def test_what_is_no_evidence_is_refused(home: Path) -> None:
     path.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
         datadocs.add_run(path)
-    with pytest.raises(DataError, match="is not there"):
+    with pytest.raises(DataError, match="does not exist"):
         datadocs.add_run(path.with_name("2013-01-02.json"))
 
 
