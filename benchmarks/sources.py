@@ -109,7 +109,7 @@ def _measure(reader: str, path: Path) -> None:
     if reader == "pandas":
         import pandas as pd  # noqa: F401
     else:
-        import pipelines.ingestion.sources.files  # noqa: F401
+        import pipelines.ingestion.sources.files.file_source  # noqa: F401
     start = read_peak_mb()
     began = time.perf_counter()
     rows = sum(_read_batches(reader, path))

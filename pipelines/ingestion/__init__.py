@@ -1,1 +1,1 @@
-"""Reading of sources: partitions by day, and changes by cursor."""
+"""Read sources: partitions by day, and changes by cursor."""

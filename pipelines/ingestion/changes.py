@@ -1,6 +1,6 @@
-"""What a source without partitions brings: rows of any day, to be merged by key into the days that they belong to.
+"""Changed rows of a source without partitions: rows of any day, which are merged by key into their days.
 
-On the disk while they are sorted out, so memory does not grow with them.
+The rows are kept on the disk until they are merged, so memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -25,116 +25,125 @@ from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import quote_identifier, quote_text, spill_folder
 
 MEMORY_MB = 384
-"""Of DuckDB, which has Arrow and the lake beside it here; what does not fit goes to the disk."""
-_MERGED = """
-WITH fresh AS (
+"""Memory limit of DuckDB, MiB: Arrow and the lake need memory, too. What does not fit is spilled to the disk."""
+_NEWEST = """
+WITH new_rows AS (
     SELECT * EXCLUDE (file_row_number) FROM read_parquet({path}, file_row_number = true)
     WHERE {date} = DATE '{day}'
     QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY file_row_number DESC) = 1
 )
 {rows} ORDER BY {key}
 """
-_BESIDE = "SELECT * FROM fresh UNION ALL BY NAME SELECT * FROM had WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE {same})"
+_WITH_OLD = """
+SELECT * FROM new_rows
+UNION ALL BY NAME SELECT * FROM old_rows WHERE NOT EXISTS (SELECT 1 FROM new_rows WHERE {same_key})
+"""
 
 
 @dataclass
 class ChangedRows:
-    """Rows that came, in a file, in the order of the cursor."""
+    """Rows that were read, in a file, in the order of the cursor."""
 
     path: Path
     columns: list[str]
-    """Of the source, those of which no value is known among them."""
+    """Columns of the source, with those that have no value in any row."""
     rows: int = 0
-    newest: Any = None
+    largest: Any = None
     """Largest value of the cursor."""
-    seen: set[dt.date] = field(default_factory=set)
+    _days: set[dt.date] = field(default_factory=set)
 
     @property
     def days(self) -> list[dt.date]:
         """The days that the rows belong to, sorted."""
-        return sorted(self.seen)
+        return sorted(self._days)
 
     @property
     def watermark(self) -> str:
-        """Largest value of the cursor, as text; empty where no row came."""
-        if self.newest is None:
+        """Largest value of the cursor, as text; empty where no row was read."""
+        if self.largest is None:
             return ""
-        return str(self.newest.isoformat() if hasattr(self.newest, "isoformat") else self.newest)
+        return str(self.largest.isoformat() if hasattr(self.largest, "isoformat") else self.largest)
+
+    def count(self, batch: pa.RecordBatch, cursor: str) -> None:
+        """Take a batch into account that is written to the file."""
+        if batch.num_rows:
+            largest = pc.max(batch[cursor]).as_py()
+            self.largest = largest if self.largest is None else max(largest, self.largest)
+            self._days.update(pc.unique(batch[PARTITION]).to_pylist())
+            self.rows += batch.num_rows
 
 
 @contextmanager
 def read_changes(
-    source: ChangingSource, since: str | None, what: str, known: pa.Schema | None
+    source: ChangingSource, since: str | None, title: str, known: pa.Schema | None
 ) -> Iterator[ChangedRows]:
-    """The source's rows beyond `since`, for as long as the block lasts.
+    """Read the source's rows after the watermark `since` into a file, which is removed when the block ends.
 
     Args:
         source: read to its end.
-        since: watermark; None: all rows.
-        what: is read, for the log.
-        known: columns of the table that they go to, where there is one.
+        since: watermark; None to read all rows.
+        title: what is read, for the log.
+        known: columns of the table that the rows go to, where it exists.
 
     Raises:
-        DataError: the columns are not those of the table, or a row has no day or no cursor. A retry cannot help.
+        DataError: a column of the table is missing, or a row has no day or no cursor. A retry cannot help.
     """
     reader = source.changes(since)
-    _check_columns(reader.schema.names, source.cursor, known, what)
+    _check_columns(reader.schema.names, source.cursor, known, title)
     schema = to_iceberg_schema(reader.schema, known)
     with spill_folder() as folder:
-        came = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
-        with pq.ParquetWriter(came.path, schema, compression="zstd") as writer:
-            for batch in log_progress(reader, what):
-                _check_and_count(came, batch, source.cursor, what)
+        changed = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
+        with pq.ParquetWriter(changed.path, schema, compression="zstd") as writer:
+            for batch in log_progress(reader, title):
+                _check_batch(batch, source.cursor, title)
+                changed.count(batch, source.cursor)
                 writer.write_batch(batch.select(schema.names).cast(schema))
-        yield came
+        yield changed
 
 
 @contextmanager
 def merge_changes(
-    lake: Lake, chosen: Dataset, came: ChangedRows, day: dt.date, held: bool
+    lake: Lake, dataset: Dataset, changed: ChangedRows, day: dt.date, has_partition: bool
 ) -> Iterator[pa.RecordBatchReader]:
-    """The staging partition as it is to be: the newest row of each key, sorted by key.
+    """Yield the rows of a staging partition after the changes: the newest row of each key, sorted by key.
 
     Args:
-        lake: of the partition.
-        chosen: the dataset.
-        came: rows, of this day and others.
+        lake: that has the partition.
+        dataset: that the partition belongs to.
+        changed: rows of this day and others.
         day: the partition.
-        held: whether the lake has it.
+        has_partition: whether the lake has rows of the day.
     """
-    key = [quote_identifier(one) for one in chosen.key]
-    beside = _BESIDE.format(same=" AND ".join(f"fresh.{one} IS NOT DISTINCT FROM had.{one}" for one in key))
-    query = _MERGED.format(
-        path=quote_text(str(came.path)),
+    key = [quote_identifier(name) for name in dataset.key]
+    same_key = " AND ".join(f"new_rows.{name} IS NOT DISTINCT FROM old_rows.{name}" for name in key)
+    query = _NEWEST.format(
+        path=quote_text(str(changed.path)),
         date=quote_identifier(PARTITION),
         day=day,
         key=", ".join(key),
-        rows=beside if held else "SELECT * FROM fresh",
+        rows=_WITH_OLD.format(same_key=same_key) if has_partition else "SELECT * FROM new_rows",
     )
     with connect(MEMORY_MB) as connection, ExitStack() as stack:
-        if held:
-            stack.enter_context(lake.create_view(connection, "had", chosen.staging, day, day))
-        # Closed before the view is dropped, which DuckDB 2.0 does not do under an open result.
+        if has_partition:
+            stack.enter_context(lake.create_view(connection, "old_rows", dataset.staging, day, day))
+        # The result is closed before the view is dropped: DuckDB 2.0 cannot drop a view of an open result.
         with connection.sql(query).to_arrow_reader() as rows:
             yield rows
 
 
-def _check_columns(columns: list[str], cursor: str, known: pa.Schema | None, what: str) -> None:
-    # Not left to the lake: beside the rows of before, a column that is gone would look like one of nulls.
-    wanted = {PARTITION, cursor, *(known.names if known else ())}
-    gone = sorted(wanted - set(columns))
-    if gone:
-        raise DataError(f"{what}: column {', '.join(gone)} is gone.", "Mend the source, or write to a new table.")
+def _check_columns(columns: list[str], cursor: str, known: pa.Schema | None, title: str) -> None:
+    # The lake would not notice: merged with the old rows, a missing column looks like a column of nulls.
+    required = {PARTITION, cursor, *(known.names if known else ())}
+    missing = sorted(required - set(columns))
+    if missing:
+        raise DataError(
+            f"{title}: column {', '.join(missing)} is gone.", "Correct the source, or write to a new table."
+        )
 
 
-def _check_and_count(came: ChangedRows, batch: pa.RecordBatch, cursor: str, what: str) -> None:
+def _check_batch(batch: pa.RecordBatch, cursor: str, title: str) -> None:
     for name in (PARTITION, cursor):
         if batch[name].null_count:
-            raise DataError(f"{what}: {batch[name].null_count} rows have no {name}.", "Nothing was staged.")
+            raise DataError(f"{title}: {batch[name].null_count} rows have no {name}.", "Nothing was staged.")
     if not pa.types.is_date32(batch[PARTITION].type):
-        raise DataError(f"{what}: column {PARTITION} holds {batch[PARTITION].type}, not days.")
-    if batch.num_rows:
-        newest = pc.max(batch[cursor]).as_py()
-        came.newest = newest if came.newest is None else max(newest, came.newest)
-        came.seen.update(pc.unique(batch[PARTITION]).to_pylist())
-        came.rows += batch.num_rows
+        raise DataError(f"{title}: column {PARTITION} holds {batch[PARTITION].type}, not days.")

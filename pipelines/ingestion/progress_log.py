@@ -1,4 +1,4 @@
-"""Rows on their way in: what a long read says of itself."""
+"""Log how many rows a long read has brought so far."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from pipelines.system.log import log
 INTERVAL_S = 5.0
 
 
-def log_progress(batches: Iterable[pa.RecordBatch], what: str, every_s: float = INTERVAL_S) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; a line says now and then how many rows came so far.
+def log_progress(
+    batches: Iterable[pa.RecordBatch], title: str, every_s: float = INTERVAL_S
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches unchanged, and log now and then how many rows have come.
 
     Args:
         batches: read once.
-        what: is read, for the line.
+        title: what is read, for the log line.
         every_s: seconds between two lines.
     """
-    rows, last = 0, time.monotonic()
+    rows, logged_at = 0, time.monotonic()
     for batch in batches:
         rows += batch.num_rows
-        if time.monotonic() - last >= every_s:
-            log.info("%s: %s rows read so far", what, f"{rows:,}")
-            last = time.monotonic()
+        if time.monotonic() - logged_at >= every_s:
+            log.info("%s: %s rows read so far", title, f"{rows:,}")
+            logged_at = time.monotonic()
         yield batch

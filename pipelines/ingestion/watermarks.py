@@ -1,4 +1,7 @@
-"""How far a source without partitions has been read: a file a dataset, unless somebody else keeps it (Airflow does)."""
+"""Watermarks: the largest cursor that was read of each source without partitions, one file for each dataset.
+
+Where Airflow runs the syncs, it stores the watermark itself.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,36 @@ from pipelines.system.files import read_json, write_json
 from pipelines.system.locks import hold_lock
 
 
-def read(name: str) -> str | None:
-    """The watermark of a dataset; None where it was never read.
+def read_watermark(dataset: str) -> str | None:
+    """Return the watermark of a dataset; None where it was never read.
 
     Raises:
-        DataError: the file holds something else. A retry cannot help.
+        DataError: the file has no watermark in it. A retry cannot help.
     """
-    path = _path(name)
+    path = _path(dataset)
     if not path.exists():
         return None
-    told = read_json(path, "`sync` writes it; remove it to read the source from its start")
-    if not isinstance(told, dict) or not isinstance(told.get("watermark"), str):
+    content = read_json(path, "`sync` writes it; remove it to read the source from its start")
+    if not isinstance(content, dict) or not isinstance(content.get("watermark"), str):
         raise DataError(f"{path} holds no watermark.", "Remove it to read the source from its start.")
-    return str(told["watermark"])
+    return str(content["watermark"])
 
 
-def write(name: str, watermark: str) -> None:
-    """The dataset was read up to here."""
-    write_json(_path(name), {"watermark": watermark})
+def write_watermark(dataset: str, watermark: str) -> None:
+    """Store the watermark of a dataset. Idempotent."""
+    write_json(_path(dataset), {"watermark": watermark})
 
 
 @contextmanager
-def hold_sync_lock(name: str) -> Iterator[None]:
-    """No other process of this machine syncs the dataset while the block lasts.
+def hold_sync_lock(dataset: str) -> Iterator[None]:
+    """Keep other processes of this machine from syncing the dataset while the block runs.
 
     Raises:
-        ConflictError: another one does. A retry can help.
+        ConflictError: another process syncs it. A retry can help.
     """
-    with hold_lock(_path(name).with_suffix(".lock"), f"another sync of {name} is running on this machine."):
+    with hold_lock(_path(dataset).with_suffix(".lock"), f"another sync of {dataset} is running on this machine."):
         yield
 
 
-def _path(name: str) -> Path:
-    return settings().home / "watermarks" / f"{name}.json"
+def _path(dataset: str) -> Path:
+    return settings().home / "watermarks" / f"{dataset}.json"

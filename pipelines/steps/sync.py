@@ -1,7 +1,7 @@
-"""Stages what changed in a source without partitions: reads beyond the watermark, and upserts by key into its days.
+"""Stage the changes of a source without partitions: read after the watermark, and upsert by key into the rows' days.
 
-The watermark moves only after every commit, so a sync that was killed repeats and loses nothing. Idempotent: rows that
-the lake has already commit nothing. Nothing is published here: `validate` does that, for each day that is named.
+The watermark moves only after every commit, so a sync that was killed is repeated and loses nothing. Idempotent: rows
+that the lake has already commit nothing. The step publishes nothing: `validate` does, for each day that is named.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class SyncSpec(Spec):
-    """What to read, and from where on."""
+    """What to read, and where to start."""
 
     dataset: str
-    """Package under pipelines/ that holds the source."""
+    """Dataset whose source is read."""
     watermark: str | None = None
-    """Largest cursor that was read before, empty: read all. Not given: the file of the last sync says, and is kept."""
+    """Largest cursor read before; empty to read all rows. Where it is not given, the file of the last sync is used."""
     folder: Path | None = None
-    """Folder of the source's files; the source's own place where it is not given."""
+    """Folder of the source's files; the source's default place where it is not given."""
 
 
 class SyncResult(Result):
@@ -38,52 +38,53 @@ class SyncResult(Result):
     rows: int
     """Rows that were read."""
     watermark: str
-    """Largest cursor read so far; empty where nothing ever was."""
+    """Largest cursor read so far; empty where no row was ever read."""
     partitions: list[dt.date]
-    """Days that the rows belong to, sorted. One that did not change is named too: it may not be published yet."""
+    """Days that the rows belong to, sorted. Unchanged days are included: they may not be published yet."""
     changed: list[IngestResult]
-    """What was done to the days that changed."""
+    """What was staged for each day that changed."""
 
 
 def run(spec: SyncSpec) -> SyncResult:
-    """The staging table has the newest row of each key of the source, and the watermark says so.
+    """Write the newest row of each key of the source to the staging table, and move the watermark.
 
     Raises:
         SpecError: the source has partitions.
-        DataError: a row has no day or no cursor, or a column is gone. A retry cannot help.
+        DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
         ConflictError: another sync of the dataset is running, or the catalog stayed busy. A retry can help.
     """
     from pipelines.ingestion import watermarks
 
-    chosen = load_dataset(spec.dataset)
-    source = chosen.open_changing_source(spec.folder)
-    with watermarks.hold_sync_lock(chosen.name):
-        since = (watermarks.read(chosen.name) if spec.watermark is None else spec.watermark) or ""
-        result = _stage_changes(chosen, source, since)
+    dataset = load_dataset(spec.dataset)
+    source = dataset.open_changing_source(spec.folder)
+    with watermarks.hold_sync_lock(dataset.name):
+        since = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""
+        result = _stage_changes(dataset, source, since)
         if spec.watermark is None and result.watermark:
-            watermarks.write(chosen.name, result.watermark)
+            watermarks.write_watermark(dataset.name, result.watermark)
     return result
 
 
-def _stage_changes(chosen: Dataset, source: ChangingSource, since: str) -> SyncResult:
+def _stage_changes(dataset: Dataset, source: ChangingSource, since: str) -> SyncResult:
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 
-    lake, done = Lake.open(), []
-    held = lake.count_rows_by_day(chosen.staging)
-    known = lake.read_schema(chosen.staging) if held else None
-    with changes.read_changes(source, since or None, f"{chosen.name} since {since or 'ever'}", known) as came:
-        for day in came.days:
-            with changes.merge_changes(lake, chosen, came, day, day in held) as rows:
-                done.append(
-                    report_commit(chosen.staging, day, lake.write_partition(chosen.staging, day, rows, chosen.key))
-                )
-    newest = came.watermark or since
-    log.info("%s: %d rows of %d days, read up to %s", chosen.staging, came.rows, len(done), newest or "nothing")
+    lake, results = Lake.open(), []
+    staged = lake.count_rows_by_day(dataset.staging)
+    known = lake.read_schema(dataset.staging) if staged else None
+    with changes.read_changes(source, since or None, f"{dataset.name} since {since or 'ever'}", known) as changed:
+        for day in changed.days:
+            with changes.merge_changes(lake, dataset, changed, day, day in staged) as rows:
+                commit = lake.write_partition(dataset.staging, day, rows, dataset.key)
+                results.append(report_commit(dataset.staging, day, commit))
+    watermark = changed.watermark or since
+    log.info(
+        "%s: %d rows of %d days, read up to %s", dataset.staging, changed.rows, len(results), watermark or "nothing"
+    )
     return SyncResult(
-        table=chosen.staging,
-        rows=came.rows,
-        watermark=newest,
-        partitions=came.days,
-        changed=[one for one in done if one.changed],
+        table=dataset.staging,
+        rows=changed.rows,
+        watermark=watermark,
+        partitions=changed.days,
+        changed=[result for result in results if result.changed],
     )

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import DataError
-from pipelines.ingestion.sources import Description, csv_file
+from pipelines.ingestion.sources import Description
+from pipelines.ingestion.sources.files import csv_file
 from pipelines.ingestion.sources.layouts import Layout
 from pipelines.system.duckdb_session import connect
 from pipelines.window import Days
@@ -163,7 +164,7 @@ def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     layout = Layout(columns, extra="ignore", nulls=("", "NA"))
     try:
         with _opened(folder, name) as file:
-            return pa.Table.from_batches([batch for _, batch in csv_file.batches(file, name, layout)])
+            return pa.Table.from_batches([batch for _, batch in csv_file.read_batches(file, name, layout)])
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:

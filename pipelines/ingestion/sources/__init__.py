@@ -1,6 +1,6 @@
-"""Where rows come from: files and object stores, databases, HTTP APIs, each read in batches.
+"""Sources of rows: files and object stores, databases, HTTP APIs; each is read in batches.
 
-Only what a source is (`source`) is loaded by importing the package; a kind of source when it is first named.
+Importing the package loads the protocols only. A kind of source is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.source import ChangingSource, Description, Source
 
 if TYPE_CHECKING:
-    from pipelines.ingestion.sources.api import HttpChanges, HttpSource
-    from pipelines.ingestion.sources.database import SqlChanges, SqlSource
-    from pipelines.ingestion.sources.files import FileSource
-    from pipelines.ingestion.sources.pages import CursorToken, LinkHeader, Offset, OnePage, PageNumber
+    from pipelines.ingestion.sources.database.sql_source import SqlChanges, SqlSource
+    from pipelines.ingestion.sources.files.file_source import FileSource
+    from pipelines.ingestion.sources.web.api import HttpChanges, HttpSource
+    from pipelines.ingestion.sources.web.pages import CursorToken, LinkHeader, Offset, OnePage, PageNumber
 
 __all__ = [
     "ChangingSource",
@@ -32,16 +32,16 @@ __all__ = [
     "SqlSource",
 ]
 
-_HOMES = {
-    "FileSource": "files",
-    **dict.fromkeys(("SqlSource", "SqlChanges"), "database"),
-    **dict.fromkeys(("HttpSource", "HttpChanges"), "api"),
-    **dict.fromkeys(("OnePage", "PageNumber", "Offset", "CursorToken", "LinkHeader"), "pages"),
+_MODULES = {
+    "FileSource": "files.file_source",
+    **dict.fromkeys(("SqlSource", "SqlChanges"), "database.sql_source"),
+    **dict.fromkeys(("HttpSource", "HttpChanges"), "web.api"),
+    **dict.fromkeys(("OnePage", "PageNumber", "Offset", "CursorToken", "LinkHeader"), "web.pages"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """A kind of source, loaded now."""
-    if name not in _HOMES:
+    """Import a kind of source when it is first used."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"pipelines.ingestion.sources.{_HOMES[name]}"), name)
+    return getattr(import_module(f"pipelines.ingestion.sources.{_MODULES[name]}"), name)

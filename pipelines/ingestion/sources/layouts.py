@@ -1,4 +1,4 @@
-"""What the formats of files share: which columns are demanded, and which are taken beside them."""
+"""Columns that a file must have, and what to do with others: for files of every format, and for APIs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Extra = Literal["take", "ignore"]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a file is to hold.
+    """How a file is read.
 
     Args:
-        columns: demanded column to its type.
-        extra: whether other columns are taken too, in types found in the first rows, or ignored.
+        columns: required column to its type.
+        extra: whether other columns are read too, in types inferred from the first rows, or ignored.
         delimiter: between the values of a CSV.
         encoding: of a CSV or of JSON lines.
         nulls: words of a CSV that stand for no value.
@@ -31,26 +31,32 @@ class Layout:
     encoding: str = "utf-8"
     nulls: Sequence[str] = ("",)
 
-    def others(self, names: Sequence[str]) -> list[str]:
-        """Those of the file's columns that are taken though not declared."""
-        return [one for one in names if one not in self.columns] if self.extra == "take" else []
+    def list_undeclared(self, names: Sequence[str]) -> list[str]:
+        """Return those of the file's columns that are read though they are not declared."""
+        return [name for name in names if name not in self.columns] if self.extra == "take" else []
 
 
-def demand(place: str, wanted: Sequence[str], names: Sequence[str], hint: str = "") -> None:
-    """Refuses a file that lacks a column, or has one twice.
+def check_columns(place: str, required: Sequence[str], names: Sequence[str], hint: str = "") -> None:
+    """Refuse columns of which one is missing, or is there twice.
+
+    Args:
+        place: the file, for the message.
+        required: names of the columns that must be there.
+        names: names of the columns that are there.
+        hint: what to do about a missing column; where it is empty, the message lists the columns that are there.
 
     Raises:
-        DataError: the columns are named.
+        DataError: the message names the columns. A retry cannot help.
     """
-    missing = [one for one in wanted if one not in names]
+    missing = [name for name in required if name not in names]
     if missing:
-        told = f"It has: {', '.join(map(repr, names[:30]))}."
-        raise DataError(f"{place} lacks the column(s) {', '.join(missing)}.", hint or told)
-    twice = sorted({one for one in names if names.count(one) > 1})
-    if twice:
-        raise DataError(f"{place} has more than one column {', '.join(twice[:5])}.", "Names must differ.")
+        listing = f"It has: {', '.join(map(repr, names[:30]))}."
+        raise DataError(f"{place} lacks the column(s) {', '.join(missing)}.", hint or listing)
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Names must differ.")
 
 
-def as_text(kind: pa.DataType) -> bool:
-    """Whether values of the type are read as text first: their conversion is stricter than the reader's."""
+def is_read_as_text(kind: pa.DataType) -> bool:
+    """Return whether values of the type are read as text first: their conversion is stricter than the reader's."""
     return bool(pa.types.is_timestamp(kind))

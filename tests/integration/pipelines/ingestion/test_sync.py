@@ -87,13 +87,13 @@ def test_kill_9_in_the_middle_loses_nothing(orders: Any, home: Path, writes: int
     died = orders.sync(more=DYING.format(writes=writes))
     assert died.code == -9
     assert len(Lake.open().count_rows_by_day("orders_raw")) == writes
-    assert watermarks.read("orders") is None
+    assert watermarks.read_watermark("orders") is None
     done = orders.sync()
     assert done.code == 0, done.err
     assert json.loads(done.out)["partitions"] == ["2026-01-01", "2026-01-02", "2026-01-03"]
     assert len(json.loads(done.out)["changed"]) == 3 - writes
     assert states(D1) | states(D2) | states(D3) == dict.fromkeys(range(1, 6), "new")
-    assert watermarks.read("orders") == "5"
+    assert watermarks.read_watermark("orders") == "5"
 
 
 def test_kill_9_of_a_later_sync_keeps_the_watermark(orders: Any) -> None:
@@ -101,7 +101,7 @@ def test_kill_9_of_a_later_sync_keeps_the_watermark(orders: Any) -> None:
     orders.put("2026-01-01", 1, "paid", 6)
     orders.put("2026-01-03", 4, "paid", 7)
     assert orders.sync(more=DYING.format(writes=1)).code == -9
-    assert watermarks.read("orders") == "5"
+    assert watermarks.read_watermark("orders") == "5"
     assert (states(D1)[1], states(D3)[4]) == ("paid", "new")
     assert synced(orders).watermark == "7"
     assert states(D3)[4] == "paid"
@@ -117,7 +117,7 @@ def test_an_added_column_is_taken_in_and_one_that_is_gone_is_refused(orders: Any
     orders.do("ALTER TABLE orders DROP COLUMN state", "UPDATE orders SET changed = 7 WHERE number = 1")
     with pytest.raises(DataError, match="column state is gone"):
         synced(orders)
-    assert (states(D1)[1], watermarks.read("orders")) == ("paid", "6")
+    assert (states(D1)[1], watermarks.read_watermark("orders")) == ("paid", "6")
 
 
 def test_an_error_of_the_write_is_told_and_no_other(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:

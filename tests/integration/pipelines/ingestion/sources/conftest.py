@@ -134,8 +134,8 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that were to be waited between attempts; none of them is."""
-    from pipelines.ingestion.sources import web
+    from pipelines.ingestion.sources.web import http_client
 
     waited: list[float] = []
-    monkeypatch.setattr(web, "pause", waited.append)
+    monkeypatch.setattr(http_client, "sleep", waited.append)
     return waited

@@ -87,7 +87,7 @@ def test_a_packed_file_that_is_cut_is_refused(put: Any, format: str) -> None:
     ):
         for cut in (packed[: len(packed) // 2], packed[:-6]):
             url = put(cut, f"{format}.{suffix}")
-            with pytest.raises(DataError, match=r"2013-01-02.*(half there|damaged)"):
+            with pytest.raises(DataError, match=r"2013-01-02.*(truncated|damaged)"):
                 rows(url, format)
         assert rows(put(packed, f"{format}.{suffix}"), format)
 
@@ -110,14 +110,14 @@ def test_a_file_under_a_false_name_is_refused(put: Any) -> None:
         ("id\tname\tprice\n1\ta\t1.5\n", r"Is the delimiter '\\t'"),
         ("id,name\n1,a\n", r"lacks the column\(s\) price. It has: 'id', 'name'"),
         ("id,name,price,id\n1,a,1,2\n", r"more than one column id"),
-        ("id,name,price\n1,a,1.5\n2,b", r"Row #3: Expected 3 columns, got 2.*half there"),
-        ('id,name,price\n1,a,1.5\n2,"b', r"half there"),
-        ('id,price,name\n1,1.5,a\n2,1.5,"b', r"ends in the middle of a value.*half there"),
-        ("", "is empty: it has not even a header"),
+        ("id,name,price\n1,a,1.5\n2,b", r"Row #3: Expected 3 columns, got 2.*truncated"),
+        ('id,name,price\n1,a,1.5\n2,"b', r"truncated"),
+        ('id,price,name\n1,1.5,a\n2,1.5,"b', r"ends in the middle of a value.*truncated"),
+        ("", "is empty: it has no header"),
         ("\n\n", "is empty"),
         ("id,name,price\n1,é,1\n".encode("latin-1"), r"row 2, column name.*encoding="),
         ("id,name,price\n1,é,1\n".encode("utf-16"), r"begins as UTF-16"),
-        ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "quote that never closes"),
+        ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "quote never close"),
     ],
 )  # fmt: skip
 def test_a_csv_that_is_not_as_promised_is_refused(put: Any, content: str | bytes, told: str) -> None:
@@ -131,11 +131,11 @@ def test_a_csv_that_is_not_as_promised_is_refused(put: Any, content: str | bytes
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"id":1,"name":"a","price":1.5}\n{"id":"x","name":"b","price":1}\n', r"line 2: column id: a string"),
+        ('{"id":1,"name":"a","price":1.5}\n{"id":"x","name":"b","price":1}\n', r"line 2: column id: got a string"),
         ('{"id":1,"name":"a","price":1.5}\n' * 100_000 + '{"id":"x"}\n', r"line 100001: column id"),
-        ('{"id":1,"name":"a","price":1.5}\n{"id":2,"name":"b","pr', r"line 2: .*whole"),
+        ('{"id":1,"name":"a","price":1.5}\n{"id":2,"name":"b","pr', r"line 2: .*complete"),
         ('{"id":1,"name":"a"}\n', r"lacks the column\(s\) price"),
-        ('[{"id":1,"name":"a","price":1.5}]', "an object a line"),
+        ('[{"id":1,"name":"a","price":1.5}]', "one object on each line"),
         ('{"id":1,"name":"é","price":1}\n'.encode("latin-1"), r"is not utf-8: byte 0xe9"),
         ('{"id":1,"name":"a","price":1.5}\n' * 100_000 + '{"id":2,"new":1}\n', r"a column that the first"),
         ('{"id":1,"name":"a","price":1.5,"x":{"y":1}}\n', r"column x is nested"),
@@ -227,11 +227,11 @@ def test_timestamps_become_utc(put: Any) -> None:
 
 def test_timestamps_that_no_clock_shows_are_refused(put: Any) -> None:
     local = {"timezone": "America/New_York"}
-    with pytest.raises(DataError, match=r"row 3, column at: '2013-01-02 05:00:00' has no time zone. Say timezone="):
+    with pytest.raises(DataError, match=r"row 3, column at: '2013-01-02 05:00:00' has no time zone. Set timezone="):
         moments(put, "2013-01-02 05:00:00Z", "2013-01-02 05:00:00")
     with pytest.raises(DataError, match=r"row 2, column at: '2013-03-10 02:30:00' is not on the clocks .*DST gap"):
         moments(put, "2013-03-10 02:30:00", **local)
-    with pytest.raises(DataError, match=r"row 2, column at: '2013-11-03 01:30:00' comes twice .*ambiguous="):
+    with pytest.raises(DataError, match=r"row 2, column at: '2013-11-03 01:30:00' occurs twice .*ambiguous="):
         moments(put, "2013-11-03 01:30:00", **local)
     with pytest.raises(DataError, match=r"row 3, column at: 'noon' is no timestamp"):
         moments(put, "2013-01-02 05:00:00Z", "noon", **local)
@@ -250,7 +250,7 @@ def test_json_and_parquet_times_become_utc(put: Any) -> None:
     table = pa.table({"id": [1], "at": pa.array([dt.datetime(2013, 1, 2, 5)], pa.timestamp("ns")), "on": [DAY]})
     url = put(parquet(table), "parquet")
     assert rows(url, "parquet", columns=columns, timezone="America/New_York") == want
-    with pytest.raises(DataError, match="line 1: column on: a number"):
+    with pytest.raises(DataError, match="line 1: column on: got a number"):
         rows(put('{"id":1,"at":null,"on":5}\n', "json"), "json", columns=columns)
 
 
@@ -297,7 +297,7 @@ def test_days_are_found_by_the_pattern(home: Path, tmp_path: Path) -> None:
 def test_files_of_a_day_that_differ_are_refused(home: Path, tmp_path: Path) -> None:
     (tmp_path / "2013-01-02-a.csv").write_text("id,x\n1,2\n")
     (tmp_path / "2013-01-02-b.csv").write_text("id\n1\n")
-    with pytest.raises(DataError, match=r"some have the column\(s\) x, others not"):
+    with pytest.raises(DataError, match=r"only some of the files have the column\(s\) x"):
         rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()})
     assert len(rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()}, extra="ignore")) == 2
 

@@ -1,4 +1,4 @@
-"""From the types of a database to those of Arrow."""
+"""Map the types of a database to those of Arrow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlalchemy import types
 
 from pipelines.errors import DataError
-from pipelines.ingestion.sources.convert import UTC
+from pipelines.ingestion.sources.timestamps import UTC
 
 POSTGRES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -21,8 +21,8 @@ POSTGRES: dict[str, pa.DataType] = {
     **dict.fromkeys(("timestamp", "timestamptz"), UTC),
     "bytea": pa.binary(),
 }
-"""PostgreSQL's name to the type; what is not here, json, uuid and arrays too, is read as text."""
-# In this order: SQLAlchemy's kinds are subclasses of one another.
+"""PostgreSQL's name of a type to Arrow's; all other types (json, uuid, arrays) are read as text."""
+# The order matters: some of SQLAlchemy's types are subclasses of others.
 KINDS: tuple[tuple[Any, pa.DataType], ...] = (
     (types.Boolean, pa.bool_()),
     (types.Integer, pa.int64()),
@@ -33,31 +33,31 @@ KINDS: tuple[tuple[Any, pa.DataType], ...] = (
     (types.LargeBinary, pa.binary()),
 )
 DECIMAL = pa.decimal128(38, 18)
-"""Of a numeric that says no precision: a value that does not fit is refused."""
+"""Type of a numeric without a precision; a value that does not fit is refused."""
 
 
-def of_postgres(column: Any) -> pa.DataType:
-    """The type of a column of psycopg's `cursor.description`."""
-    from psycopg.postgres import types as known
+def from_postgres(column: Any) -> pa.DataType:
+    """Return the type of a column of psycopg's `cursor.description`."""
+    from psycopg.postgres import types as postgres_types
 
-    found = known.get(column.type_code)
-    name = found.name if found and found.oid == column.type_code else ""  # an array is found by its element
+    info = postgres_types.get(column.type_code)
+    name = info.name if info and info.oid == column.type_code else ""  # psycopg returns the element type of an array
     if name == "numeric":
         return _decimal(column.precision, column.scale)
     return POSTGRES.get(name, pa.string())
 
 
-def of_sqlalchemy(kind: Any, name: str) -> pa.DataType:
-    """The type of a column that SQLAlchemy found in a table.
+def from_sqlalchemy(kind: Any, name: str) -> pa.DataType:
+    """Return the type of a column that SQLAlchemy found in a table.
 
     Raises:
-        DataError: the column has no type.
+        DataError: the column has no type. A retry cannot help.
     """
     if isinstance(kind, types.NullType):
         raise DataError(f"column {name} has no type in the database.", "Declare it in columns=.")
     if isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
         return _decimal(kind.precision, kind.scale)
-    return next((found for one, found in KINDS if isinstance(kind, one)), pa.string())
+    return next((arrow for sql, arrow in KINDS if isinstance(kind, sql)), pa.string())
 
 
 def _decimal(precision: int | None, scale: int | None) -> pa.DataType:

@@ -1,0 +1,170 @@
+"""A read-only connection to a database, and the translation of its errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, NoSuchTableError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
+from pipelines.ingestion.sources.database.sql_types import from_postgres, from_sqlalchemy
+from pipelines.ingestion.sources.layouts import check_columns
+
+BATCH_ROWS = 10_000
+CONNECT_S = 10
+POSTGRES, SQLITE = "postgresql", "sqlite"
+TRANSIENT = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
+"""Transient SQLSTATEs: connection, time-out, conflict, resources, lock, shutdown (PostgreSQL, appendix A)."""
+REFUSED = re.compile(r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted")
+"""PostgreSQL's words where it refuses a connection for good; psycopg 3.3 gives no SQLSTATE with them."""
+BUSY = re.compile(r"locked|disk I/O error|busy")
+"""SQLite's words for transient errors."""
+
+
+def parse_url(url: str, url_env: str) -> URL:
+    """Parse the URL of a database, given as such or by an environment variable.
+
+    Raises:
+        SpecError: there is no URL, or it cannot be used. The message leaves it out: it may have a password in it.
+    """
+    text = url or os.environ.get(url_env, "")
+    name = url_env or "url="
+    if not text:
+        raise SpecError(f"the environment variable {name} is not set.", "It must have the URL of the database.")
+    try:
+        parsed = make_url(text)
+    except (ArgumentError, ValueError):
+        raise SpecError(f"{name} is no URL of a database.", "Use postgresql+psycopg://USER:PASSWORD@HOST/DB.") from None
+    if parsed.get_backend_name() not in (POSTGRES, SQLITE):
+        raise SpecError(
+            f"{name}: {parsed.get_backend_name()} is not supported.", f"Known: {POSTGRES}+psycopg, {SQLITE}."
+        )
+    return parsed
+
+
+def describe_url(url: URL) -> str:
+    """Return the address of the database, without user and password."""
+    host = f"{url.host or ''}{f':{url.port}' if url.port else ''}"
+    return f"{url.get_backend_name()}://{host}/{(url.database or '').lstrip('/')}"
+
+
+@contextmanager
+def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
+    """Open a read-only connection; close it when the block ends.
+
+    Args:
+        url: of the database.
+        place: what to call it in messages.
+        timezone: of timestamps without an offset.
+
+    Raises:
+        DataError: a table or column does not exist, or the query is not valid. A retry cannot help.
+        SpecError: the database refuses the connection.
+        ServiceError: the database does not answer, or drops the connection. A retry can help.
+    """
+    database, postgres = url.database or "", url.get_backend_name() == POSTGRES
+    if not postgres and not Path(database).is_file():
+        raise DataError(f"there is no SQLite database {database}.")  # connecting would create one
+    with _translate_errors(place, url.password):
+        options = {"connect_timeout": CONNECT_S} if postgres else {}
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)
+        with engine.connect() as connection:
+            if postgres:
+                connection.execution_options(postgresql_readonly=True)
+                connection.execute(sa.select(sa.func.set_config("TimeZone", timezone or "UTC", False)))
+            yield connection
+
+
+def stream_rows(connection: Connection, statement: Any) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of the statement, `BATCH_ROWS` at a time; the rest of them stays on the server."""
+    options = {"stream_results": True, "yield_per": BATCH_ROWS}
+    yield from connection.execute(statement, execution_options=options).partitions()  # type: ignore[misc]
+
+
+def build_selectable(table: str, query: str, names: list[str]) -> Any:
+    """Return what to select the columns from; SQLAlchemy quotes the names, so nothing can be injected."""
+    columns: list[Any] = [sa.column(name) for name in names]
+    if query:
+        # Escaped, since SQLAlchemy would take a colon for a parameter.
+        text = sa.text(query.strip().rstrip(";").replace(":", "\\:"))
+        return text.columns(*columns).subquery("rows_of_query")
+    schema, _, name = table.rpartition(".")
+    return sa.table(name, *columns, schema=schema or None)
+
+
+def find_types(
+    connection: Connection, table: str, query: str, declared: Mapping[str, pa.DataType] | None, place: str
+) -> dict[str, pa.DataType]:
+    """Return the types of the declared columns; of all columns, in the database's own types, where none is declared.
+
+    Raises:
+        DataError: a column does not exist, or has no type. A retry cannot help.
+        SpecError: the database does not know the types of a query.
+    """
+    if connection.dialect.name == POSTGRES:
+        statement = sa.select(sa.text("*")).select_from(build_selectable(table, query, [])).limit(0)
+        cursor: Any = connection.execute(statement).cursor
+        types = {column.name: from_postgres(column) for column in cursor.description}
+    elif table:
+        schema, _, name = table.rpartition(".")
+        known = declared or {}
+        columns = sa.inspect(connection).get_columns(name, schema or None)
+        types = {
+            column["name"]: known.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
+            for column in columns
+        }
+    elif declared is None:
+        raise SpecError(f"{place}: SQLite does not know the types of a query.", "Declare them in columns=.")
+    else:
+        return dict(declared)
+    if declared is not None:
+        check_columns(place, list(declared), list(types))
+    return types if declared is None else dict(declared)
+
+
+def find_primary_key(connection: Connection, table: str) -> list[str]:
+    """Return the columns of the table's primary key; empty where it has none."""
+    schema, _, name = table.rpartition(".")
+    return list(sa.inspect(connection).get_pk_constraint(name, schema or None)["constrained_columns"])
+
+
+@contextmanager
+def _translate_errors(place: str, password: Any) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise _translate(error, place, str(password or "")) from None
+    except NoSuchTableError:
+        raise DataError(f"{place}: there is no such table.") from None
+    except (NoSuchModuleError, ModuleNotFoundError):
+        raise SpecError(f"{place}: its driver is not installed.", f"Known: {POSTGRES}+psycopg, {SQLITE}.") from None
+    except SQLAlchemyError as error:
+        raise DataError(f"{place}: {_mask(error, str(password or ''))}.") from None
+
+
+def _translate(error: DBAPIError, place: str, password: str) -> LeewayError:
+    state, text = getattr(error.orig, "sqlstate", None) or "", _mask(error.orig, password)
+    if type(error.orig).__module__.startswith("sqlite3"):
+        is_transient = bool(BUSY.search(text))
+    elif REFUSED.search(text) and (not state or state.startswith(("28", "3D"))):
+        return SpecError(f"{place} refuses the connection: {text}.", "Is the URL in the environment right?")
+    else:
+        is_transient = bool(TRANSIENT.match(state)) if state else isinstance(error, sa.exc.OperationalError)
+    if is_transient:
+        return ServiceError(f"{place} failed, or dropped the connection: {text}.", "Run it again; nothing was stored.")
+    return DataError(f"{place}: {text}.", "Are the names of the table and columns right, and the query?")
+
+
+def _mask(error: object, password: str) -> str:
+    """Return the text of an error on one line, without the password."""
+    line = " ".join(str(error).split())[:300].rstrip(".")
+    return line.replace(password, "***") if password else line

@@ -1,0 +1,239 @@
+"""SqlSource and SqlChanges: rows of a database, read through a cursor on the server."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.convert import Ambiguous, Position, Zone, add_day_column, build_array, parse_cursor
+from pipelines.ingestion.sources.database import sql_session
+from pipelines.ingestion.sources.database.sql_session import SQLITE
+from pipelines.lake import PARTITION
+from pipelines.source import Description
+from pipelines.window import DAY, Days
+
+Types = dict[str, pa.DataType]
+
+
+@dataclass(frozen=True)
+class _Sql:
+    """The rows of a table or query. The database is only read.
+
+    Args:
+        table: name, or SCHEMA.NAME; or
+        query: a SELECT, without parameters.
+        url: SQLAlchemy's (postgresql+psycopg://..., sqlite:///...); or, where it has a password,
+        url_env: the environment variable that has it.
+        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows without it are skipped.
+        columns: column to type: to read some of the columns only, or in other types than the database's.
+        order_by: columns that sort the rows; the primary key where none are given.
+        timezone: of timestamps without an offset: a name of the IANA database.
+        ambiguous: how to read times of the hour that occurs twice in autumn.
+    """
+
+    table: str = ""
+    query: str = field(default="", repr=False)
+    url: str = field(default="", repr=False)
+    url_env: str = ""
+    day: str = PARTITION
+    columns: Mapping[str, pa.DataType] | None = None
+    order_by: Sequence[str] = ()
+    timezone: str = ""
+    ambiguous: Ambiguous = "refuse"
+
+    def __post_init__(self) -> None:
+        """Refuse fields that contradict each other.
+
+        Raises:
+            SpecError: the message names the fields. A retry cannot help.
+        """
+        if bool(self.table) == bool(self.query) or bool(self.url) == bool(self.url_env):
+            raise SpecError(f"{type(self).__name__}: give one of table= and query=, and one of url= and url_env=.")
+        if self.columns is not None and self.day not in self.columns:
+            raise SpecError(
+                f"{type(self).__name__}: the column {self.day}, which gives the day of a row, is not declared."
+            )
+        Zone(self.timezone, self.ambiguous)
+
+    def describe(self) -> Description:
+        """Return the database, without user and password, and the declared columns."""
+        place = f"the database of {self.url_env}: {self.table or 'query'}" if self.url_env else self._place
+        return Description("database", place, self.columns or {})
+
+    @property
+    def _url(self) -> URL:
+        return sql_session.parse_url(self.url, self.url_env)
+
+    @property
+    def _place(self) -> str:
+        return f"{sql_session.describe_url(self._url)}: {self.table or 'query'}"
+
+    def _connect(self) -> AbstractContextManager[Connection]:
+        return sql_session.connect(self._url, self._place, self.timezone)
+
+    def _find_types(self, connection: Connection) -> Types:
+        types = sql_session.find_types(connection, self.table, self.query, self.columns, self._place)
+        if self.day not in types:
+            raise DataError(f"{self._place} lacks the column {self.day}, which gives the day of a row.")
+        return types
+
+    def _selectable(self, types: Types) -> Any:
+        return sql_session.build_selectable(self.table, self.query, list(types))
+
+    def _sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
+        """Return what the rows are sorted by: the same rows in another order would count as changed."""
+        names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
+        if not names:
+            raise SpecError(
+                f"{self._place} has no primary key.",
+                "Set order_by=, so that the same rows always come in the same order.",
+            )
+        return [rows.c[name] if name in rows.c else sa.column(name) for name in names]
+
+    def _build_schema(self, types: Types) -> pa.Schema:
+        empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
+        schema: pa.Schema = add_day_column(empty, None, self.day, Position(self._place)).schema
+        return schema
+
+    def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:
+        row, zone = 1, Zone(self.timezone, self.ambiguous)
+        for rows in sql_session.stream_rows(connection, statement):
+            at = Position(self._place, row)
+            columns = zip(types.items(), zip(*rows, strict=True), strict=True)
+            arrays = [build_array(values, kind, zone, name, at) for (name, kind), values in columns]
+            yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, at)
+            row += len(rows)
+
+
+@dataclass(frozen=True)
+class SqlSource(_Sql):
+    """The rows of a table or query, by day. For the fields see `_Sql`."""
+
+    def partitions(self, days: Days) -> list[dt.date]:
+        """List the days within `days` that have rows.
+
+        Raises:
+            DataError: the table or a column does not exist. A retry cannot help.
+            ServiceError: the database does not answer. A retry can help.
+        """
+        with self._connect() as connection:
+            kind = self._find_types(connection)[self.day]
+            found = self._find_days(connection, kind, days)
+        return sorted(day for day in found if days.first <= day <= days.last)
+
+    def read(self, partition: dt.date) -> pa.RecordBatchReader:
+        """Read the rows of one day, sorted, as one statement sees them.
+
+        Raises:
+            DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
+            ServiceError: the database does not answer, or drops the connection; the reader raises it, too. A retry can
+                help.
+        """
+        with self._connect() as connection:
+            types = self._find_types(connection)
+        return pa.RecordBatchReader.from_batches(self._build_schema(types), self._read_day(partition, types))
+
+    def _read_day(self, day: dt.date, types: Types) -> Iterator[pa.RecordBatch]:
+        with self._connect() as connection:
+            rows = self._selectable(types)
+            within = _filter_days(rows.c[self.day], types[self.day], Days(day, day), connection)
+            statement = sa.select(*rows.c).where(*within).order_by(*self._sort_columns(connection, rows))
+            for batch in self._read_batches(connection, types, statement):
+                # The query of SQLite has a day more on both sides: see `_filter_days`.
+                of_day = batch.filter(pc.equal(batch[PARTITION], pa.scalar(day)))
+                if of_day.num_rows:
+                    yield of_day
+
+    def _find_days(self, connection: Connection, kind: pa.DataType, days: Days) -> set[dt.date]:
+        rows = self._selectable({self.day: kind})
+        column = rows.c[self.day]
+        within = _filter_days(column, kind, days, connection)
+        if connection.dialect.name != SQLITE and not pa.types.is_date(kind):
+            moment = sa.cast(column, sa.TIMESTAMP(timezone=True))
+            column = sa.cast(sa.func.timezone("UTC", moment), sa.Date).label(self.day)
+            kind = pa.date32()
+        statement = sa.select(column).where(*within).distinct()
+        batches = self._read_batches(connection, {self.day: kind}, statement)
+        return {day for batch in batches for day in pc.unique(batch[PARTITION]).to_pylist()}
+
+
+@dataclass(frozen=True)
+class SqlChanges(_Sql):
+    """New and changed rows of a table or query, incremental by cursor. For the other fields see `_Sql`.
+
+    Args:
+        cursor: column whose values only grow: a sequence, or the time of the change. A row is missed where it has no
+            cursor, or is committed after a row with a larger cursor was read.
+    """
+
+    cursor: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a cursor that is not a column.
+
+        Raises:
+            SpecError: a retry cannot help.
+        """
+        super().__post_init__()
+        if not self.cursor or (self.columns is not None and self.cursor not in self.columns):
+            raise SpecError(f"SqlChanges: cursor={self.cursor!r} is not one of the columns.")
+
+    def changes(self, since: str | None) -> pa.RecordBatchReader:
+        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
+
+        Raises:
+            DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
+            SpecError: `since` is no value of the cursor.
+            ServiceError: the database does not answer, or drops the connection; the reader raises it, too. A retry can
+                help.
+        """
+        with self._connect() as connection:
+            types = self._find_types(connection)
+        if self.cursor not in types:
+            raise DataError(f"{self._place} lacks the column {self.cursor}, the cursor.")
+        last = None if since is None else parse_cursor(since, types[self.cursor], self._place)
+        return pa.RecordBatchReader.from_batches(self._build_schema(types), self._read_new(last, types))
+
+    def _read_new(self, since: pa.Scalar | None, types: Types) -> Iterator[pa.RecordBatch]:
+        with self._connect() as connection:
+            rows = self._selectable(types)
+            cursor = rows.c[self.cursor]
+            statement = sa.select(*rows.c).where(cursor.is_not(None))
+            if since is not None:
+                statement = statement.where(cursor > _to_bound(since.as_py(), connection, -DAY))
+            statement = statement.order_by(cursor, *self._sort_columns(connection, rows))
+            for batch in self._read_batches(connection, types, statement):
+                new = batch if since is None else batch.filter(pc.greater(batch[self.cursor], since))
+                if new.num_rows:
+                    yield new
+
+
+def _filter_days(column: Any, kind: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
+    """Return the conditions for a day within `days`; for timestamps in SQLite, with a day more on both sides."""
+    if pa.types.is_date(kind):
+        first, after = (_to_bound(day, connection) for day in (days.first, days.last + DAY))
+    else:
+        midnight = dt.time(tzinfo=dt.UTC)
+        first = _to_bound(dt.datetime.combine(days.first, midnight), connection, -DAY)
+        after = _to_bound(dt.datetime.combine(days.last + DAY, midnight), connection, DAY)
+    return column >= first, column < after
+
+
+def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) -> Any:
+    """Return the value in a form that can be compared with a column.
+
+    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts of any
+    form, so a `margin` is added, and the rows are filtered again when they have been read.
+    """
+    if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
+        return value
+    return (value + margin).date().isoformat() if isinstance(value, dt.datetime) else value.isoformat()

@@ -1,0 +1,108 @@
+"""Read a CSV a block at a time."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from pipelines.errors import DataError
+from pipelines.ingestion.sources.files.text_stream import Utf8Stream
+from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
+
+BLOCK_BYTES = 1024 * 1024
+"""Bytes that are converted at a time: the longest row."""
+DELIMITERS = ",;\t|"
+VALUE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S)
+ENCODING = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid UTF8 data", re.S)
+
+
+def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches, each with the number of its first row; the header is row 1. The first batch may be empty.
+
+    Raises:
+        DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
+    """
+    text = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
+    names = _read_header(text.head, place, layout)
+    types = {name: pa.string() if is_read_as_text(kind) else kind for name, kind in layout.columns.items()}
+    try:
+        types |= _infer_types(text.head, place, layout, names, types)
+        row = 2
+        for batch in _open_reader(text, layout, types):
+            yield row, batch
+            row += batch.num_rows
+        if row == 2:
+            yield row, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
+    except pa.ArrowInvalid as error:
+        raise _translate_error(str(error), place, names) from None
+    _check_complete(text.tail, place, layout)
+
+
+def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_these: bool = True) -> Any:
+    return csv.open_csv(
+        source,
+        # pyarrow 25 knows the row of an error only where it reads in one thread.
+        read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+        parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types) if only_these else None,
+            null_values=list(layout.nulls),
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
+    if not head.strip():
+        raise DataError(f"{place} is empty: it has no header.")
+    line = head.decode("utf-8", "replace").lstrip("\r\n").splitlines()[0]
+    names = next(python_csv.reader([line], delimiter=layout.delimiter))
+    others = [mark for mark in DELIMITERS if len(names) == 1 and mark != layout.delimiter and mark in line]
+    hint = f"One column was found: {line[:80]!r}. Is the delimiter {others[0]!r}?" if others else ""
+    check_columns(place, list(layout.columns), names, hint)
+    return names
+
+
+def _infer_types(
+    head: bytes, place: str, layout: Layout, names: list[str], declared: dict[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """Return the types of the undeclared columns, inferred from the first block."""
+    undeclared = layout.list_undeclared(names)
+    if not undeclared:
+        return {}
+    schema = _open_reader(io.BytesIO(head), layout, declared, only_these=False).schema
+    types = {name: schema.field(name).type for name in undeclared}
+    binary = [name for name, kind in types.items() if pa.types.is_binary(kind)]
+    if binary:
+        raise DataError(f"{place} is not {layout.encoding}: column {binary[0]}.", "Set encoding=: latin-1, perhaps.")
+    # No times and timestamps: their inferred type could be another one in the file of another day.
+    stable = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
+    return {name: kind if kind in stable else pa.string() for name, kind in types.items()}
+
+
+def _translate_error(error: str, place: str, names: list[str]) -> DataError:
+    """Translate pyarrow's error, which counts columns, into one with the name of the column."""
+    if match := VALUE.search(error):
+        column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
+        hint = "" if kind != "null" else "Declare the column in columns=."
+        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is no {kind}.", hint)
+    if match := ENCODING.search(error):
+        where = f"row {match[2] or '?'}, column {names[int(match[1])]}"
+        return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=: latin-1, perhaps.")
+    if "straddling" in error:
+        return DataError(f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Does a quote never close?")
+    return DataError(f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Is the file truncated?")
+
+
+def _check_complete(tail: bytes, place: str, layout: Layout) -> None:
+    """Refuse a file that ends within a quoted value: pyarrow 25 takes the end of the file for the closing quote."""
+    last = tail.decode("utf-8", "replace").rpartition("\n")[2]
+    if re.search(rf'(?:^|{re.escape(layout.delimiter)})"(?:[^"]|"")*$', last):
+        raise DataError(f"{place} ends in the middle of a value: {last[-60:]!r}.", "Is the file truncated?")

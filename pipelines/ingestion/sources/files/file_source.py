@@ -1,0 +1,172 @@
+"""FileSource: CSV, JSON lines and Parquet, on this machine, in an object store or on the web."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.addresses import redact
+from pipelines.ingestion.sources.convert import (
+    Ambiguous,
+    Position,
+    Zone,
+    add_day_column,
+    convert_batch,
+    convert_column,
+    to_days,
+)
+from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
+from pipelines.ingestion.sources.files import csv_file, json_file, parquet_file
+from pipelines.ingestion.sources.files.storage import find_days, list_files, open_file, translate_errors, unpack
+from pipelines.ingestion.sources.layouts import Extra, Layout
+from pipelines.lake import PARTITION
+from pipelines.source import Description
+from pipelines.window import Days
+
+READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Rows of files, read in batches, so that memory does not grow with the files.
+
+    Args:
+        url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * where a day
+            has several files. Without {date}, one file holds many days. Names in .gz, .zst or .zip are unpacked.
+        format: of the content. JSON has one object on each line.
+        columns: column to type. The columns are required, and every value must fit. Timestamps become UTC.
+        day: column that gives the day of a row (a date, or a timestamp: its day in UTC). Required without {date}; with
+            {date}, every row is checked. A column `date` is used where this is not given.
+        extra: whether other columns are read too, in types inferred from the first rows, or ignored.
+        timezone: of timestamps without an offset: a name of the IANA database.
+        ambiguous: how to read times of the hour that occurs twice in autumn.
+        encoding: of CSV or JSON.
+        delimiter: of a CSV.
+        nulls: words of a CSV that stand for no value.
+    """
+
+    url: str = field(repr=False)
+    format: Literal["csv", "json", "parquet"]
+    columns: Mapping[str, pa.DataType] = field(default_factory=dict)
+    day: str | None = None
+    extra: Extra = "take"
+    timezone: str = ""
+    ambiguous: Ambiguous = "refuse"
+    encoding: str = "utf-8"
+    delimiter: str = ","
+    nulls: Sequence[str] = ("",)
+
+    def __post_init__(self) -> None:
+        """Refuse fields that contradict each other.
+
+        Raises:
+            SpecError: the message names the field. A retry cannot help.
+        """
+        if self.format not in READERS:
+            raise SpecError(f"{redact(self.url)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}.")
+        if not self._has_files_by_day and not self.day:
+            raise SpecError(f"{redact(self.url)}: no {{date}} in it, and no day=.", "Which day is a row of?")
+        if self.day and self.extra == "ignore" and self.day not in self.columns:
+            raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and others are ignored.")
+        Zone(self.timezone, self.ambiguous)
+
+    def describe(self) -> Description:
+        """Return the address, without secrets, and the declared columns."""
+        return Description("files", redact(self.url), self.columns)
+
+    def partitions(self, days: Days) -> list[dt.date]:
+        """List the days within `days` that have a file, or rows where one file holds many days.
+
+        Raises:
+            DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.
+            ServiceError: the store does not answer. A retry can help.
+        """
+        if self._has_files_by_day:
+            return find_days(self.url, days)
+        return sorted({day for day in self._read_days() if days.first <= day <= days.last})
+
+    def read(self, partition: dt.date) -> pa.RecordBatchReader:
+        """Read the rows of one day.
+
+        Raises:
+            DataError: there is no file, or its content does not fit; the reader raises it, too. A retry cannot help.
+            ServiceError: the store failed; the reader raises it, too. A retry can help.
+        """
+        batches = self._read_partition(partition)
+        first = next(batches, None)
+        if first is None:
+            empty = convert_batch(_empty_batch(self.columns), self.columns, self._zone, Position(""))
+            has_date = PARTITION in self.columns
+            first = empty if has_date else add_day_column(empty, partition, "", Position(""))
+        matching = (_match_schema(batch, first.schema, redact(self.url)) for batch in chain([first], batches))
+        return pa.RecordBatchReader.from_batches(first.schema, (batch for batch in matching if batch.num_rows))
+
+    @property
+    def _has_files_by_day(self) -> bool:
+        return DATE_PLACEHOLDER.search(self.url) is not None
+
+    @property
+    def _zone(self) -> Zone:
+        return Zone(self.timezone, self.ambiguous)
+
+    def _read_partition(self, partition: dt.date) -> Iterator[pa.RecordBatch]:
+        layout = Layout(self.columns, self.extra, self.delimiter, self.encoding, self.nulls)
+        for address in list_files(fill_date(self.url, partition)):
+            for position, raw in self._read_file(address, layout):
+                batch = convert_batch(raw, self.columns, self._zone, position)
+                name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
+                batch = add_day_column(batch, partition, name, position)
+                is_of_day = pc.equal(batch[PARTITION], pa.scalar(partition))
+                other = pc.index(is_of_day, False).as_py()
+                if other >= 0 and self._has_files_by_day:
+                    raise DataError(
+                        f"{position.place}: row {position.row + other}, column {name}: {raw[name][other]} is of "
+                        f"the day {batch[PARTITION][other]}.",
+                        "The file may only have rows of the day in its name. Is timezone= right?",
+                    )
+                yield batch if other < 0 else batch.filter(is_of_day)
+
+    def _read_days(self) -> Iterator[dt.date]:
+        """Yield the days of the rows of a file that holds many days; reads only the column `day`."""
+        assert self.day
+        types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
+        layout = Layout(types, "ignore" if types else "take", self.delimiter, self.encoding, self.nulls)
+        for address in list_files(self.url):
+            for position, batch in self._read_file(address, layout):
+                array = batch[self.day]
+                array = convert_column(array, types.get(self.day, array.type), self._zone, self.day, position)
+                yield from pc.unique(to_days(array, self.day, position)).to_pylist()
+
+    def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
+        place = redact(address)
+        name = place.removesuffix("?...")
+        seekable = self.format == "parquet" or name.lower().endswith(".zip")
+        with translate_errors(place), open_file(address, seekable) as file, unpack(file, name) as content:
+            for row, batch in READERS[self.format](content, place, layout):
+                if self.day and self.day not in batch.schema.names:
+                    raise DataError(f"{place} lacks the column {self.day}, which gives the day of a row.")
+                yield Position(place, row), batch
+
+
+def _empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=pa.schema(list(columns.items())))
+
+
+def _match_schema(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
+    """Return the batch in the columns of the first one; refuse files of one day with different columns."""
+    if batch.schema == schema:
+        return batch
+    differing = set(batch.schema.names) ^ set(schema.names)
+    if differing:
+        raise DataError(f"{place}: only some of the files have the column(s) {', '.join(sorted(differing))}.")
+    try:
+        return batch.select(schema.names).cast(schema)
+    except pa.ArrowException as error:
+        raise DataError(f"{place}: files differ: {error}.", "Declare the column in columns=.") from None

@@ -1,0 +1,179 @@
+"""Files by address: find those of a day, open them anywhere, and unpack them while they are read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import re
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec.core
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
+from pipelines.ingestion.sources.addresses import is_http, redact
+from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
+from pipelines.system.duckdb_session import spill_folder
+from pipelines.system.error_translation import is_disk_full
+from pipelines.window import Days
+
+BLOCK_BYTES = 8 * 1024 * 1024
+"""Size of a request to an object store."""
+CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+
+
+def find_days(pattern: str, days: Days) -> list[dt.date]:
+    """Return those of the days that have a file.
+
+    Raises:
+        ServiceError: the store does not answer. A retry can help.
+    """
+    if is_http(pattern):
+        from pipelines.ingestion.sources.web.http_client import HttpClient
+
+        return [day for day in days if HttpClient().exists(fill_date(pattern, day))]
+    any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
+    names = _glob(any_day)
+    return [day for day in days if fnmatch.filter(names, _strip_protocol(fill_date(pattern, day)))]
+
+
+def list_files(address: str) -> list[str]:
+    """Return the addresses of the files that match a * in the address, sorted; the address itself where it has no *.
+
+    Raises:
+        DataError: no file matches. A retry cannot help.
+        SpecError: the address is one of the web, which lists no files.
+    """
+    if "*" not in address:
+        return [address]
+    if is_http(address):
+        raise SpecError(f"{redact(address)}: a web server lists no files.", "Name one file a day.")
+    names = _glob(address)
+    if not names:
+        raise DataError(f"there is no {redact(address)}.")
+    with translate_errors(redact(address)):
+        system, _ = fsspec.core.url_to_fs(address)
+        return [str(system.unstrip_protocol(name)) for name in names]
+
+
+@contextmanager
+def open_file(address: str, seekable: bool) -> Iterator[Any]:
+    """Open a file for reading bytes. A file of the web is downloaded first.
+
+    Args:
+        address: a path or URL.
+        seekable: whether the file is read in any order, not from end to end: then it is copied to this machine first.
+
+    Raises:
+        DataError: the file does not exist. A retry cannot help.
+        SpecError: access is refused.
+        ServiceError: the store failed. A retry can help.
+    """
+    if is_http(address):
+        from pipelines.ingestion.sources.web.http_client import HttpClient
+
+        with spill_folder() as folder:
+            HttpClient().download(address, folder / "file")
+            with (folder / "file").open("rb") as file:
+                yield file
+        return
+    system, path = fsspec.core.url_to_fs(address)
+    if isinstance(system, LocalFileSystem):
+        with Path(path).open("rb") as file:
+            yield file
+        return
+    with system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="readahead") as file:
+        if not seekable:
+            yield file
+            return
+        with spill_folder() as folder, (folder / "file").open("w+b") as copy:
+            shutil.copyfileobj(file, copy, BLOCK_BYTES)
+            yield copy
+
+
+@contextmanager
+def unpack(file: Any, name: str) -> Iterator[Any]:
+    """Yield the content of a .gz, a .zst or a .zip of one file; any other file is yielded as it is."""
+    suffix = Path(name).suffix.lower()
+    if suffix in CODECS:
+        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), CODECS[suffix]) as content:
+            yield content
+    elif suffix == ".zip":
+        with zipfile.ZipFile(file) as archive, _open_only_member(archive, name) as content:
+            yield content
+    else:
+        yield file
+
+
+@contextmanager
+def translate_errors(place: str) -> Iterator[None]:
+    """Translate errors of the block into the project's own, which name the place and whether a retry can help."""
+    try:
+        yield
+    except LeewayError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"there is no {place}.") from None
+    except PermissionError:
+        raise SpecError(f"{place} is refused.", "Are the credentials right, and in the environment?") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{place} is damaged or truncated: {error}.") from None
+    except pa.ArrowException as error:
+        raise DataError(f"{place}: {error}.") from None
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        raise _translate_os_error(error, place) from None
+    except Exception as error:
+        translation = _translate_client_error(error, place)
+        if translation is None:
+            raise
+        raise translation from None
+
+
+def _open_only_member(archive: zipfile.ZipFile, name: str) -> Any:
+    members = [
+        member for member in archive.namelist() if not member.endswith("/") and not member.startswith("__MACOSX")
+    ]
+    if len(members) != 1:
+        raise DataError(f"{name} has {len(members)} files in it: {', '.join(members[:5])}.", "It must have one.")
+    try:
+        return archive.open(members[0])
+    except (RuntimeError, NotImplementedError) as error:  # a password, or a compression that Python lacks
+        raise DataError(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _strip_protocol(address: str) -> str:
+    return str(fsspec.core.url_to_fs(address)[1])
+
+
+def _glob(address: str) -> list[str]:
+    with translate_errors(redact(address)):
+        system, path = fsspec.core.url_to_fs(address)
+        system.invalidate_cache()
+        return sorted(str(name) for name in system.glob(path))
+
+
+def _translate_os_error(error: OSError, place: str) -> LeewayError:
+    if error.errno is None and not isinstance(error, (TimeoutError, ConnectionError)):
+        # pyarrow raises it for a stream that ends early, or has a wrong checksum.
+        return DataError(f"{place} is damaged or truncated: {error}.")
+    if isinstance(error, (IsADirectoryError, NotADirectoryError)):
+        return DataError(f"{place} is not a file.")
+    return ServiceError(f"{place} cannot be read now: {error.strerror or type(error).__name__}.", "Run it again.")
+
+
+def _translate_client_error(error: Exception, place: str) -> LeewayError | None:
+    """Translate an error of S3's client, which is no OSError; None for any other."""
+    if not type(error).__module__.startswith(("botocore", "aiobotocore", "aiohttp")):
+        return None
+    if "Credential" in type(error).__name__ or "Profile" in type(error).__name__:
+        return SpecError(f"{place}: there are no AWS credentials.", "Set AWS_ACCESS_KEY_ID and the like.")
+    return ServiceError(f"{place} does not answer ({type(error).__name__}).", "Is AWS_ENDPOINT_URL right?")

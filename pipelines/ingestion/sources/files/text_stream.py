@@ -1,0 +1,90 @@
+"""A file in any text encoding as a stream of UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+from pipelines.errors import DataError, SpecError
+
+PIECE_BYTES = 8 * 1024 * 1024
+TAIL_BYTES = 4096
+
+
+class Utf8Stream:
+    """Reads text in any encoding as bytes of UTF-8. `head` has the first bytes before they are read, `tail` the last.
+
+    Args:
+        stream: of bytes in the encoding.
+        place: what to call the stream in messages.
+        encoding: as Python names it.
+        head_bytes: size of `head`.
+        is_checked: whether the caller checks UTF-8 itself, so that it passes through unchanged here.
+
+    Raises:
+        SpecError: there is no such encoding.
+        DataError: the bytes are not in the encoding; from `read`, too. A retry cannot help.
+    """
+
+    def __init__(self, stream: Any, place: str, encoding: str, head_bytes: int, is_checked: bool = False) -> None:
+        try:
+            self._decoder = codecs.getincrementaldecoder(encoding)("strict")
+        except LookupError:
+            raise SpecError(f"there is no encoding {encoding!r}.", "Use utf-8, latin-1, cp1252, ...") from None
+        self._stream, self._place, self._encoding = stream, place, encoding
+        self._passes_through = is_checked and codecs.lookup(encoding).name == "utf-8"
+        self._position, self.closed, self.tail = 0, False, b""
+        self.head = self._read_head(head_bytes)
+        self._unread = self.head
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        if self._unread:
+            end = len(self._unread) if size < 0 else size
+            piece, self._unread = self._unread[:end], self._unread[end:]
+            return piece
+        piece = self._read_piece(size if size > 0 else PIECE_BYTES)
+        if piece:
+            self.tail = (self.tail + piece)[-TAIL_BYTES:]
+        return piece
+
+    def readable(self) -> bool:
+        """Return True: part of the protocol of files."""
+        return True
+
+    def close(self) -> None:
+        """Mark the stream as closed; the stream below it stays open."""
+        self.closed = True
+
+    def _read_head(self, head_bytes: int) -> bytes:
+        pieces, size = [], 0
+        while size < head_bytes and (piece := self._read_piece(head_bytes - size)):
+            pieces.append(piece)
+            size += len(piece)
+        head = b"".join(pieces).removeprefix(codecs.BOM_UTF8)
+        self.tail = head[-TAIL_BYTES:]
+        return head
+
+    def _read_piece(self, size: int) -> bytes:
+        while raw := bytes(self._stream.read(size)):
+            self._check_not_utf16(raw)
+            text = raw if self._passes_through else self._decode(raw)
+            self._position += len(raw)
+            if text:
+                return text
+        return b"" if self._passes_through else self._decode(b"", final=True)
+
+    def _check_not_utf16(self, raw: bytes) -> None:
+        is_utf16 = not self._position and raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        if is_utf16 and "16" not in self._encoding:
+            raise DataError(f"{self._place} is not {self._encoding}: it begins as UTF-16 does.", 'encoding="utf-16"?')
+
+    def _decode(self, raw: bytes, final: bool = False) -> bytes:
+        try:
+            return self._decoder.decode(raw, final).encode()
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start : error.start + 1].hex()
+            raise DataError(
+                f"{self._place} is not {self._encoding}: byte 0x{byte} near byte {self._position + error.start}.",
+                "Set encoding=: latin-1 or cp1252, perhaps.",
+            ) from None

@@ -1,0 +1,92 @@
+"""Convert times on the clocks of a time zone to UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import SpecError
+
+UTC = pa.timestamp("us", tz="UTC")
+OFFSET = r"[ T]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+"""End of an ISO 8601 text that has an offset."""
+Ambiguous = Literal["refuse", "earliest", "latest"]
+
+
+@dataclass(frozen=True)
+class Zone:
+    """The time zone of timestamps without an offset.
+
+    Args:
+        name: of the IANA database; empty where every timestamp must have an offset.
+        ambiguous: how to read times of the hour that occurs twice in autumn.
+
+    Raises:
+        SpecError: there is no such zone, or `ambiguous` is unknown.
+    """
+
+    name: str = ""
+    ambiguous: Ambiguous = "refuse"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown zone."""
+        try:
+            ZoneInfo(self.name or "UTC")
+        except (ValueError, OSError, LookupError):
+            raise SpecError(f"there is no time zone {self.name!r}.", "Use America/New_York, UTC, ...") from None
+        if self.ambiguous not in ("refuse", "earliest", "latest"):
+            raise SpecError(f"ambiguous={self.ambiguous!r} is none of refuse, earliest, latest.")
+
+
+class BadValueError(Exception):
+    """The value at an index of an array cannot be converted. Caught by `convert`, which knows the place."""
+
+    def __init__(self, index: int, problem: str, hint: str = "") -> None:
+        super().__init__(index, problem, hint)
+        self.index, self.problem, self.hint = index, problem, hint
+
+
+def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
+    """Convert timestamps, or ISO 8601 texts, to UTC; those without an offset are read in the zone.
+
+    Raises:
+        BadValueError: a time has no offset and there is no zone, or the zone's clocks never show it, or show it twice.
+        pyarrow.ArrowException: a value is no time.
+    """
+    if pa.types.is_timestamp(array.type):
+        return array.cast(UTC) if array.type.tz else _localize(array.cast(pa.timestamp("us")), zone)
+    if not (pa.types.is_string(array.type) or pa.types.is_null(array.type)):
+        raise pa.ArrowInvalid("neither text nor a timestamp")
+    text = array.cast(pa.string())
+    has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET), False)
+    missing = pa.scalar(None, pa.string())
+    with_offset = pc.if_else(has_offset, text, missing).cast(UTC)
+    return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, missing, text).cast(pa.timestamp("us")), zone))
+
+
+def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
+    """Return the moments at which the zone's clocks show the times."""
+    if naive.null_count == len(naive):
+        return naive.cast(UTC)
+    if not zone.name:
+        index = pc.index(naive.is_valid(), True).as_py()
+        raise BadValueError(index, "has no time zone", "Set timezone= to that of the source's clocks.")
+    first, last = (
+        pc.assume_timezone(naive, zone.name, ambiguous=choice, nonexistent="earliest")
+        for choice in ("earliest", "latest")
+    )
+    _check_none(pc.not_equal(pc.local_timestamp(first), naive), f"is not on the clocks of {zone.name} (DST gap)")
+    if zone.ambiguous == "refuse":
+        hint = 'Set ambiguous="earliest" or "latest".'
+        _check_none(pc.not_equal(first, last), f"occurs twice on the clocks of {zone.name}", hint)
+    return (last if zone.ambiguous == "latest" else first).cast(UTC)
+
+
+def _check_none(is_bad: pa.Array, problem: str, hint: str = "") -> None:
+    index = pc.index(pc.fill_null(is_bad, False), True).as_py()
+    if index >= 0:
+        raise BadValueError(index, problem, hint)

@@ -1,0 +1,204 @@
+"""HttpSource and HttpChanges: rows of an HTTP JSON API, read a page at a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.addresses import redact
+from pipelines.ingestion.sources.convert import Ambiguous, Position, Zone, add_day_column, build_array, parse_cursor
+from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
+from pipelines.ingestion.sources.layouts import Extra, Layout, check_columns
+from pipelines.ingestion.sources.web.pages import OnePage, Pages
+from pipelines.ingestion.sources.web.records import MAX_BYTES, RecordReader, Records
+from pipelines.lake import PARTITION
+from pipelines.source import Description
+from pipelines.window import Days
+
+Types = dict[str, pa.DataType]
+
+
+@dataclass(frozen=True)
+class _Http:
+    """The rows of an HTTP JSON API. Transient failures, Retry-After among them, are retried.
+
+    Args:
+        url: http:// or https://; may contain {date} or {date:%Y/%m/%d}.
+        params: of the query; their values may contain {date}.
+        rows: where the list of rows is in a page: `data.items`; empty where the page is the list.
+        pages: how the rows are paged: OnePage, PageNumber, Offset, CursorToken or LinkHeader.
+        columns: column to type. The columns are required, and every value must fit. Timestamps become UTC.
+        extra: whether other columns are read too, in types inferred from the first page, or ignored.
+        day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
+        headers_env: header to the environment variable that has its value: secrets are never in the source.
+        rate_per_s: most requests in a second.
+        timezone: of timestamps without an offset: a name of the IANA database.
+        ambiguous: how to read times of the hour that occurs twice in autumn.
+        max_bytes: largest size of a page.
+    """
+
+    url: str = field(repr=False)
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rows: str = ""
+    pages: Pages = field(default_factory=OnePage)
+    columns: Mapping[str, pa.DataType] = field(default_factory=dict)
+    extra: Extra = "take"
+    day: str = ""
+    headers_env: Mapping[str, str] = field(default_factory=dict)
+    rate_per_s: float | None = None
+    timezone: str = ""
+    ambiguous: Ambiguous = "refuse"
+    max_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        """Refuse an address that is not HTTP, and an unknown time zone.
+
+        Raises:
+            SpecError: the message names the field. A retry cannot help.
+        """
+        if not self.url.startswith(("http://", "https://")):
+            raise SpecError(
+                f"{redact(self.url)[:100]} is no address of an API.", "It must begin with https:// or http://."
+            )
+        Zone(self.timezone, self.ambiguous)
+
+    def describe(self) -> Description:
+        """Return the address, without secrets, and the declared columns."""
+        return Description("API", redact(self.url), self.columns)
+
+    def _open_reader(self, url: str, params: Mapping[str, str], day: dt.date | None) -> pa.RecordBatchReader:
+        batches = self._read_batches(url, params, day)
+        first = next(batches, None)
+        if first is None:
+            empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(self.columns.items())))
+            schema = add_day_column(empty, day, self._day_column(self.columns, day), Position(redact(url))).schema
+            return pa.RecordBatchReader.from_batches(schema, iter(()))
+        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+    def _read_batches(self, url: str, params: Mapping[str, str], day: dt.date | None) -> Iterator[pa.RecordBatch]:
+        types: Types = {}
+        zone, row = Zone(self.timezone, self.ambiguous), 1
+        has_decimals = any(pa.types.is_decimal(kind) for kind in self.columns.values())
+        reader = RecordReader(self.rows, self.pages, self.headers_env, self.rate_per_s, self.max_bytes, has_decimals)
+        for records in reader.read(url, params):
+            if not records:
+                continue
+            position = Position(redact(url), row)
+            names = list(dict.fromkeys(chain.from_iterable(records)))
+            types = types or self._choose_types(records, names, zone, position)
+            new = [name for name in names if name not in types]
+            if new and self.extra == "take":
+                problem = f"{position.place}: row {row} begins a page with a column {new[0]} that the first page lacks."
+                raise DataError(problem, "Declare it in columns=.")
+            arrays = [
+                build_array([record.get(name) for record in records], kind, zone, name, position)
+                for name, kind in types.items()
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
+            yield add_day_column(batch, day, self._day_column(types, day), position)
+            row += len(records)
+
+    def _choose_types(self, records: Records, names: list[str], zone: Zone, position: Position) -> Types:
+        """Return the type of each column: as declared, or as the first page has it."""
+        check_columns(position.place, list(self.columns), names)
+        types = dict(self.columns)
+        for name in Layout(self.columns, self.extra).list_undeclared(names):
+            kind = build_array([record.get(name) for record in records], None, zone, name, position).type
+            if pa.types.is_null(kind):
+                kind = pa.string()
+            types[name] = pa.float64() if pa.types.is_decimal(kind) else kind
+        return types
+
+    def _day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
+        name = self.day or (PARTITION if PARTITION in types or day is None else "")
+        if name and name not in types:
+            raise DataError(f"{redact(self.url)} lacks the column {name}, which gives the day of a row.")
+        return name
+
+
+@dataclass(frozen=True)
+class HttpSource(_Http):
+    """The rows of an HTTP JSON API by day: {date} is in its address or parameters. For the fields see `_Http`."""
+
+    def __post_init__(self) -> None:
+        """Refuse a source without {date}.
+
+        Raises:
+            SpecError: a retry cannot help.
+        """
+        super().__post_init__()
+        if not any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values())):
+            raise SpecError(f"{redact(self.url)}: no {{date}} in it or in params=.", "Which day is to be requested?")
+
+    def partitions(self, days: Days) -> list[dt.date]:
+        """List all the days: an API does not say which days it has."""
+        return list(days)
+
+    def read(self, partition: dt.date) -> pa.RecordBatchReader:
+        """Read the rows of one day, in the order of the API.
+
+        Raises:
+            DataError: there is no such page, or its content does not fit; the reader raises it, too.
+            SpecError: a secret is not in the environment, or is refused.
+            ServiceError: the API failed several times; the reader raises it, too. A retry can help.
+        """
+        params = {name: fill_date(value, partition) for name, value in self.params.items()}
+        return self._open_reader(fill_date(self.url, partition), params, partition)
+
+
+@dataclass(frozen=True)
+class HttpChanges(_Http):
+    """New and changed rows of an HTTP JSON API, incremental by cursor. For the other fields see `_Http`.
+
+    Args:
+        cursor: column whose values only grow; the API has to sort by it.
+        since_param: parameter for the smallest cursor to return. Rows up to the last cursor are dropped here.
+    """
+
+    cursor: str = ""
+    since_param: str = "since"
+
+    def __post_init__(self) -> None:
+        """Refuse a cursor that is not declared.
+
+        Raises:
+            SpecError: a retry cannot help.
+        """
+        super().__post_init__()
+        if self.cursor not in self.columns:
+            raise SpecError(f"{redact(self.url)}: cursor={self.cursor!r} is not one of columns=.")
+
+    def changes(self, since: str | None) -> pa.RecordBatchReader:
+        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
+
+        Raises:
+            DataError: as for `HttpSource.read`, and where the rows are not sorted; the reader raises it, too.
+            SpecError: `since` is no value of the cursor, or a secret is not in the environment.
+            ServiceError: the API failed several times; the reader raises it, too. A retry can help.
+        """
+        last = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))
+        params = {} if since is None else {self.since_param: since}
+        reader = self._open_reader(self.url, {**self.params, **params}, None)
+        return pa.RecordBatchReader.from_batches(reader.schema, self._filter_new(last, reader))
+
+    def _filter_new(self, since: pa.Scalar | None, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """Yield the rows after `since`; refuse rows that are not sorted by the cursor."""
+        last: pa.Scalar | None = None
+        for batch in reader:
+            cursors = batch[self.cursor]
+            previous = pa.array([last.as_py() if last else None, *cursors[:-1].to_pylist()], cursors.type)
+            if cursors.null_count or pc.any(pc.less(cursors, previous)).as_py():
+                raise DataError(
+                    f"{redact(self.url)}: the rows do not come in the order of {self.cursor}.",
+                    "Ask the API to sort by it, with a parameter.",
+                )
+            last = cursors[-1]
+            new = batch if since is None else batch.filter(pc.greater(cursors, since))
+            if new.num_rows:
+                yield new

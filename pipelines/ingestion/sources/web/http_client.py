@@ -1,0 +1,205 @@
+"""An HTTP client that retries transient failures, and keeps secrets of addresses out of its messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import requests
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.ingestion.sources.addresses import redact
+
+ATTEMPTS = 5
+TIMEOUT_S = (10.0, 60.0)
+"""Seconds to connect, and between two bytes."""
+PAGE_S = 300.0
+"""Longest time for one page, seconds: a server that sends a byte now and then keeps within the other two."""
+LONGEST_WAIT_S = 120.0
+"""Longest Retry-After that is waited for here, seconds; a longer one is left to Airflow's retries."""
+CHUNK_BYTES = 1024 * 1024
+T = TypeVar("T")
+_backoff = wait_random_exponential(multiplier=0.5, max=20.0)
+
+
+# No step raises these two: they do not leave this module.
+class _TransientError(Exception):
+    """The request may succeed when it is retried, after `after_s` seconds where the server said so."""
+
+    def __init__(self, problem: str, after_s: float | None = None) -> None:
+        super().__init__(problem)
+        self.problem, self.after_s = problem, after_s
+
+
+class _NotFound(Exception):
+    """The server answered 404 or 410."""
+
+
+@dataclass
+class HttpClient:
+    """Makes GET requests, at most `rate_per_s` in a second.
+
+    Args:
+        headers: of every request.
+        rate_per_s: most requests in a second; None for no limit.
+        redirects: whether redirects are followed; never where headers are secret.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rate_per_s: float | None = None
+    redirects: bool = True
+    _session: requests.Session = field(default_factory=requests.Session, repr=False)
+    _next_request_at: float = 0.0
+
+    def get(self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None = None) -> T:
+        """Return what `read` makes of the response.
+
+        Raises:
+            DataError: there is no such page, or the request is refused. A retry cannot help.
+            SpecError: the credentials are refused, or the address is not valid.
+            ServiceError: the server failed, or stopped in the middle, `ATTEMPTS` times. A retry can help.
+        """
+        try:
+            return self._get_with_retries(url, read, params)
+        except _NotFound:
+            raise DataError(f"there is no {redact(url)}.") from None
+
+    def exists(self, url: str) -> bool:
+        """Return whether there is such a page."""
+        try:
+            self._get_with_retries(url, lambda _: None)
+        except _NotFound:
+            return False
+        return True
+
+    def download(self, url: str, path: Path) -> None:
+        """Write a complete file to `path`: the request is retried where the server stops in the middle."""
+        self.get(url, lambda response: _write(response, path))
+
+    def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:
+        """Return the content of a page, and the response, for its headers."""
+        return self.get(url, lambda response: (_read_content(response, url, max_bytes), response), params)
+
+    def _get_with_retries(
+        self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None = None
+    ) -> T:
+        retrying = Retrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=_choose_wait,
+            sleep=sleep,
+            retry_error_callback=_give_up,
+        )
+        result: T = retrying(self._get_once, url, read, params)
+        return result
+
+    def _get_once(self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None) -> T:
+        self._keep_rate()
+        try:
+            with self._session.get(
+                url,
+                params=params,
+                headers={"Accept-Encoding": "identity", **self.headers},
+                stream=True,
+                timeout=TIMEOUT_S,
+                allow_redirects=self.redirects,
+            ) as response:
+                _check_status(response, redact(url))
+                return read(response)
+        except requests.exceptions.RequestException as error:
+            raise _translate_error(error, redact(url)) from None
+        except ValueError:  # the response has an address that is not valid
+            raise DataError(f"{redact(url)} gives a response that is no HTTP.") from None
+
+    def _keep_rate(self) -> None:
+        if self.rate_per_s:
+            now = time.monotonic()
+            if self._next_request_at > now:
+                sleep(self._next_request_at - now)
+            self._next_request_at = max(now, self._next_request_at) + 1.0 / self.rate_per_s
+
+
+def sleep(seconds: float) -> None:
+    """Sleep; tests replace this function."""
+    time.sleep(seconds)
+
+
+def _check_status(response: requests.Response, place: str) -> None:
+    code = response.status_code
+    if code < 300:
+        return
+    if code in (404, 410):
+        raise _NotFound
+    if code in (401, 403):
+        raise SpecError(f"{place} is refused ({code}).", "Are the credentials right, and in the environment?")
+    if code in (408, 425, 429) or code >= 500:
+        raise _transient_error(f"{place} answers {code}", _parse_retry_after(response.headers.get("Retry-After", "")))
+    if code < 400:
+        target = redact(response.headers.get("Location", "nowhere"))
+        raise DataError(f"{place} redirects ({code}) to {target}.", "Use that address, if you trust it.")
+    raise DataError(f"{place} answers {code}.", "The request is wrong: check its parameters.")
+
+
+def _transient_error(problem: str, after_s: float | None = None) -> Exception:
+    if after_s is not None and after_s > LONGEST_WAIT_S:
+        return ServiceError(f"{problem}, and asks to wait {after_s:.0f} s.", "Run it again after that.")
+    return _TransientError(problem, after_s)
+
+
+def _parse_retry_after(text: str) -> float | None:
+    """Return the seconds of a Retry-After, which is a number or a date (RFC 9110, 10.2.3)."""
+    if text.strip().isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _choose_wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    after_s = getattr(error, "after_s", None)
+    return _backoff(state) if after_s is None else float(after_s)
+
+
+def _give_up(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, _TransientError)
+    raise ServiceError(f"{error.problem}, {ATTEMPTS} times.", "Run it again later.") from None
+
+
+def _translate_error(error: requests.exceptions.RequestException, place: str) -> Exception:
+    """Translate an error without its own text, which has the whole address in it."""
+    kinds = requests.exceptions
+    if isinstance(error, (kinds.MissingSchema, kinds.InvalidSchema, kinds.InvalidURL, kinds.InvalidHeader)):
+        return SpecError(f"{place}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
+    if isinstance(error, kinds.Timeout):
+        return _transient_error(f"{place} does not answer in time")
+    if isinstance(error, (kinds.ChunkedEncodingError, kinds.ContentDecodingError)):
+        return _transient_error(f"{place} stops in the middle")
+    return _transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
+
+
+def _write(response: requests.Response, path: Path) -> None:
+    with path.open("wb") as file:
+        for chunk in response.iter_content(CHUNK_BYTES):
+            file.write(chunk)
+
+
+def _read_content(response: requests.Response, url: str, max_bytes: int) -> bytes:
+    chunks, size, deadline = [], 0, time.monotonic() + PAGE_S
+    for chunk in response.iter_content(64 * 1024):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise DataError(f"a page of {redact(url)} is longer than {max_bytes} bytes.", "Request smaller pages.")
+        if time.monotonic() > deadline:
+            raise _transient_error(f"{redact(url)} does not answer in time")
+    return b"".join(chunks)

@@ -1,0 +1,93 @@
+"""Read the JSON objects of an API, page after page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.addresses import redact
+from pipelines.ingestion.sources.web.http_client import HttpClient
+from pipelines.ingestion.sources.web.pages import Page, PageRequest, Pages, look_up, resolve_link
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_PAGES = 100_000
+"""Number of pages after which the API is assumed never to end."""
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RecordReader:
+    """Reads the records of an API. All other fields are those of `HttpSource`.
+
+    Args:
+        has_decimals: whether numbers are read as exact decimals.
+    """
+
+    rows: str
+    pages: Pages
+    headers_env: Mapping[str, str]
+    rate_per_s: float | None
+    max_bytes: int
+    has_decimals: bool
+
+    def read(self, url: str, params: Mapping[str, str]) -> Iterator[Records]:
+        """Yield the records of each page.
+
+        Raises:
+            DataError: a page is not as expected, or comes twice, or there is no end. A retry cannot help.
+            SpecError: a secret is not in the environment, or is refused.
+            ServiceError: the API failed several times. A retry can help.
+        """
+        client, request, total, seen = self._open_client(), self.pages.first(), 0, set[bytes]()
+        for number in range(MAX_PAGES):
+            address = resolve_link(url, request.url) if request.url else url
+            query = {} if request.url else {**params, **request.params}
+            content, response = client.read(address, query, self.max_bytes)
+            place = f"page {number + 1} of {redact(url)}"
+            body = self._parse(content, place)
+            records = self._find_records(body, place)
+            _check_new(seen, request, query, records, place)
+            yield records
+            link = response.links.get("next", {}).get("url", "")
+            following = self.pages.after(Page(number, body, len(records), total, link))
+            if following is None:
+                return
+            request, total = following, total + len(records)
+        raise DataError(f"{redact(url)} has more than {MAX_PAGES} pages.", "Request larger pages.")
+
+    def _open_client(self) -> HttpClient:
+        missing = [name for name in self.headers_env.values() if not os.environ.get(name)]
+        if missing:
+            raise SpecError(f"the environment variable {missing[0]} is not set.", "It must have a header of the API.")
+        headers = {header: os.environ[name] for header, name in self.headers_env.items()}
+        # `requests` would send the headers to the address of a redirect, too.
+        return HttpClient(headers, self.rate_per_s, redirects=False)
+
+    def _parse(self, content: bytes, place: str) -> Any:
+        try:
+            return json.loads(content, parse_float=Decimal if self.has_decimals else float)
+        except (ValueError, RecursionError):
+            raise DataError(f"{place} is no JSON.", "Is it the address of the API, not of a web page?") from None
+
+    def _find_records(self, body: Any, place: str) -> Records:
+        records = look_up(body, self.rows)
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            keys = f"It has: {', '.join(map(repr, list(body)[:20]))}." if isinstance(body, dict) else ""
+            raise DataError(f"{place} has no list of objects at rows={self.rows!r}.", keys)
+        return records
+
+
+def _check_new(seen: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, place: str) -> None:
+    """Refuse an API that repeats a request or a page: it would never end."""
+    digests = {hashlib.sha256(json.dumps([query, request.url]).encode()).digest()}
+    if records:
+        digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
+    if seen & digests:
+        raise DataError(f"{place} is the same as a page before it.", "Are the parameters of pages= those of the API?")
+    seen |= digests
