@@ -1,1 +1,1 @@
-"""Features of a window: pinned input files, ibis expressions and the engines that run them."""
+"""Features: the pinned window they are built from, the ibis expressions, and the engines that run them."""

@@ -1,7 +1,7 @@
-"""The rows of a pinned window as Parquet files: in the lake, or in a folder that takes them where no lake is.
+"""The rows of a pinned window as Parquet files: in the lake, or packed into a folder for a machine without the lake.
 
-Such a folder has snapshot.json, columns.parquet (no rows: their names and types) and rows/NUMBER.parquet. Equal data
-gives equal files under equal names.
+A packed folder has snapshot.json, columns.parquet (no rows; names and types of the columns) and rows/NUMBER.parquet.
+Equal data gives equal files under equal names.
 """
 
 from __future__ import annotations
@@ -24,54 +24,54 @@ SNAPSHOT, COLUMNS, ROWS = "snapshot.json", "columns.parquet", "rows"
 
 @dataclass(frozen=True)
 class PinnedRows:
-    """A window, and where its rows are on this machine."""
+    """A window, and the files of its rows on this machine."""
 
-    snapshot: PinnedWindow
+    pin: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
-    """Of the rows; a file may lack a column (it is null), or have it narrower."""
+    """Columns of the rows; a file may lack a column (then it is null), or have it in a narrower type."""
 
 
 @contextmanager
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
-    """The window that the file pins, for as long as the block lasts.
+    """Yield the window that the file `snapshot` pins; its files are valid until the block ends.
 
     Raises:
-        DataError: no such file, or the snapshot is gone from the lake.
+        DataError: the file does not exist, or the lake does not have the snapshot any more. A retry cannot help.
     """
     from pipelines.lake import Lake
 
-    told = PinnedWindow.read(snapshot)
-    days = told.window().all
-    with Lake.open().open_files(told.table, days.first, days.last, told.snapshot_id) as (paths, schema):
-        yield PinnedRows(told, paths, schema)
+    pin = PinnedWindow.read(snapshot)
+    days = pin.window().all
+    with Lake.open().open_files(pin.table, days.first, days.last, pin.snapshot_id) as (paths, schema):
+        yield PinnedRows(pin, paths, schema)
 
 
 def open_packed(folder: Path) -> PinnedRows:
-    """The window that `pack` put into the folder.
+    """Return the window that `pack` put into the folder.
 
     Raises:
-        DataError: it is not there, or not whole.
+        DataError: the folder has no complete window. A retry cannot help.
     """
     try:
         schema = pq.read_schema(folder / COLUMNS)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{folder} is no packed window: {error}.", "The step `pack` writes it.") from None
     paths = sorted(str(path) for path in (folder / ROWS).glob("*.parquet"))
-    wanted = int((schema.metadata or {}).get(b"files", b"-1"))
-    if len(paths) != wanted:
-        raise DataError(f"{folder} has {len(paths)} files of rows, and should have {wanted}.", "Pack it again.")
+    expected = int((schema.metadata or {}).get(b"files", b"-1"))
+    if len(paths) != expected:
+        raise DataError(f"{folder} has {len(paths)} files of rows, and should have {expected}.", "Pack it again.")
     return PinnedRows(PinnedWindow.read(folder / SNAPSHOT), paths, schema.remove_metadata())
 
 
-def pack(pinned: PinnedRows, folder: Path) -> None:
-    """The empty `folder` has the window; its files are links where the file system allows that."""
+def pack(rows: PinnedRows, folder: Path) -> None:
+    """Put the window into the empty `folder`; its files are hard links where the file system allows them."""
     (folder / ROWS).mkdir(parents=True)
-    for number, path in enumerate(pinned.paths):
+    for number, path in enumerate(rows.paths):
         _link_or_copy(path, folder / ROWS / f"{number:06d}.parquet")
-    told = pinned.schema.with_metadata({b"files": str(len(pinned.paths)).encode()})
-    pq.write_table(pa.Table.from_batches([], schema=told), folder / COLUMNS)
-    (folder / SNAPSHOT).write_text(pinned.snapshot.model_dump_json(indent=2), encoding="utf-8")
+    schema = rows.schema.with_metadata({b"files": str(len(rows.paths)).encode()})
+    pq.write_table(pa.Table.from_batches([], schema=schema), folder / COLUMNS)
+    (folder / SNAPSHOT).write_text(rows.pin.model_dump_json(indent=2), encoding="utf-8")
 
 
 def _link_or_copy(path: str, target: Path) -> None:

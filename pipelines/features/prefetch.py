@@ -1,4 +1,4 @@
-"""Work that goes on in another thread while its last results are used."""
+"""Compute the next items of an iterable in another thread while the last ones are used."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
-    """The items in their order, the next `depth` of them made in one other thread.
+    """Yield the items in their order; another thread computes the next `depth` of them.
 
-    Close it: then nothing is made any more when that returns. What `items` raises comes out in its place.
+    Close the generator: no item is computed any more when that returns. An error of `items` is raised in its place.
     """
     source, end = iter(items), object()
-    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
-        waiting = deque(pool.submit(next, source, end) for _ in range(depth))
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
+        pending = deque(pool.submit(next, source, end) for _ in range(depth))
         try:
-            while (item := waiting.popleft().result()) is not end:
-                waiting.append(pool.submit(next, source, end))
+            while (item := pending.popleft().result()) is not end:
+                pending.append(pool.submit(next, source, end))
                 yield item  # type: ignore[misc]
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in pending:
+                future.cancel()

@@ -105,4 +105,4 @@ def read_schema(features: Path) -> dict[str, str]:
 def _read_code(origin: Origin) -> Code:
     """Return the code that built the features: a workspace's where dvc.lock lies in one, else the project's."""
     folder = origin.lock.absolute().parent
-    return Code.of(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)
+    return Code.describe(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)

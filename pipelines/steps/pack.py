@@ -1,4 +1,4 @@
-"""Puts a pinned window into a folder, to build its features where no lake is: in a processing job.
+"""Pack a pinned window into a folder, so that a processing job can build its features without the lake.
 
 Idempotent: equal data gives equal files.
 """
@@ -12,12 +12,12 @@ from pipelines.system.log import log
 
 
 class PackSpec(Spec):
-    """Which window, and where to."""
+    """Which window to pack, and into which folder."""
 
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it."""
     folder: Path
-    """Folder to write: `preprocess` takes it as its `window`."""
+    """Folder to write: `preprocess` reads it as its `window`."""
 
 
 class PackResult(Result):
@@ -28,22 +28,23 @@ class PackResult(Result):
     rows: int
     """Rows of the window."""
     files: int
-    """Files that have them."""
+    """Number of files with the rows."""
     size_bytes: int
     """Size of these files."""
 
 
 def run(spec: PackSpec) -> PackResult:
-    """`spec.folder` holds the pinned window, whole.
+    """Write the pinned window to `spec.folder`.
 
     Raises:
-        DataError: no snapshot file, or the snapshot is gone from the lake.
+        DataError: the snapshot file does not exist, or the lake does not have the snapshot any more. A retry cannot
+            help.
     """
     from pipelines.features import pinned
     from pipelines.system.files import replace_folder
 
-    with pinned.open_from_lake(spec.snapshot) as window, replace_folder(spec.folder) as making:
-        pinned.pack(window, making)
-        sizes = [Path(path).stat().st_size for path in window.paths]
-    log.info("packed %s: %d files, %d bytes", window.snapshot.window(), len(sizes), sum(sizes))
-    return PackResult(folder=spec.folder, rows=window.snapshot.rows, files=len(sizes), size_bytes=sum(sizes))
+    with pinned.open_from_lake(spec.snapshot) as rows, replace_folder(spec.folder) as folder:
+        pinned.pack(rows, folder)
+        sizes = [Path(path).stat().st_size for path in rows.paths]
+    log.info("packed %s: %d files, %d bytes", rows.pin.window(), len(sizes), sum(sizes))
+    return PackResult(folder=spec.folder, rows=rows.pin.rows, files=len(sizes), size_bytes=sum(sizes))

@@ -1,7 +1,8 @@
-"""Builds the features of a pinned window: train, validation and holdout, as Parquet.
+"""Build the features of a pinned window, for train, validation and holdout, as Parquet files.
 
-Reads data/snapshot.json and nothing else that moves: the same snapshot and code give the same bytes, on either engine.
-Rows whose label never became known (cancelled flights) are left out. Memory does not grow with the window. Idempotent.
+The step reads data/snapshot.json and the rows that it pins, nothing else: the same snapshot and code give the same
+bytes, on either engine. Rows whose label never became known (cancelled flights) are left out. Memory does not grow
+with the window. Idempotent.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class PreprocessSpec(Spec):
-    """What to build features from, and where to."""
+    """What to build features from, and where to write them."""
 
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it; its rows are read from the lake."""
     window: Path | None = None
-    """Folder that `pack` wrote, to read in the place of `snapshot` and the lake."""
+    """Folder that `pack` wrote, to read instead of `snapshot` and the lake."""
     engine: Literal["duckdb", "spark"] = "duckdb"
     """What builds them: duckdb, in this process; spark, in local mode (needs Java 17). The features are the same."""
     validation_days: Annotated[int, Field(ge=1)] = 7
-    """Last days of the training window that are kept apart for early stopping."""
+    """Last days of the training window that are used for early stopping."""
     features: Path = Path("data/features")
     """Folder to write: train/, validation/ and holdout/, each with data.parquet."""
 
@@ -52,29 +53,28 @@ class PreprocessResult(Result):
     rows_holdout: int
     """Labelled rows of the holdout."""
     digest: str
-    """SHA-256 over the folder: names the version of the features."""
+    """SHA-256 over the folder: the version of the features."""
 
 
 def run(spec: PreprocessSpec) -> PreprocessResult:
-    """`spec.features` holds the features of the pinned window, whole.
+    """Write the features of the pinned window to `spec.features`.
 
     Raises:
-        DataError: no snapshot file, the snapshot is gone from the lake, no labelled row is left, or a key is there
-            twice.
-        SpecError: the engine is not installed here.
+        DataError: the snapshot file does not exist, the lake does not have the snapshot any more, no labelled row is
+            left, or a key occurs twice. A retry cannot help.
+        SpecError: the engine is not installed here. A retry cannot help.
     """
     from pipelines.features import engines, pinned
     from pipelines.system.files import replace_folder, sha256
 
-    with (
-        nullcontext(pinned.open_packed(spec.window)) if spec.window else pinned.open_from_lake(spec.snapshot) as window
-    ):
-        splits = _split_window(window.snapshot, spec.validation_days)
+    window = spec.window
+    with nullcontext(pinned.open_packed(window)) if window else pinned.open_from_lake(spec.snapshot) as rows:
+        splits = _split_window(rows.pin, spec.validation_days)
         with (
-            engines.open_engine(spec.engine, window.paths, window.schema) as engine,
-            replace_folder(spec.features) as making,
+            engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
+            replace_folder(spec.features) as folder,
         ):
-            counts = {name: _write_split(window, days, engine, making / name) for name, days in splits.items()}
+            counts = {name: _write_split(rows, days, engine, folder / name) for name, days in splits.items()}
     log.info("features: %s labelled rows", counts)
     return PreprocessResult(
         features=spec.features,
@@ -85,8 +85,9 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     )
 
 
-def _split_window(pinned: PinnedWindow, validation_days: int) -> dict[str, Days]:
-    window = pinned.window()
+def _split_window(pin: PinnedWindow, validation_days: int) -> dict[str, Days]:
+    """Return the days of train, validation and holdout."""
+    window = pin.window()
     if validation_days >= len(window.train):
         raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
     cut = window.train.last - validation_days * DAY
@@ -97,14 +98,13 @@ def _split_window(pinned: PinnedWindow, validation_days: int) -> dict[str, Days]
     }
 
 
-def _write_split(window: PinnedRows, days: Days, engine: RunExpression, folder: Path) -> int:
-    """`folder` holds the labelled rows of the days; returns their number."""
-    from pipelines.features import building as features
+def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Path) -> int:
+    """Write the features of the labelled rows of the days to `folder`; return their number."""
+    from pipelines.features import building
 
-    chosen = load_dataset(window.snapshot.dataset)
-
-    built = engine(partial(features.build_labelled, chosen), days)
-    written = features.write_features(built, features.feature_schema(chosen, window.schema), folder)
-    if not written:
-        raise DataError(f"no row of {chosen.published} in {days} has a label, so {folder.name} would be empty.")
-    return written
+    dataset = load_dataset(rows.pin.dataset)
+    batches = engine(partial(building.build_labelled, dataset), days)
+    count = building.write_features(batches, building.feature_schema(dataset, rows.schema), folder)
+    if not count:
+        raise DataError(f"no row of {dataset.published} in {days} has a label, so {folder.name} would be empty.")
+    return count

@@ -1,4 +1,4 @@
-"""The project's code in a folder of its own: a git worktree at a commit, or a copy where there is no git."""
+"""Put the project's code into a folder of its own: a git worktree at a commit, or a copy where there is no git."""
 
 from __future__ import annotations
 
@@ -28,32 +28,36 @@ from pipelines.versioning.git import (
 )
 
 CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
-"""What a copy takes of the project, and what makes it dirty."""
+"""Parts of the project that are copied; a change in one of them makes the code dirty."""
 CODE_FILE = "code.json"
 DVCIGNORE = ".dvcignore"
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
     *("scikit-learn", "xgboost-cpu"),
 )
-"""Libraries whose version may change features, a model or its metrics."""
+"""Libraries whose version can change features, a model or its metrics."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """Which code, in which environment; beside it as code.json."""
+    """Which code, in which environment; stored beside the code as code.json."""
 
     git_commit: str
-    """Of the code, with '-dirty' where files differ from it; 'unknown' without git."""
+    """Commit of the code, with '-dirty' where files differ from it; 'unknown' without git."""
     digest: str
-    """SHA-256 of pipelines/, expectations/ and dvc.yaml, names and contents."""
+    """SHA-256 over names and contents of pipelines/, expectations/ and dvc.yaml."""
     uv_lock: str
     """SHA-256 of the project's uv.lock; empty where it has none."""
     versions: Mapping[str, str]
-    """Python's and the libraries' versions."""
+    """Name to version, of Python and the libraries."""
 
     @classmethod
-    def of(cls, folder: Path, commit: str = "") -> Self:
-        """The code in `folder`: as told when it was put there, else as it is now."""
+    def describe(cls, folder: Path, commit: str = "") -> Self:
+        """Describe the code in `folder`: by its code.json where it has one and no commit is given, else as it is now.
+
+        Raises:
+            DataError: code.json cannot be read. A retry cannot help.
+        """
         if not commit and (folder / CODE_FILE).is_file():
             try:
                 return cls(**read_json(folder / CODE_FILE, "the step `repro` writes it"))
@@ -71,74 +75,78 @@ class Code:
 
 
 def digest_code(folder: Path) -> str:
-    """SHA-256 of what `Code.digest` is of. Bytecode does not count, nor do parameters: they are told apart."""
-    told = hashlib.sha256()
+    """Return the SHA-256 over the code in `folder`: see `Code.digest`. Bytecode and params.yaml do not count."""
+    digest = hashlib.sha256()
     for top in CODE_PATHS:
         for path in sorted([folder / top, *(folder / top).rglob("*")]):
             if path.is_file() and top != PARAMS_FILE and "__pycache__" not in path.parts:
-                told.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
-    return told.hexdigest()
+                digest.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def find_library_versions() -> dict[str, str]:
-    """Name to version of Python and of those of `PACKAGES` that are installed."""
+    """Return the versions of Python and of those of `PACKAGES` that are installed, by name."""
     return {"python": platform.python_version(), **find_versions(PACKAGES)}
 
 
 def check_out(folder: Path, commit: str = "") -> Code:
-    """`folder` holds the project's code, and code.json says which. What else is in the folder stays.
+    """Put the project's code into `folder`, with code.json. Other files in the folder stay.
 
-    The commit is `commit`, or LEEWAY_GIT_COMMIT where the repository has it, or HEAD. A working tree that differs from
-    HEAD is copied on top, and marked dirty. The caller holds the folder.
+    The commit is `commit`, or LEEWAY_GIT_COMMIT where the repository has it, or HEAD. Where the working tree differs
+    from HEAD, it is copied over the commit, and the code is marked dirty. The caller must hold the folder's lock.
 
     Raises:
-        SpecError: the project lacks a file, or the repository the commit.
-        StorageError: no space.
+        SpecError: the project lacks a file, or the repository the commit. A retry cannot help.
+        StorageError: the disk is full. A retry can help.
+        InvalidError: git failed. A retry cannot help.
     """
-    at, name = _choose_commit(settings().project, commit)
+    commit, name = _choose_commit(settings().project, commit)
     try:
-        _prepare_worktree(folder, at) if at else folder.mkdir(parents=True, exist_ok=True)
+        if commit:
+            _prepare_worktree(folder, commit)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
     except GitError as error:
         if any(text in str(error) for text in NO_SPACE_TEXTS):
             raise StorageError(str(error), "Free some and run it again.") from None
-        raise InvalidError(f"git could not put commit {at} into {folder}: {error}.") from None
-    if not at or name.endswith(DIRTY):
+        raise InvalidError(f"git could not check out commit {commit} in {folder}: {error}.") from None
+    if not commit or name.endswith(DIRTY):
         _copy_project(folder)
-    code = Code.of(folder, name)
+    code = Code.describe(folder, name)
     write_json(folder / CODE_FILE, asdict(code))
     return code
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """The commit to check out, empty for a copy; and the name of what will be there."""
+    """Return the commit to check out, empty for a copy; and the name of the code that results."""
     if not is_repository(project):
         if commit:
-            raise SpecError(f"commit {commit} was asked for, and {project} is no git repository.")
+            raise SpecError(f"commit {commit} is requested, but {project} is no git repository.")
         return "", describe_commit(project)
-    head, told = resolve_commit(project, "HEAD"), commit or describe_commit(project).removesuffix(DIRTY)
-    at = resolve_commit(project, told)
-    if not at and commit:
+    head, requested = resolve_commit(project, "HEAD"), commit or describe_commit(project).removesuffix(DIRTY)
+    resolved = resolve_commit(project, requested)
+    if not resolved and commit:
         raise SpecError(f"the repository {project} has no commit {commit}.", "Fetch it.")
-    if not at:
+    if not resolved:
         return "", describe_commit(project)
-    dirty = not commit and at == head and has_changes(project, CODE_PATHS)
-    return at, f"{at}{DIRTY}" if dirty else at
+    is_dirty = not commit and resolved == head and has_changes(project, CODE_PATHS)
+    return resolved, f"{resolved}{DIRTY}" if is_dirty else resolved
 
 
 def _prepare_worktree(folder: Path, commit: str) -> None:
-    """`folder` is a worktree at the commit. One that is there keeps its dvc.lock, and what git does not know."""
+    """Make `folder` a worktree at the commit. An existing worktree keeps its dvc.lock and untracked files."""
     if (folder / ".git").is_file() and (folder / CODE_FILE).is_file():
         try:
             _move_worktree(folder, commit)
-        except GitError:  # half of a worktree, or one whose repository is gone
+        except GitError:  # the worktree is incomplete, or its repository is gone
             shutil.rmtree(folder)
     elif folder.exists():
         shutil.rmtree(folder)
     if not folder.exists():
-        # git's own locks do not make concurrent `worktree add` safe: two of them may choose one name.
+        # git's own locks do not make concurrent `worktree add` safe: two of them can choose the same name.
         with hold_lock(lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
-            # Twice: over one that was killed while it was made, which git keeps locked.
+            # Twice, since git keeps a worktree locked whose making was killed.
             force = ("--force", "--force")
             run_git(settings().project, "worktree", "add", "--quiet", *force, "--detach", str(folder), commit)
         (folder / "dvc.lock").unlink(missing_ok=True)
@@ -146,12 +154,12 @@ def _prepare_worktree(folder: Path, commit: str) -> None:
 
 def _move_worktree(folder: Path, commit: str) -> None:
     lock = folder / "dvc.lock"
-    kept = lock.read_bytes() if lock.is_file() else None
+    content = lock.read_bytes() if lock.is_file() else None
     run_git(folder, "checkout", "--quiet", "--force", "--detach", commit)
     run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS)
     lock.unlink(missing_ok=True)
-    if kept is not None:
-        lock.write_bytes(kept)
+    if content is not None:
+        lock.write_bytes(content)
 
 
 def _copy_project(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Calls of DVC in a workspace: bring stages up to date, send and fetch their data."""
+"""Run DVC in a workspace: bring stages up to date, push and pull their data."""
 
 from __future__ import annotations
 
@@ -31,63 +31,76 @@ STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
 EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
 ERROR_LINE = re.compile(r"^error: (.+)")
 TRIES = 3
-"""Of a transfer to or from the remote; DVC sends again only what is missing."""
+"""Attempts of a transfer to or from the remote; a retry transfers only what is missing."""
 
 
-def repro(space: Workspace, stages: Sequence[str], *, afresh: bool = False) -> list[str]:
-    """The stages are up to date; returns those whose command ran.
+def repro(workspace: Workspace, stages: Sequence[str], *, afresh: bool = False) -> list[str]:
+    """Bring stages up to date, with those that they depend on.
 
     Args:
-        space: a prepared workspace.
+        workspace: an open workspace.
         stages: names in dvc.yaml.
-        afresh: run just these, whether they are up to date or not.
+        afresh: run exactly these stages, whether they are up to date or not.
+
+    Returns:
+        The stages whose command ran.
 
     Raises:
-        InvalidError, TryAgainError: a stage failed, as its exit code says.
+        InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
     """
     options = ["--single-item", "--force"] if afresh else ["--pull"] if settings().dvc_remote else []
-    with _keep_lock_file(space.folder):
-        lines = run_module(space, "dvc", "repro", *options, *stages)
+    with _keep_lock_file(workspace.folder):
+        lines = run_module(workspace, "dvc", "repro", *options, *stages)
     return [match[1] for line in lines if (match := STAGE_LINE.match(line))]
 
 
-def push(space: Workspace, stages: Sequence[str]) -> None:
-    """The remote has the data of the stages, as the workspace's dvc.lock names them.
+def push(workspace: Workspace, stages: Sequence[str]) -> None:
+    """Push the data of the stages, as the workspace's dvc.lock names them, to the remote. Idempotent.
 
     Raises:
-        ServiceError: it does not take them, after `TRIES` attempts. A retry can help.
+        ServiceError: the remote failed `TRIES` times. A retry can help.
     """
-    _retry_transfer(space, "push", *stages)
+    _retry_transfer(workspace, "push", *stages)
 
 
-def pull(space: Workspace, stages: Sequence[str]) -> None:
-    """The workspace has the data of the stages that its dvc.lock names: from the cache, else from the remote.
+def pull(workspace: Workspace, stages: Sequence[str]) -> None:
+    """Put the data of the stages that dvc.lock names into the workspace: from the cache, or else from the remote.
 
     Raises:
-        InvalidError: neither has all of them.
-        TryAgainError: the remote does not answer, after `TRIES` attempts.
+        InvalidError: neither has all the data. A retry cannot help.
+        TryAgainError: the remote failed `TRIES` times. A retry can help.
     """
     if settings().dvc_remote:
-        _retry_transfer(space, "pull", "--force", *stages)
+        _retry_transfer(workspace, "pull", "--force", *stages)
     else:
-        run_module(space, "dvc", "checkout", "--force", *stages)
+        run_module(workspace, "dvc", "checkout", "--force", *stages)
 
 
-def run_module(space: Workspace, module: str, *arguments: str, **variables: str) -> list[str]:
-    """What `python -m MODULE ARGUMENTS` said in the workspace, with more variables; shown as it came.
+def run_module(workspace: Workspace, module: str, *arguments: str, **variables: str) -> list[str]:
+    """Run `python -m MODULE ARGUMENTS` in the workspace, and pass its output on to stderr.
+
+    Args:
+        workspace: an open workspace.
+        module: to run.
+        arguments: of the command line.
+        variables: of the environment, beside those of this process.
+
+    Returns:
+        The lines of the output.
 
     Raises:
-        InvalidError, TryAgainError: it failed, as its exit code, or that of the stage that it ran, says.
+        InvalidError, TryAgainError: the module failed, or a stage that it ran; the exit code says whether a retry can
+            help.
     """
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
-        cwd=space.folder,
-        env=_build_environment(space) | variables,
+        cwd=workspace.folder,
+        env=_build_environment(workspace) | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        pass_fds=[space.handle],
+        pass_fds=[workspace.handle],
     ) as child:
         lines = [_write_line(line) for line in child.stdout or ()]
     if child.returncode:
@@ -97,67 +110,69 @@ def run_module(space: Workspace, module: str, *arguments: str, **variables: str)
 
 @contextmanager
 def _keep_lock_file(folder: Path) -> Iterator[None]:
-    """dvc.lock as it was is kept aside, until DVC has ended by itself: killed, it may leave half of one."""
-    before, lock = folder / LOCK_BACKUP, folder / "dvc.lock"
-    making = before.with_name("lock.making")
+    """Keep a copy of dvc.lock until DVC ends by itself: a DVC that is killed can leave an incomplete one."""
+    backup, lock = folder / LOCK_BACKUP, folder / "dvc.lock"
+    temporary = backup.with_name("lock.making")
     if lock.is_file():
-        shutil.copy2(lock, making)
+        shutil.copy2(lock, temporary)
     else:
-        making.write_bytes(b"")
-    making.replace(before)
+        temporary.write_bytes(b"")
+    temporary.replace(backup)
     try:
         yield
     except InvalidError:
-        before.unlink()
+        backup.unlink()
         raise
-    before.unlink()
+    backup.unlink()
 
 
-def _retry_transfer(space: Workspace, *arguments: str) -> None:
+def _retry_transfer(workspace: Workspace, *arguments: str) -> None:
     tries = Retrying(
         stop=stop_after_attempt(TRIES),
         wait=wait_random_exponential(multiplier=1, max=10),
         retry=retry_if_exception_type(TryAgainError),
         reraise=True,
     )
-    tries(run_module, space, "dvc", *arguments)
+    tries(run_module, workspace, "dvc", *arguments)
 
 
-def _build_environment(space: Workspace) -> dict[str, str]:
+def _build_environment(workspace: Workspace) -> dict[str, str]:
     return {
         **os.environ,
-        # dvc.yaml says `python`: the one that runs this.
+        # So that `python` in dvc.yaml is the interpreter that runs this process.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "LEEWAY_PROJECT": str(space.folder),
+        "LEEWAY_PROJECT": str(workspace.folder),
         "LEEWAY_HOME": str(settings().home),
-        "LEEWAY_GIT_COMMIT": space.code.git_commit,
+        "LEEWAY_GIT_COMMIT": workspace.code.git_commit,
         "DVC_NO_ANALYTICS": "1",
         "PYTHONUNBUFFERED": "1",
     }
 
 
 def _explain_failure(lines: Sequence[str], code: int) -> LeewayError:
-    """The stage's own error and branch where it told them, else DVC's last line."""
-    told = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
+    """Return the error that the failed stage reported, with its exit code's branch; or else one of DVC's last lines."""
+    errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
     codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
-    said = told[-1] if told else " ".join(line.strip() for line in lines[-3:])
-    ended = codes[-1] if codes else code
-    if ended < 0:
-        return ServiceError(f"a process was stopped by signal {-ended}: {said}", "Run it again: what was done is kept.")
-    if codes or (told and code in (InvalidError.exit_code, TryAgainError.exit_code)):
-        return {2: DataError, 75: ServiceError}.get(ended, LeewayError)(said)
-    return _explain_dvc_failure(said)
+    text = errors[-1] if errors else " ".join(line.strip() for line in lines[-3:])
+    exit_code = codes[-1] if codes else code
+    if exit_code < 0:
+        return ServiceError(
+            f"a process was stopped by signal {-exit_code}: {text}", "Run it again: finished work is kept."
+        )
+    if codes or (errors and code in (InvalidError.exit_code, TryAgainError.exit_code)):
+        return {2: DataError, 75: ServiceError}.get(exit_code, LeewayError)(text)
+    return _explain_dvc_failure(text)
 
 
-def _explain_dvc_failure(said: str) -> LeewayError:
-    """DVC failed, not a stage."""
-    if any(text in said for text in NO_SPACE_TEXTS):
-        return StorageError(said, "Free some and run it again.")
-    if "acquire lock" in said:
-        return ConflictError(said)
-    if any(text in said for text in ("Could not connect", "failed to connect", "failed to push", "failed to pull")):
-        return ServiceError(said, "Is LEEWAY_DVC_REMOTE right, and the remote up?")
-    return SpecError(said) if "does not exist" in said or "not found" in said else InvalidError(said)
+def _explain_dvc_failure(text: str) -> LeewayError:
+    """Return the error for a failure of DVC itself, not of a stage."""
+    if any(no_space in text for no_space in NO_SPACE_TEXTS):
+        return StorageError(text, "Free some and run it again.")
+    if "acquire lock" in text:
+        return ConflictError(text)
+    if any(phrase in text for phrase in ("Could not connect", "failed to connect", "failed to push", "failed to pull")):
+        return ServiceError(text, "Is LEEWAY_DVC_REMOTE right, and the remote up?")
+    return SpecError(text) if "does not exist" in text or "not found" in text else InvalidError(text)
 
 
 def _write_line(line: str) -> str:

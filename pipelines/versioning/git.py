@@ -1,4 +1,4 @@
-"""Which code this is, and its files at a commit."""
+"""Call git: name the commit of the code, and check out its files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ DIRTY = "-dirty"
 
 
 class GitError(Exception):
-    """git is not installed, or refused; the text is its own."""
+    """git is not installed, or failed; the text is git's own."""
 
 
 def describe_commit(folder: Path) -> str:
-    """The git commit of `folder`, with '-dirty' where tracked files differ from it.
+    """Return the git commit of `folder`, with '-dirty' where tracked files differ from it.
 
-    LEEWAY_GIT_COMMIT names it where the code is deployed without its repository; else 'unknown'.
+    LEEWAY_GIT_COMMIT names the commit where the code is deployed without its repository; without it: 'unknown'.
     """
-    given = os.environ.get("LEEWAY_GIT_COMMIT")
-    if given:
-        return given
+    commit = os.environ.get("LEEWAY_GIT_COMMIT")
+    if commit:
+        return commit
     try:
         return run_git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
     except GitError:
@@ -29,7 +29,7 @@ def describe_commit(folder: Path) -> str:
 
 
 def is_repository(folder: Path) -> bool:
-    """Whether `folder` is the top of a git repository."""
+    """Return whether `folder` is the top of a git repository."""
     try:
         return Path(run_git(folder, "rev-parse", "--show-toplevel")).resolve() == folder.resolve()
     except GitError:
@@ -37,7 +37,7 @@ def is_repository(folder: Path) -> bool:
 
 
 def resolve_commit(folder: Path, name: str) -> str:
-    """The commit that `name` (hash, tag, branch) stands for in the repository of `folder`; empty where none is."""
+    """Return the commit of a hash, tag or branch in the repository of `folder`; empty where there is none."""
     try:
         return run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except GitError:
@@ -45,25 +45,25 @@ def resolve_commit(folder: Path, name: str) -> str:
 
 
 def has_changes(folder: Path, paths: Sequence[str]) -> bool:
-    """Whether files below `paths` differ from the commit, new ones among them."""
+    """Return whether files below `paths` differ from the commit, or are not in it."""
     return bool(run_git(folder, "status", "--porcelain", "--", *paths))
 
 
 def lock_path(folder: Path) -> Path:
-    """A file, one for all that share the repository of `folder`, to lock while its worktrees change."""
+    """Return the file to lock while worktrees of the repository change: one file for all worktrees."""
     return Path(run_git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
 
 
 def run_git(folder: Path, *arguments: str) -> str:
-    """What `git ARGUMENTS` prints in `folder`.
+    """Run `git ARGUMENTS` in `folder` and return what it prints.
 
     Raises:
-        GitError: it failed.
+        GitError: git is not installed, or failed.
     """
-    # Of a git that calls us (a hook), not of `folder`.
+    # Variables of a git that calls this process (a hook) would point to its repository.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True, text=True, errors="replace", timeout=300, check=True, env=environment,
         )  # fmt: skip
@@ -71,4 +71,4 @@ def run_git(folder: Path, *arguments: str) -> str:
         raise GitError(error.stderr.strip() or f"git {arguments[0]} failed") from None
     except (OSError, subprocess.SubprocessError) as error:
         raise GitError(str(error)) from None
-    return done.stdout.strip()
+    return completed.stdout.strip()

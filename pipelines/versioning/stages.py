@@ -1,4 +1,4 @@
-"""The stages of a dvc.yaml and how they hang together, read without DVC: Airflow reads them at every parse."""
+"""Read the stages of a dvc.yaml and their dependencies without DVC: Airflow reads them whenever it parses a DAG."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ import yaml
 
 from pipelines.errors import SpecError
 
-HOLE = re.compile(r"\$\{\s*([^}\s]+)\s*\}")
+PLACEHOLDER = re.compile(r"\$\{\s*([^}\s]+)\s*\}")
 OUTS = ("outs", "metrics", "plots")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage."""
+    """One stage of a dvc.yaml."""
 
     name: str
     cmd: str
     deps: tuple[str, ...] = ()
     outs: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = field(default=())
-    """File and key of each parameter; an empty key is the whole file."""
+    """File and key of each parameter; an empty key stands for the whole file."""
 
 
 def load_stages(path: Path) -> dict[str, Stage]:
-    """Name to stage, of a dvc.yaml, in its order; those of `foreach` and `matrix` each under its own name.
+    """Return the stages of a dvc.yaml by name, in its order; each stage of a `foreach` or `matrix` has its own name.
 
     Raises:
-        SpecError: the file is not there, or is no dvc.yaml.
+        SpecError: the file does not exist, or is no dvc.yaml. A retry cannot help.
     """
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
-        known = _load_variables(path.parent, told.get("vars", []))
-        made = [one for name, body in told["stages"].items() for one in _expand(name, body, known)]
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        variables = _load_variables(path.parent, content.get("vars", []))
+        stages = [stage for name, body in content["stages"].items() for stage in _expand(name, body, variables)]
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}.") from None
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise SpecError(f"{path} has no stages that can be read: {type(error).__name__} {error}.") from None
-    return {stage.name: stage for stage in made}
+    return {stage.name: stage for stage in stages}
 
 
 def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
-    """Stage to the stages whose outputs it depends on: the edges of `dvc dag`."""
+    """Return for each stage the stages whose outputs it depends on: the edges of `dvc dag`."""
     return {
         name: {
             other.name
@@ -60,46 +60,47 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
 
 
 def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
-    """The targets and all that they need, in the order of the file. An unknown target is left for DVC to refuse."""
-    before, found, todo = find_dependencies(stages), set[str](), [name for name in targets if name in stages]
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += before[name]
-    return [stage for name, stage in stages.items() if name in found]
+    """Return the targets and all stages that they depend on, in the order of the file; DVC refuses unknown targets."""
+    dependencies = find_dependencies(stages)
+    selected, pending = set[str](), [name for name in targets if name in stages]
+    while pending:
+        name = pending.pop()
+        if name not in selected:
+            selected.add(name)
+            pending += dependencies[name]
+    return [stage for name, stage in stages.items() if name in selected]
 
 
-def list_source_inputs(chosen: Sequence[Stage]) -> set[str]:
-    """Files and folders that the stages depend on, and none of them makes."""
-    made = [out for stage in chosen for out in stage.outs]
-    return {dep for stage in chosen for dep in stage.deps if not any(_overlap(dep, out) for out in made)}
+def list_source_inputs(stages: Sequence[Stage]) -> set[str]:
+    """Return the files and folders that the stages depend on and none of them writes."""
+    outs = [out for stage in stages for out in stage.outs]
+    return {dep for stage in stages for dep in stage.deps if not any(_overlap(dep, out) for out in outs)}
 
 
-def _overlap(one: str, other: str) -> bool:
-    """Whether two paths are the same, or one is inside the other."""
-    a, b = PurePosixPath(one), PurePosixPath(other)
-    return a.is_relative_to(b) or b.is_relative_to(a)
+def _overlap(path: str, other: str) -> bool:
+    """Return whether two paths are the same, or one is inside the other."""
+    first, second = PurePosixPath(path), PurePosixPath(other)
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
-def _expand(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[Stage]:
-    """The stage, or the stages that `foreach` and `matrix` make of it, named as DVC names them."""
+def _expand(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[Stage]:
+    """Yield the stage, or the stages that `foreach` or `matrix` make of it, named as DVC names them."""
     if "foreach" in body:
-        items = _substitute(body["foreach"], known)
+        items = _substitute(body["foreach"], variables)
         for key, item in _list_items(items):
-            yield _parse_stage(f"{name}@{key}", body["do"], {**known, "item": item, "key": key})
+            yield _parse_stage(f"{name}@{key}", body["do"], {**variables, "item": item, "key": key})
     elif "matrix" in body:
-        axes = _substitute(body["matrix"], known)
+        axes = _substitute(body["matrix"], variables)
         for values in itertools.product(*(list(enumerate(axis)) for axis in axes.values())):
             item = dict(zip(axes, (value for _, value in values), strict=True))
             key = "-".join(_format_key(value, f"{axis}{n}") for axis, (n, value) in zip(axes, values, strict=True))
-            yield _parse_stage(f"{name}@{key}", body, {**known, "item": item, "key": key})
+            yield _parse_stage(f"{name}@{key}", body, {**variables, "item": item, "key": key})
     else:
-        yield _parse_stage(name, body, known)
+        yield _parse_stage(name, body, variables)
 
 
 def _list_items(items: Any) -> Iterable[tuple[str, Any]]:
-    """Name to item of a `foreach`; a list that holds more than plain values goes by numbers."""
+    """Return name and item of a `foreach`; in a list of more than plain values, the number is the name."""
     if isinstance(items, dict):
         return ((str(key), item) for key, item in items.items())
     composite = any(isinstance(item, dict | list) for item in items)
@@ -107,23 +108,23 @@ def _list_items(items: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _format_key(value: Any, otherwise: object) -> str:
-    """The value where it can stand in a name."""
+    """Format a value for a stage's name; `otherwise` stands for a mapping or a list."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(otherwise) if isinstance(value, dict | list) else str(value)
 
 
-def _parse_stage(name: str, body: Mapping[str, Any], known: Mapping[str, Any]) -> Stage:
+def _parse_stage(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) -> Stage:
     parts = {key: value for key, value in body.items() if key != "matrix"}
-    told = _substitute(parts, known)
-    folder = str(told.get("wdir", "."))
-    cmd = told.get("cmd", "")
+    fields = _substitute(parts, variables)
+    folder = str(fields.get("wdir", "."))
+    cmd = fields.get("cmd", "")
     return Stage(
         name=name,
         cmd="\n".join(cmd) if isinstance(cmd, list) else str(cmd),
-        deps=tuple(_join(folder, one) for one in told.get("deps", [])),
-        outs=tuple(_join(folder, _output_path(one)) for kind in OUTS for one in told.get(kind, [])),
-        params=tuple(_parse_params(folder, told.get("params", []))),
+        deps=tuple(_join(folder, path) for path in fields.get("deps", [])),
+        outs=tuple(_join(folder, _output_path(entry)) for kind in OUTS for entry in fields.get(kind, [])),
+        params=tuple(_parse_params(folder, fields.get("params", []))),
     )
 
 
@@ -132,7 +133,7 @@ def _join(folder: str, path: Any) -> str:
 
 
 def _output_path(entry: Any) -> Any:
-    """The path of an output, which may have options below it."""
+    """Return the path of an output, whose entry may have options."""
     return next(iter(entry)) if isinstance(entry, dict) else entry
 
 
@@ -145,33 +146,35 @@ def _parse_params(folder: str, entries: Sequence[Any]) -> Iterator[tuple[str, st
             yield _join(folder, "params.yaml"), str(entry)
 
 
-def _load_variables(folder: Path, told: Sequence[Any]) -> dict[str, Any]:
-    """What `${...}` may name: params.yaml, then the files and values of `vars`."""
-    found: dict[str, Any] = {}
-    for entry in ["params.yaml", *told]:
+def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return the variables that `${...}` can name: of params.yaml, then of the files and values of `vars`."""
+    variables: dict[str, Any] = {}
+    for entry in ["params.yaml", *entries]:
         if isinstance(entry, dict):
-            found |= entry
+            variables |= entry
             continue
         path = folder / str(entry).partition(":")[0]
-        if path.is_file():  # YAML 1.2 holds all of JSON
-            found |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    return found
+        if path.is_file():  # every JSON file is YAML 1.2
+            variables |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    return variables
 
 
-def _substitute(value: Any, known: Mapping[str, Any]) -> Any:
-    """`value` with each `${name}` replaced by what is known under the name; one alone keeps its type."""
+def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
+    """Replace each `${name}` in a value by the variable; a text that is nothing but one placeholder takes its type."""
     if isinstance(value, dict):
-        return {_substitute(key, known): _substitute(one, known) for key, one in value.items()}
+        return {_substitute(key, variables): _substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
-        return [_substitute(one, known) for one in value]
+        return [_substitute(item, variables) for item in value]
     if not isinstance(value, str):
         return value
-    whole = HOLE.fullmatch(value)
-    return _look_up(whole[1], known) if whole else HOLE.sub(lambda hole: str(_look_up(hole[1], known)), value)
+    only = PLACEHOLDER.fullmatch(value)
+    if only:
+        return _look_up(only[1], variables)
+    return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value)
 
 
-def _look_up(name: str, known: Mapping[str, Any]) -> Any:
-    found: Any = known
+def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
+    value: Any = variables
     for part in re.findall(r"[^.\[\]]+", name):
-        found = found[int(part)] if isinstance(found, list) else found[part]
-    return found
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value

@@ -1,4 +1,4 @@
-"""Workspaces for DVC: the project's code and parameters in a folder a run, over one shared cache and run cache."""
+"""Workspaces of DVC: each run has a folder with the project's code and parameters; all share a cache and run cache."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from pipelines.versioning.git import GitError, lock_path, run_git
 REMOTE = "leeway"
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
-"""dvc.lock as it was before DVC started; there for as long as DVC runs."""
+"""Copy of dvc.lock from before DVC started; it exists while DVC runs."""
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A DVC repository that is this process's."""
+    """A DVC repository whose lock this process holds."""
 
     folder: Path
     code: Code
     handle: int
-    """Of its lock; DVC holds it too, so that it outlives this process where DVC does."""
+    """File descriptor of its lock; DVC inherits it, so that the lock is held as long as DVC runs."""
 
 
 @contextmanager
 def open_workspace(
     name: str, overrides: Mapping[str, Mapping[str, Any]] | None, commit: str = "", *, wait: bool = False
 ) -> Iterator[Workspace]:
-    """The workspace `name` is a DVC repository with the project's code, and its params overridden; held for the block.
+    """Prepare a workspace with the project's code and overridden parameters, and hold its lock while the block runs.
 
     Args:
         name: folder below LEEWAY_HOME/workspaces.
-        overrides: of params.yaml, section to key to value; None where the file is to stay as the code has it.
+        overrides: of params.yaml, section to key to value; None to leave the file as the code has it.
         commit: of the code; the project's own where it is empty.
-        wait: for as long as another process holds it.
+        wait: whether to wait where another process holds the workspace.
 
     Raises:
-        SpecError: the parameters are not valid with the overrides, or there is no such commit.
-        ConflictError: another process holds the folder. A retry can help.
+        SpecError: the parameters are not valid with the overrides, or there is no such commit. A retry cannot help.
+        ConflictError: another process holds the workspace, and `wait` is false. A retry can help.
     """
     folder = _workspaces_folder() / name
-    _remove_unused(keep=name)
-    with hold_lock(_lock_path(name), "" if wait else f"another process works in {name}.") as handle:
+    _remove_unused(except_name=name)
+    with hold_lock(_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
         code = checkouts.check_out(folder, commit)
         if overrides is not None:
             _override_params(folder, overrides)
@@ -73,29 +73,28 @@ def _lock_path(name: str) -> Path:
     return _workspaces_folder() / ".locks" / name
 
 
-def _remove_unused(keep: str) -> None:
-    """Workspaces that nobody used for `workspace_days` are gone; one that is held stays."""
+def _remove_unused(except_name: str) -> None:
+    """Remove workspaces that were not used for `workspace_days`, but none whose lock is held."""
     oldest = time.time() - settings().workspace_days * DAY_S
-    gone = [
-        one
-        for one in _workspaces_folder().glob("[!.]*")
-        if one.name != keep and _last_used(one) < oldest and _remove_if_free(one)
+    unused = [
+        path for path in _workspaces_folder().glob("[!.]*") if path.name != except_name and _last_used(path) < oldest
     ]
-    if gone:
-        log.info("%d workspaces of more than %d days ago are removed", len(gone), settings().workspace_days)
+    removed = [path for path in unused if _remove_if_free(path)]
+    if removed:
+        log.info("removed %d workspaces that were not used for %d days", len(removed), settings().workspace_days)
         with suppress(GitError), hold_lock(lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
 
 
 def _last_used(folder: Path) -> float:
-    """When it was prepared last, or something was made in it."""
-    places = (folder, folder / checkouts.CODE_FILE, folder / "data")
-    return max((place.stat().st_mtime for place in places if place.exists()), default=time.time())
+    """Return when the workspace was prepared, or got new data, last: seconds since the epoch."""
+    paths = (folder, folder / checkouts.CODE_FILE, folder / "data")
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
 
 
 def _remove_if_free(folder: Path) -> bool:
     lock = _lock_path(folder.name)
-    with suppress(ConflictError), hold_lock(lock, f"another process works in {folder.name}."):
+    with suppress(ConflictError), hold_lock(lock, f"another process works in the workspace {folder.name}."):
         shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
         return True
@@ -103,11 +102,11 @@ def _remove_if_free(folder: Path) -> bool:
 
 
 def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
-    """Written even where nothing is overridden, so that equal parameters are equal bytes; then checked whole."""
+    """Write params.yaml with the overrides, even where there are none: equal parameters give equal bytes."""
     sections = params.load(folder)
     merged = {name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}}
-    with replace_file(folder / PARAMS_FILE) as making:
-        making.write_text(yaml.safe_dump(merged), encoding="utf-8")
+    with replace_file(folder / PARAMS_FILE) as temporary:
+        temporary.write_text(yaml.safe_dump(merged), encoding="utf-8")
     params.load(folder)
 
 
@@ -118,7 +117,7 @@ def _configure_dvc(folder: Path) -> None:
         "no_scm = true",
         "analytics = false",
         "check_update = false",
-        # In the workspace: it goes when the workspace goes.
+        # Inside the workspace, so that it is removed with it.
         f"site_cache_dir = {folder / '.dvc' / 'site'}",
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
@@ -132,16 +131,16 @@ def _remote_lines() -> list[str]:
     url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         return []
-    # A folder is taken from where this process is, as other paths are; DVC would take it from .dvc/config.
+    # Relative to the working directory, as other paths are; DVC would take it relative to .dvc/config.
     lines = [f"['remote \"{REMOTE}\"']", f"url = {url if '://' in url else Path(url).absolute()}"]
     return [*lines, f"endpointurl = {endpoint}"] if url.startswith("s3://") and endpoint else lines
 
 
 def _recover_from_kill(folder: Path) -> None:
-    """What a DVC that was killed left half-written is as it was before. Its own locks by PID are gone, too."""
+    """Restore dvc.lock where DVC was killed while it ran, and remove DVC's own locks, which name dead processes."""
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
     if (folder / LOCK_BACKUP).is_file():
-        log.info("workspace %s: DVC was stopped in the middle; going on from before it", folder.name)
+        log.info("workspace %s: DVC was killed while it ran; restored the dvc.lock of before", folder.name)
         (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
         if not (folder / "dvc.lock").stat().st_size:
             (folder / "dvc.lock").unlink()

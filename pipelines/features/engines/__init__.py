@@ -1,4 +1,4 @@
-"""What runs the ibis expressions of features: DuckDB in this process, or Spark. Both give the same rows."""
+"""Engines that run the ibis expressions of features: DuckDB in this process, or Spark. Both give the same rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ EngineName = Literal["duckdb", "spark"]
 
 
 class RunExpression(Protocol):
-    """What an opened engine does."""
+    """Runs an expression on an open engine."""
 
     def __call__(self, expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-        """The rows, in its order, of an expression over the files' rows of the days; of all days where it is None."""
+        """Yield the rows of an expression over the files' rows of `days`; over all rows where `days` is None."""
 
 
 MODULES = {"duckdb": "duck", "spark": "spark"}
@@ -28,21 +28,21 @@ MODULES = {"duckdb": "duck", "spark": "spark"}
 def open_engine(
     engine: EngineName, paths: Sequence[str], schema: pa.Schema, *, with_nan: bool = False
 ) -> AbstractContextManager[RunExpression]:
-    """The engine over the rows of Parquet files, for as long as the block lasts.
+    """Start an engine over the rows of Parquet files; it stops when the block ends.
 
     Args:
-        engine: which one.
+        engine: its name.
         paths: of the files, on this machine.
-        schema: of the rows; what a file lacks is null, what it has narrower is widened.
-        with_nan: whether numbers may be NaN, and expressions ask for it.
+        schema: of the rows; a column that a file lacks is null, a narrower one is widened.
+        with_nan: whether numbers may be NaN and expressions test for it.
 
     Raises:
-        SpecError: the engine is not installed here.
+        SpecError: the engine is not installed here. A retry cannot help.
     """
     module: Any = import_module(f"pipelines.features.engines.{MODULES[engine]}")
     return module.open_engine(paths, schema, with_nan)  # type: ignore[no-any-return]
 
 
 def filter_days(rows: ibis.Table, days: Days | None) -> ibis.Table:
-    """The rows of the days, or all of them."""
+    """Return the rows of the days; all rows where `days` is None."""
     return rows.filter(rows.date.between(days.first, days.last)) if days else rows

@@ -1,4 +1,7 @@
-"""DuckDB: in this process, bounded memory, spilling to LEEWAY_HOME; by parts of days where that gives the same."""
+"""The engine DuckDB: in this process, in bounded memory, spilling to LEEWAY_HOME.
+
+A window is computed in parts of some days each, where the rows are the same as in one piece.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,16 @@ ROWS = "window_rows"
 
 @contextmanager
 def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
-    """See `pipelines.features.engines.open_engine`."""
+    """Start DuckDB over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     with connect() as connection, create_view(connection, ROWS, paths, schema), ExitStack() as running:
         if with_nan:
-            # Parquet's statistics leave NaN out, and DuckDB 2.0 believes them: isnan(x) is false, x <= 5 true for NaN.
+            # Parquet's statistics leave NaN out, and DuckDB 2.0 trusts them: for NaN, isnan(x) is false, x <= 5 true.
             connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
         known = read_days_of_files(paths)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            # Where an error ends the block amid the rows, DuckDB 2.0 would not drop the view under an open result.
+            # Closed when an error ends the block: DuckDB 2.0 cannot drop the view while a result is open.
             batches = batches_of(expression, days)
             running.callback(batches.close)
             return batches
@@ -36,9 +39,9 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
         def batches_of(
             expression: Callable[[ibis.Table], ibis.Table], days: Days | None
         ) -> Generator[pa.RecordBatch, None, None]:
-            made = expression(filter_days(rows, days))
-            query = ibis.to_sql(made, dialect="duckdb", pretty=False)
-            for part in split_by_days(known, days) if days and is_computed_by_day(made) else [paths]:
+            table = expression(filter_days(rows, days))
+            query = ibis.to_sql(table, dialect="duckdb", pretty=False)
+            for part in split_by_days(known, days) if days and is_computed_by_day(table) else [paths]:
                 replace_view(connection, ROWS, part, schema)
                 yield from connection.sql(query).to_arrow_reader(GROUP_ROWS)
 

@@ -1,6 +1,6 @@
-"""Spark, in local mode: as many threads as the machine has cores, one JVM, spilling to LEEWAY_HOME.
+"""The engine Spark in local mode: one JVM, a thread for each core, spilling to LEEWAY_HOME.
 
-Ends as Parquet files that Arrow reads, never as pandas: PySpark 4.0.5 does not know pandas 3.
+Results go through Parquet files that Arrow reads, not through pandas: PySpark 4.0.5 does not support pandas 3.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 
 ROWS = "window_rows"
 JAVA = 17
-"""Oldest Java that Spark 4.0 runs on."""
+"""Oldest version of Java that Spark 4.0 runs on."""
 MEMORY = "2g"
-"""Of the JVM's heap, unless the environment's SPARK_DRIVER_MEMORY says so."""
-HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or take engine duckdb."
+"""Size of the JVM's heap, unless the environment has SPARK_DRIVER_MEMORY."""
+HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or use engine duckdb."
 
 
 @contextmanager
 def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
-    """See `pipelines.features.engines.open_engine`. Spark looks for NaN in any case."""
+    """Start Spark over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     check_java()
-    place = settings().home / "tmp"
-    place.mkdir(parents=True, exist_ok=True)
+    parent = settings().home / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=place, prefix="spark-", ignore_cleanup_errors=True) as made,
-        _start_session(Path(made)) as session,
+        tempfile.TemporaryDirectory(dir=parent, prefix="spark-", ignore_cleanup_errors=True) as folder,
+        _start_session(Path(folder)) as session,
         _translate_errors(),
     ):
-        _create_view(session, paths, schema, Path(made))
+        _create_view(session, paths, schema, Path(folder))
         rows = ibis.pyspark.connect(session).table(ROWS)
         counter = iter(range(1_000_000))
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            out = Path(made) / f"out-{next(counter)}"
+            out = Path(folder) / f"out-{next(counter)}"
             with _translate_errors():
-                # Sorted as a whole: its parts are in order, as their names are.
+                # The result is sorted as a whole, so its part files are in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
                 session.sql(query).write.parquet(str(out))
             for part in sorted(out.glob("part-*.parquet")):
@@ -65,28 +65,28 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
 
 
 def check_java() -> None:
-    """There is a Java that Spark runs on.
+    """Refuse to go on without a Java that Spark runs on.
 
     Raises:
-        SpecError: there is none, or it is too old. A retry cannot help.
+        SpecError: Java is not installed, or is too old. A retry cannot help.
     """
     home = os.environ.get("JAVA_HOME", "")
     java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:
-        where = f"JAVA_HOME is {home}, and has no bin/java" if home else "java is not on the PATH"
-        raise SpecError(f"engine spark needs Java {JAVA}, and {where}.", HINT)
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    if told.returncode or not version or int(version[1]) < JAVA:
-        found = (told.stderr or told.stdout).strip().splitlines()[:1] or [f"exit code {told.returncode}"]
-        raise SpecError(f"engine spark needs Java {JAVA} or newer, and {java} says: {found[0]}.", HINT)
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
+        raise SpecError(f"engine spark needs Java {JAVA}, but {where}.", HINT)
+    completed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', completed.stderr + completed.stdout)
+    if completed.returncode or not version or int(version[1]) < JAVA:
+        lines = (completed.stderr or completed.stdout).strip().splitlines() or [f"exit code {completed.returncode}"]
+        raise SpecError(f"engine spark needs Java {JAVA} or newer, but {java} reports: {lines[0]}.", HINT)
 
 
 @contextmanager
 def _start_session(folder: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
-    told = {
+    options = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", MEMORY),
@@ -99,7 +99,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[*]").appName("leeway")
-    for name, value in told.items():
+    for name, value in options.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -110,7 +110,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
-    """Spark's view `ROWS` has the files' rows. By links of plain names: Spark would take some names for patterns."""
+    """Create Spark's view `ROWS` of the files, through links: Spark would take some names for patterns."""
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
     links = folder / "rows"
@@ -119,19 +119,19 @@ def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema,
         (links / f"{number}.parquet").symlink_to(Path(path).absolute())
     try:
         columns = PySparkSchema.from_ibis(ibis.Schema.from_pyarrow(schema))
-    except ibis.common.exceptions.IbisTypeError as error:  # times of a day
-        raise DataError(f"Spark has no type for a column: {error}.", "Take engine duckdb.") from None
+    except ibis.common.exceptions.IbisTypeError as error:  # for example a time of day
+        raise DataError(f"Spark has no type for a column: {error}.", "Use engine duckdb.") from None
     session.read.schema(columns).parquet(str(links)).createOrReplaceTempView(ROWS)
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Within the block, Spark's errors come out as ours, in a line.
+    """Translate Spark's errors in the block into the project's own.
 
     Raises:
-        DataError: a value does not fit, or a file is damaged.
+        DataError: a value does not fit, or a file is damaged. A retry cannot help.
         StorageError: the disk is full. A retry can help.
-        ServiceError: Spark's JVM has died, of memory for instance. A retry can help.
+        ServiceError: Spark's JVM has died, for example out of memory. A retry can help.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -140,8 +140,10 @@ def _translate_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-        if any(one in text for one in NO_SPACE_TEXTS):
+        if any(no_space in text for no_space in NO_SPACE_TEXTS):
             raise StorageError("Spark found no space on the disk.", "Free some and run it again.") from None
         if isinstance(error, (Py4JNetworkError, ConnectionError)) or "OutOfMemoryError" in text:
-            raise ServiceError(f"Spark has died: {text[:300]}.", "Give it more: SPARK_DRIVER_MEMORY=4g.") from None
+            raise ServiceError(
+                f"Spark has died: {text[:300]}.", "Give it more memory: SPARK_DRIVER_MEMORY=4g."
+            ) from None
         raise DataError(f"Spark refuses: {text[:600]}", "Engine duckdb may say more.") from None

@@ -51,7 +51,7 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
 
 
 def _rebuild(comparison: Comparison, record: Record, space: Workspace, *, retrain: bool) -> None:
-    comparison.notes += _describe_environment_changes(record.provenance["code"], asdict(Code.of(space.folder)))
+    comparison.notes += _describe_environment_changes(record.provenance["code"], asdict(Code.describe(space.folder)))
     if not _compare_code(comparison, record, space):
         return
     _restore_inputs(record, space.folder)

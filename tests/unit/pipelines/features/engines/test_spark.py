@@ -36,7 +36,7 @@ def test_an_older_or_broken_one_is_refused(body: str, tmp_path: Path, monkeypatc
 
 def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SpecError, match=f"JAVA_HOME is {tmp_path}, and has no bin/java"):
+    with pytest.raises(SpecError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         check_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
