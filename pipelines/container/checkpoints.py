@@ -1,13 +1,13 @@
-"""Checkpoints of a training that can be interrupted at any moment: the newest is restored, and none is ever half.
+"""Checkpoints of a training that can be interrupted at any moment: each is complete, and the newest is restored.
 
-A checkpoint is one file. SageMaker copies the folder to S3 file by file, at moments of its own: of a checkpoint of two
-files S3 can hold the new model beside the old state, each intact. One object is there or not. The file reads:
+A checkpoint is one file, because SageMaker copies the folder to S3 file by file, whenever it likes: with two files, S3
+could have the new model beside the old state. The content of the file:
 
-    leeway-checkpoint 1 TRAINING SAVED_AT      what it belongs to (a digest), UTC
+    leeway-checkpoint 1 TRAINING SAVED_AT      digest of the training that it belongs to, time in UTC
     {...}                                      the state, JSON
     payload, then the SHA-256 of all before it (64 hex digits)
 
-Knows no framework, and travels in the training job's bundle, so: the standard library only. No pickle.
+Independent of the ML framework. Travels in the training job's bundle, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from typing import Any
 
 HEAD = re.compile(rb"leeway-checkpoint 1 ([0-9a-f]{16}) (\S{1,40})\n")
 HEAD_BYTES = 100
-"""The first line is shorter: of a foreign file no more is read."""
+"""Longest first line; no more is read of a file to find out whether it is a checkpoint."""
 SEAL_BYTES = 64
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved after `step` steps."""
+    """The state of a training after `step` steps."""
 
     step: int
     saved_at: str
@@ -43,17 +43,17 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The last few checkpoints of one training in a folder that SageMaker synchronises. One process writes there.
+    """The last few checkpoints of one training, in a folder that SageMaker copies to S3. For one writing process.
 
-    Files that are none, or another training's, are neither taken nor removed.
+    Other files, and checkpoints of other trainings, are neither restored nor removed.
 
     Args:
-        folder: of the checkpoints; made where it is not there.
-        of: what the training is a function of (hyperparameters, digests of the data), as JSON can hold it: only a
-            checkpoint of the same is restored.
-        keep: how many are kept, at least 1. What is deleted here is deleted in S3, perhaps before the next is copied:
-            where they are saved within seconds, more than 2 should be kept.
-        every_s: longest work between two checkpoints, seconds; 0 for one after each step.
+        folder: of the checkpoints; created where it does not exist.
+        of: everything that determines the training (hyperparameters, digests of the data), as JSON values: only a
+            checkpoint of a training with equal values is restored.
+        keep: number of checkpoints to keep, at least 1. SageMaker deletes in S3 what is deleted here, perhaps before
+            it has copied the next one: keep more than 2 where checkpoints are seconds apart.
+        every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
 
     Raises:
         ValueError: `keep` or `every_s` is out of range.
@@ -66,47 +66,48 @@ class Checkpoints:
         self.folder, self.keep, self.every_s = folder.absolute(), keep, every_s
         self._of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._making = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
-        self._saved_s = self._asked_s = time.monotonic()
+        self._temporary = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
+        self._saved_at_s = self._checked_at_s = time.monotonic()
 
-    def due(self) -> bool:
-        """Whether to save now, so that no more than `every_s` of work can be lost. To be asked after every step.
+    def is_due(self) -> bool:
+        """Return whether to save now, so that at most `every_s` of work can be lost. Call it after every step.
 
-        A step as long as the last one is allowed for: where one takes longer than `every_s`, a whole step can be lost.
+        The next step is assumed to take as long as the last one. Where a step takes longer than `every_s`, that step
+        can be lost.
         """
         now = time.monotonic()
-        step_s, self._asked_s = now - self._asked_s, now
-        return now + step_s - self._saved_s >= self.every_s
+        step_s, self._checked_at_s = now - self._checked_at_s, now
+        return now + step_s - self._saved_at_s >= self.every_s
 
     def save(self, step: int, payload: bytes, state: Mapping[str, Any]) -> None:
-        """The state after `step` steps is kept, and of older ones the last few. Idempotent.
+        """Save the state after `step` steps, and remove all but the last few checkpoints. Idempotent.
 
         Raises:
-            OSError: no space, say. The checkpoints of before are untouched.
+            OSError: for example, the disk is full. Older checkpoints are untouched.
         """
         target = self.folder / _file_name(step)
         if os.path.lexists(target) and _read_head(target) is None:
-            _write_line(f"{target.name} in the checkpoint folder is not ours: step {step} is not kept")
+            _write_line(f"{target.name} in the checkpoint folder is no checkpoint: step {step} is not saved")
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         self._write(target, f"leeway-checkpoint 1 {self._of} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
-        self._saved_s = self._asked_s = time.monotonic()
-        own = [one for one in sorted(_list_steps(self.folder)) if self._owns(self.folder / _file_name(one))]
-        kept = [one for one in own if one <= step][-self.keep :]
-        for one in own:
-            if one not in kept:  # later than `step`, too: passed over when this training was restored, so broken
-                (self.folder / _file_name(one)).unlink(missing_ok=True)
+        self._saved_at_s = self._checked_at_s = time.monotonic()
+        own = [number for number in sorted(_list_steps(self.folder)) if self._owns(self.folder / _file_name(number))]
+        kept = [number for number in own if number <= step][-self.keep :]
+        for number in own:
+            if number not in kept:  # one later than `step` is broken: it was skipped when this training was restored
+                (self.folder / _file_name(number)).unlink(missing_ok=True)
 
-    def last(self) -> Checkpoint | None:
-        """The newest checkpoint of this training that is whole; None for a cold start. Says on stdout which."""
-        found = next(self._whole(), None)
-        # The operator reads this line in the job's log, and counts by it the work that was lost.
-        told = f"name={_file_name(found.step)} saved_at={found.saved_at}" if found else "none"
-        sys.stdout.write(f"checkpoint restored: {told}\n")
+    def restore(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint of this training; None for a cold start. Prints which one."""
+        checkpoint = next(self._read_complete(), None)
+        # The operator reads this line in the job's log, to compute how much work was lost.
+        name = f"name={_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
+        sys.stdout.write(f"checkpoint restored: {name}\n")
         sys.stdout.flush()
-        return found
+        return checkpoint
 
-    def _whole(self) -> Iterator[Checkpoint]:
+    def _read_complete(self) -> Iterator[Checkpoint]:
         for step in sorted(_list_steps(self.folder), reverse=True):
             try:
                 yield self._read(step)
@@ -115,19 +116,19 @@ class Checkpoints:
                 _write_line(f"checkpoint {_file_name(step)} {reason}; trying the one before")
 
     def _write(self, target: Path, head: bytes, payload: bytes) -> None:
-        """Whole or not there, also after a power cut. Always made under the same name: nothing piles up."""
+        """Write a file that is complete or absent, even after a power cut. Its temporary name is always the same."""
         seal = hashlib.sha256(head)
         seal.update(payload)
         try:
-            with self._making.open("wb") as file:
+            with self._temporary.open("wb") as file:
                 for part in (head, payload, seal.hexdigest().encode()):
                     file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(self._making, target)
+            os.replace(self._temporary, target)
         finally:
             with suppress(OSError):
-                self._making.unlink(missing_ok=True)
+                self._temporary.unlink(missing_ok=True)
         entry = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(entry)
@@ -138,16 +139,16 @@ class Checkpoints:
         path = self.folder / _file_name(step)
         head = _read_head(path)
         if head is None:
-            raise ValueError("is no checkpoint that can be read")
+            raise ValueError("cannot be read as a checkpoint")
         if head[0] != self._of:
-            raise ValueError("is of other hyperparameters or other data")
+            raise ValueError("belongs to other hyperparameters or other data")
         content = path.read_bytes()
-        whole, seal = memoryview(content)[:-SEAL_BYTES], content[-SEAL_BYTES:]
-        if hashlib.sha256(whole).hexdigest().encode() != seal:
+        body, seal = memoryview(content)[:-SEAL_BYTES], content[-SEAL_BYTES:]
+        if hashlib.sha256(body).hexdigest().encode() != seal:
             raise ValueError("is truncated or corrupt")
         start = content.index(b"\n") + 1
         end = content.index(b"\n", start) + 1
-        return Checkpoint(step, head[1], json.loads(content[start:end]), bytes(whole[end:]))
+        return Checkpoint(step, head[1], json.loads(content[start:end]), bytes(body[end:]))
 
     def _owns(self, path: Path) -> bool:
         head = _read_head(path)
@@ -155,13 +156,13 @@ class Checkpoints:
 
 
 def _choose_temporary_folder(folder: Path) -> Path:
-    """Where checkpoints of `folder` are made: beside it, since a half one inside would be copied to S3.
+    """Return the folder for incomplete checkpoints: the parent of `folder`, so that they are not copied to S3.
 
-    Inside all the same where the folder is a mount of its own, or its parent is read-only.
+    `folder` itself is returned where it is a mount of its own, or its parent is read-only.
     """
     for place in (folder.parent, folder):
         try:
-            # Tried, not looked up: two mounts of one disk look alike and still refuse. S3 holds no empty folders.
+            # A move is tried, because two mounts of one disk look the same. S3 stores no empty folders.
             probe = Path(tempfile.mkdtemp(dir=place, prefix=".probe-"))
             try:
                 probe = probe.rename(folder / probe.name)
@@ -170,7 +171,7 @@ def _choose_temporary_folder(folder: Path) -> Path:
         except OSError as error:
             if place == folder:
                 raise
-            _write_line(f"checkpoints are made inside their folder, not beside it: {error.strerror}")
+            _write_line(f"incomplete checkpoints are written inside the folder, not beside it: {error.strerror}")
         else:
             return place
     raise AssertionError("the folder itself returns or raises")
@@ -181,22 +182,22 @@ def _file_name(step: int) -> str:
 
 
 def _list_steps(folder: Path) -> Iterator[int]:
-    """The steps that the folder has an entry for, in no order."""
+    """Yield the steps that the folder has a file for, unsorted."""
     for name in os.listdir(folder):
         if name.isascii() and name.isdigit() and _file_name(int(name)) == name:
             yield int(name)
 
 
 def _read_head(path: Path) -> tuple[str, str] | None:
-    """Whose a checkpoint is, and when it was saved; None where `path` is none, or cannot be read."""
+    """Return the training of a checkpoint, and when it was saved; None where `path` is no readable checkpoint."""
     try:
-        if not path.is_file():  # a folder; a pipe, which would never answer
+        if not path.is_file():  # a folder, or a pipe, which would block
             return None
         with path.open("rb") as file:
-            found = HEAD.fullmatch(file.readline(HEAD_BYTES))
+            match = HEAD.fullmatch(file.readline(HEAD_BYTES))
     except OSError:
         return None
-    return (found[1].decode(), found[2].decode(errors="replace")) if found else None
+    return (match[1].decode(), match[2].decode(errors="replace")) if match else None
 
 
 def _write_line(line: str) -> None:

@@ -1,4 +1,4 @@
-"""What a training run tells of itself: always as files, and to MLflow too where a server answers.
+"""Record a training: always in files, and in MLflow, too, where a server answers.
 
 Travels in the training job's bundle, so it imports the standard library, and mlflow where it is installed.
 """
@@ -22,9 +22,14 @@ PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
 
 
 class Tracker:
-    """The record of one training job in `folder`: params.json, environment.json, rounds.csv, resources.json.
+    """Writes the record of one training job: params.json, environment.json, rounds.csv and resources.json.
 
-    A job that goes on from a checkpoint goes on with its record, and with its MLflow run.
+    A job that resumes from a checkpoint continues its record and its MLflow run.
+
+    Args:
+        folder: of the record; created where it does not exist.
+        job: name of the training job.
+        experiment: of MLflow.
     """
 
     def __init__(self, folder: Path, job: str, experiment: str) -> None:
@@ -36,19 +41,19 @@ class Tracker:
         self._sent = 0
 
     def start(self, params: dict[str, Any]) -> None:
-        """Parameters, code version and environment are recorded."""
+        """Record parameters, code version and environment."""
         self._write("params.json", params)
         self._write("environment.json", {JOB_KEY: self.job, **describe_environment()})
         if self._mlflow:
             self._mlflow.log_params(params)
             self._mlflow.set_tags({f"environment.{key}": value for key, value in describe_environment().items()})
 
-    def round(self, number: int, metrics: dict[str, float]) -> None:
-        """The metrics of one round are in the record; `flush` writes it."""
+    def add_round(self, number: int, metrics: dict[str, float]) -> None:
+        """Add the metrics of one round to the record; `flush` writes them."""
         self.rounds.append({"round": number, **metrics})
 
     def flush(self) -> None:
-        """What was recorded so far is on disk, and at MLflow."""
+        """Write the rounds recorded so far to the disk, and to MLflow."""
         if not self.rounds:
             return
         temporary = self.folder / ".rounds.csv"
@@ -62,19 +67,19 @@ class Tracker:
         self._sent = len(self.rounds)
 
     def finish(self, results: dict[str, float]) -> None:
-        """The record is complete: results, and the resources that the job used."""
+        """Complete the record with the results, and with the resources that the job used."""
         self.flush()
-        used = {**results, **measure_resources(self.started_s)}
-        self._write("resources.json", used)
+        metrics = {**results, **measure_resources(self.started_s)}
+        self._write("resources.json", metrics)
         if self._mlflow:
-            self._mlflow.finish(used)
+            self._mlflow.finish(metrics)
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 class _MlflowRun:
-    """The run of a job at an MLflow server; found again by its tag. Losing the server never loses the training."""
+    """The run of a job at an MLflow server, found again by its tag. An error of the server never stops the training."""
 
     def __init__(self, client: Any, run_id: str, batch: Any) -> None:
         self._client, self.run_id, self._metric = client, run_id, batch
@@ -92,11 +97,11 @@ class _MlflowRun:
         metrics = [
             self._metric(name, value, now, int(row["round"]))
             for row in rounds
-            if row["round"] not in self._have(rounds)
+            if row["round"] not in self._find_logged(rounds)
             for name, value in row.items()
             if name != "round"
         ]
-        parts = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow takes 1,000 at once
+        parts = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow accepts 1,000 in a request
         self._try(lambda: [self._client.log_batch(self.run_id, part) for part in parts])
 
     def finish(self, results: dict[str, float]) -> None:
@@ -105,35 +110,35 @@ class _MlflowRun:
         self._try(lambda: self._client.log_batch(self.run_id, metrics))
         self._try(lambda: self._client.set_terminated(self.run_id))
 
-    def _have(self, rounds: list[dict[str, float]]) -> set[int]:
-        """Rounds that the run has already: MLflow would keep a second value beside the first."""
+    def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
+        """Return the rounds that the run has already: MLflow would add a second value to the first."""
         if self._known is None:
             self._known = set()
             name = next(name for name in rounds[0] if name != "round")
             self._try(
-                lambda: self._known.update(one.step for one in self._client.get_metric_history(self.run_id, name))
+                lambda: self._known.update(metric.step for metric in self._client.get_metric_history(self.run_id, name))
             )
         return self._known
 
     def _try(self, call: Any) -> None:
-        if self._lost:  # each attempt would hold the training up for as long as the client is patient
+        if self._lost:  # every attempt would delay the training until the client's time-out
             return
         try:
             call()
-        except Exception as error:  # the files hold the same; mlflow raises what it likes
+        except Exception as error:  # mlflow raises errors of any type; the files have the same content
             self._lost = True
-            sys.stderr.write(f"MLflow did not take it ({type(error).__name__}): from here on only the files have it.\n")
+            sys.stderr.write(f"MLflow failed ({type(error).__name__}): from here on the record is in files only.\n")
 
 
 def _connect(job: str, experiment: str) -> _MlflowRun | None:
-    """The job's run at MLFLOW_TRACKING_URI; None, with a line that says so, where there is none."""
+    """Find or create the job's run at MLFLOW_TRACKING_URI; None, with a line on stderr, where there is no server."""
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
         return None
     if not is_reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
-    # A server that dies should cost seconds; MLflow's own patience is minutes, at every call.
+    # So that a dead server costs seconds; by default, every call of MLflow waits for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
@@ -145,18 +150,18 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     silence_header_warnings()
     try:
         client = MlflowClient(uri)
-        found = client.get_experiment_by_name(experiment)
-        experiment_id = found.experiment_id if found else client.create_experiment(experiment)
-        same = client.search_runs([experiment_id], f"tags.`{JOB_TAG}` = '{job}'", max_results=1)
-        run = same[0] if same else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
+        existing = client.get_experiment_by_name(experiment)
+        experiment_id = existing.experiment_id if existing else client.create_experiment(experiment)
+        runs = client.search_runs([experiment_id], f"tags.`{JOB_TAG}` = '{job}'", max_results=1)
+        run = runs[0] if runs else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
         return _MlflowRun(client, run.info.run_id, Metric)
-    except Exception as error:  # a server that answers health but not this must not stop a training that can go on
+    except Exception as error:  # a server that fails here must not stop the training
         sys.stderr.write(f"MLflow at {uri} refused ({error}): this run is recorded in files only.\n")
         return None
 
 
 def describe_environment() -> dict[str, str]:
-    """Code version, Python, platform, cores and the versions of the packages that make the model."""
+    """Return code version, Python, platform, cores and the versions of the packages that train the model."""
     return {
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
         "python": platform.python_version(),
@@ -167,7 +172,7 @@ def describe_environment() -> dict[str, str]:
 
 
 def measure_resources(since_s: float) -> dict[str, float]:
-    """Wall and processor seconds since `since_s`, and the peak memory of this process in MiB."""
+    """Return wall-clock and processor seconds since `since_s`, and the peak memory of this process in MiB."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "wall_s": round(time.time() - since_s, 3),

@@ -1,1 +1,1 @@
-"""The example datasets."""
+"""The example datasets: flights, and the weather that flights are joined with."""

@@ -1,7 +1,7 @@
-"""Ingests and validates every unpublished partition between two days, in one process.
+"""Ingest and validate every unpublished partition between two days, in one process.
 
-The laptop's way to fill the lake without Airflow: the same two steps, their imports paid once. A refused partition
-does not stop the others; the run fails at the end and names them all. Idempotent: published partitions are left alone.
+Fills the lake without Airflow: the same two steps, whose modules are imported once. A refused partition does not stop
+the others; the run fails at the end and names the refused ones. Idempotent: published partitions are skipped.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pipelines.source import Source
 
 MAX_NAMED = 5
-"""Refused partitions that the error quotes."""
+"""Most refused partitions that the error names."""
 
 
 class BackfillSpec(Spec):
-    """Partitions to fill."""
+    """Which partitions to fill."""
 
     dataset: str = "flights"
     """The dataset."""
@@ -35,9 +35,9 @@ class BackfillSpec(Spec):
     last: dt.date
     """Last day, included."""
     again: bool = False
-    """Also days that are published already: their source was corrected, say."""
+    """Also ingest days that are published already, for example after a correction of the source."""
     absent: Literal["fail", "skip"] = "fail"
-    """What to do about days that the source has not: fail, or go on without them."""
+    """What to do about days that the source does not have: fail, or skip them."""
 
 
 class BackfillResult(Result):
@@ -46,49 +46,50 @@ class BackfillResult(Result):
     published: int
     """Partitions that this run ingested and published."""
     changed: int
-    """Those of them that were not published before, or differ from what was."""
+    """Those of them that were not published before, or whose rows changed."""
     skipped: int
     """Partitions that were published already."""
     absent: int
-    """Days that the source has not, where these are skipped."""
+    """Days that the source does not have, where these are skipped."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that wrote the last of the days; 0 where it has none of them."""
+    """Iceberg snapshot of the published table that last wrote one of the days; 0 where it has none of them."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:
-    """Every day from `first` to `last` is published.
+    """Publish every day from `first` to `last`.
 
     Raises:
-        SpecError: `last` is before `first`.
-        DataError: some partitions were refused, or are not in the source; the others are published.
+        SpecError: `last` is before `first`. A retry cannot help.
+        DataError: some partitions were refused, or are not in the source; the others are published. A retry cannot
+            help.
     """
     from pipelines.lake import Lake
 
-    days, chosen, lake = Days(spec.first, spec.last), load_dataset(spec.dataset), Lake.open()
+    days, dataset, lake = Days(spec.first, spec.last), load_dataset(spec.dataset), Lake.open()
     if not len(days):
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
-    source = chosen.open_source()
+    source = dataset.open_source()
     wanted = list(days) if spec.absent == "fail" else source.partitions(days)
-    have = {} if spec.again else lake.count_rows_by_day(chosen.published)
+    have = {} if spec.again else lake.count_rows_by_day(dataset.published)
     todo = [day for day in wanted if day not in have]
-    changed = _fill(chosen, source, todo)
-    held = any(day in days for day in lake.count_rows_by_day(chosen.published))
+    changed = _fill(dataset, source, todo)
+    held = any(day in days for day in lake.count_rows_by_day(dataset.published))
     return BackfillResult(
         published=len(todo),
         changed=changed,
         skipped=len(wanted) - len(todo),
         absent=len(days) - len(wanted),
-        snapshot_id=lake.pin_window(chosen.published, spec.first, spec.last) if held else 0,
+        snapshot_id=lake.pin_window(dataset.published, spec.first, spec.last) if held else 0,
     )
 
 
-def _fill(chosen: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
-    """Ingests and validates the days; returns how many of them changed what is published."""
+def _fill(dataset: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
+    """Ingest and validate the days; return how many of them changed what is published."""
     changed, refused = 0, []
-    for day in track_progress(todo, len(todo), f"{chosen.name}: ingest, validate"):
+    for day in track_progress(todo, len(todo), f"{dataset.name}: ingest, validate"):
         try:
-            ingest.stage_partition(chosen, source, day)
-            changed += validate.run(validate.ValidateSpec(dataset=chosen.name, partition=day)).changed
+            ingest.stage_partition(dataset, source, day)
+            changed += validate.run(validate.ValidateSpec(dataset=dataset.name, partition=day)).changed
         except InvalidError as error:
             refused.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)

@@ -1,6 +1,6 @@
-"""Names the container image of a framework that SageMaker ships, and what its instance type has.
+"""Look up the image of a framework's container that SageMaker ships, and the GPUs of an instance type.
 
-The facts are the sagemaker SDK's own tables: nothing is asked of AWS.
+Both come from tables of the sagemaker SDK: no request is made to AWS.
 """
 
 from __future__ import annotations
@@ -12,37 +12,38 @@ from pipelines.errors import SpecError
 
 
 class ImageSpec(Spec):
-    """Which framework, where."""
+    """Which framework, in which region, on which instance type."""
 
     framework: str = "xgboost"
-    """Name in the sagemaker SDK."""
+    """Name of the framework in the sagemaker SDK."""
     framework_version: str = "3.2-0"
     """Version of the container."""
     region: str
-    """AWS region, for the registry's host."""
+    """AWS region, which decides the host of the image registry."""
     instance_type: str
-    """Such as ml.m5.large."""
+    """Instance type, for example ml.m5.large."""
 
 
 class ImageResult(Result):
-    """An image and its machine."""
+    """An image, and the GPUs of the instance type."""
 
     image_uri: str
     """URI of the training image."""
     gpus: int
-    """GPUs of the instance type, as far as the SDK knows it; 0 for processors only."""
+    """Number of GPUs of the instance type; 0 where it has none, or the SDK does not know it."""
 
 
 def run(spec: ImageSpec) -> ImageResult:
-    """The image's URI.
+    """Return the URI of the image.
 
     Raises:
-        SpecError: the SDK knows no such framework, version or region, or this is no instance type. A retry cannot help.
+        SpecError: the SDK knows no such framework, version or region, or the instance type is not valid. A retry
+            cannot help.
     """
     from sagemaker.core import image_uris, instance_types_gpu_info
 
     if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", spec.instance_type):
-        raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "Such as ml.m5.large.")
+        raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "For example ml.m5.large.")
     try:
         uri = image_uris.retrieve(
             spec.framework,
@@ -51,7 +52,11 @@ def run(spec: ImageSpec) -> ImageResult:
             instance_type=spec.instance_type,
             image_scope="training",
         )
-    except (ValueError, KeyError, FileNotFoundError) as error:  # the last: it has no file of such a framework
+    except (
+        ValueError,
+        KeyError,
+        FileNotFoundError,
+    ) as error:  # no file: the SDK has no table of it
         raise SpecError(f"no image of {spec.framework} {spec.framework_version} in {spec.region}: {error}") from None
-    facts = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
-    return ImageResult(image_uri=str(uri), gpus=int(facts.get("Count", 0)))
+    gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
+    return ImageResult(image_uri=str(uri), gpus=int(gpus.get("Count", 0)))

@@ -1,7 +1,7 @@
-"""Stages one partition of a dataset: from its source into the staging table.
+"""Stage one partition of a dataset: copy it from the source to the staging table.
 
-Idempotent: an unchanged partition commits nothing. Nothing is published here: `validate` alone does that. The rows pass
-through in batches: memory does not grow with the partition.
+Idempotent: an unchanged partition commits nothing. The step publishes nothing: only `validate` does. Rows are read and
+written in batches, so memory does not grow with the partition.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class IngestSpec(Spec):
     """One partition to stage."""
 
     dataset: str = "flights"
-    """Package under pipelines/ that holds the source."""
+    """Dataset whose source is read."""
     partition: dt.date
     """Day to stage (YYYY-MM-DD)."""
     folder: Path | None = None
-    """Folder of the source's files; the source's own place where it is not given."""
+    """Folder of the source's files; the source's default place where it is not given."""
 
 
 class IngestResult(Result):
@@ -45,30 +45,30 @@ class IngestResult(Result):
     rows: int
     """Rows of the partition."""
     snapshot_id: int
-    """Iceberg snapshot of the staging table that wrote the partition: its version."""
+    """Iceberg snapshot of the staging table that wrote the partition: the partition's version."""
     changed: bool
-    """False where the lake held the same rows already."""
+    """False where the lake had the same rows already."""
     new: bool
-    """Whether the lake held no rows of the day before."""
+    """Whether the lake had no rows of the day before."""
     changes: Changes
-    """What differs from the rows that it held before."""
+    """How the rows differ from those that the lake had before."""
     columns: list[str]
-    """What the rows did to the table's columns (added, widened), a line each."""
+    """Columns of the table that were added or widened, one line for each."""
 
 
 def run(spec: IngestSpec) -> IngestResult:
-    """The partition's rows are in the staging table, and only they.
+    """Write the partition's rows to the staging table, replacing those of before.
 
     Raises:
-        DataError: the day is not in the source or empty, or a column is missing. A retry cannot help.
+        DataError: the source has no rows of the day, or a column is missing. A retry cannot help.
         ConflictError: the catalog stayed busy. A retry can help.
     """
-    chosen = load_dataset(spec.dataset)
-    return stage_partition(chosen, chosen.open_source(spec.folder), spec.partition)
+    dataset = load_dataset(spec.dataset)
+    return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition)
 
 
-def stage_partition(chosen: Dataset, source: Source, day: dt.date) -> IngestResult:
-    """As `run`, from a source that is open."""
+def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestResult:
+    """Stage one partition from an open source: see `run`."""
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress
@@ -76,14 +76,14 @@ def stage_partition(chosen: Dataset, source: Source, day: dt.date) -> IngestResu
 
     reader = source.read(day)
     batches = log_progress(
-        _check_not_empty(reader, f"the source of {chosen.name} has no rows for {day}"), f"{chosen.staging} {day}"
+        _check_not_empty(reader, f"the source of {dataset.name} has no rows for {day}"), f"{dataset.staging} {day}"
     )
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
-    return report_commit(chosen.staging, day, Lake.open().write_partition(chosen.staging, day, rows, chosen.key))
+    return report_commit(dataset.staging, day, Lake.open().write_partition(dataset.staging, day, rows, dataset.key))
 
 
 def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
-    """What a commit to the staging table did; the log says it too, and a line for each column that is new or wider."""
+    """Log what a commit to the staging table did, with a warning for each added or widened column, and return it."""
     changes = Changes(**asdict(commit.changes))
     result = IngestResult(
         table=table,
@@ -95,18 +95,18 @@ def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
         changes=changes,
         columns=list(commit.columns),
     )
-    how = "new" if result.new else f"changed: {changes}" if result.changed else "same"
-    log.info("%s %s: %d rows, %s", table, day, result.rows, how)
+    outcome = "new" if result.new else f"changed: {changes}" if result.changed else "same"
+    log.info("%s %s: %d rows, %s", table, day, result.rows, outcome)
     for line in result.columns:
         log.warning("%s %s: %s", table, day, line)
     return result
 
 
-def _check_not_empty(batches: Iterable[pa.RecordBatch], otherwise: str) -> Iterator[pa.RecordBatch]:
-    """The batches; an error in the place of no row at all."""
+def _check_not_empty(batches: Iterable[pa.RecordBatch], problem: str) -> Iterator[pa.RecordBatch]:
+    """Yield the batches; raise an error with the text of `problem` where they have no row."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows
         yield batch
     if not rows:
-        raise DataError(f"{otherwise}.", "Nothing was staged.")
+        raise DataError(f"{problem}.", "Nothing was staged.")

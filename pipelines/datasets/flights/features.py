@@ -1,4 +1,4 @@
-"""From published rows to what a model may know before departure, as one ibis expression."""
+"""Compute the features of a flight that are known before its departure, as one ibis expression."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ibis
 
 
 def features(rows: ibis.Table) -> ibis.Table:
-    """`rows` with the columns of `DATASET.features`; those of `DATASET.later_known` are not among `rows`.
+    """Add the columns of `DATASET.features` to `rows`, which lack those of `DATASET.later_known`.
 
-    All of it is in the timetable, the fleet's register or the weather report of the departure's hour.
+    All features come from the timetable, the register of planes, or the weather report of the hour of departure.
     """
     hour = ibis.window(group_by=[rows.date, rows.origin, rows.sched_dep_time // 100])
     return rows.mutate(
@@ -21,5 +21,5 @@ def features(rows: ibis.Table) -> ibis.Table:
 
 
 def _minute_of_day(clock: ibis.expr.types.IntegerColumn) -> ibis.expr.types.IntegerColumn:
-    """Minutes since midnight of a clock time written as HHMM."""
+    """Return the minutes since midnight of a clock time written as HHMM."""
     return (clock // 100) * 60 + clock % 100

@@ -1,6 +1,7 @@
-"""The trained model: a booster and the schema of its features, in a folder; scoring with it.
+"""The trained model: a booster and the schema of its features. Score with it, save it to a folder, load it.
 
-Travels in the training job's bundle and in the MLflow model, so: xgboost, pandas, numpy and the standard library only.
+Travels in the training job's bundle and in the MLflow model, so it imports xgboost, pandas, numpy and the standard
+library only.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ class Schema:
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, described: dict[str, Any]) -> Schema:
-        """The schema of training features: the categories are those of `frame`, sorted."""
+        """Return the schema of training features: the categories are those that `frame` has, sorted."""
         kinds = described["features"]
         categories = {
             name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
         }
         return cls(features=kinds, label=described["label"], categories=categories)
 
-    def matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
-        """The features as xgboost takes them. A category never seen in training counts as missing.
+    def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
+        """Convert the features to xgboost's matrix. A category that training did not see counts as missing.
 
         Args:
-            frame: the feature columns, others are ignored; with the label column the matrix has labels.
+            frame: has the feature columns; others are ignored. With the label column, the matrix has labels.
 
         Raises:
             KeyError: a feature column is missing.
         """
         columns = {name: self._column(frame[name], kind) for name, kind in self.features.items()}
         label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
-        # An index of its own: `frame` may be a slice.
+        # A new frame, with a new index: `frame` may be a slice.
         return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True)
 
     def _column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
-        known = self._known[str(values.name)]
-        # Codes made by hand: the categories are of one dtype always, also where a column is empty.
-        return pd.Categorical.from_codes(known.get_indexer(values.astype(object)), categories=known)  # type: ignore[arg-type]
+        categories = self._category_indexes[str(values.name)]
+        # By codes, so that the categories have the same dtype in an empty column, too.
+        return pd.Categorical.from_codes(categories.get_indexer(values.astype(object)), categories=categories)  # type: ignore[arg-type]
 
     @cached_property
-    def _known(self) -> dict[str, pd.Index[Any]]:
-        """The categories as pandas looks them up: made once, since a request may be of one row."""
+    def _category_indexes(self) -> dict[str, pd.Index[Any]]:
+        """Indexes of the categories, built once: a request may have one row only."""
         return {name: pd.Index(values) for name, values in self.categories.items()}
 
 
@@ -71,12 +72,12 @@ class Model:
     schema: Schema
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Probability of the label for each row of `frame` (shape: rows)."""
+        """Return the probability of the label for each row of `frame` (shape: rows)."""
         features = frame.drop(columns=self.schema.label, errors="ignore")
-        return np.asarray(self.booster.predict(self.schema.matrix(features)))
+        return np.asarray(self.booster.predict(self.schema.to_matrix(features)))
 
     def importance(self) -> dict[str, float]:
-        """Feature name to its share of the total gain, largest first."""
+        """Return each feature's share of the total gain, largest first."""
         gains = {
             name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()
         }
@@ -85,7 +86,7 @@ class Model:
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def save(self, folder: Path) -> None:
-        """`folder` holds the model: model.ubj and schema.json. No pickle."""
+        """Write the model to `folder`: model.ubj and schema.json, without pickle."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / BOOSTER).write_bytes(self.booster.save_raw("ubj"))
         text = json.dumps(asdict(self.schema), indent=2)
@@ -93,10 +94,10 @@ class Model:
 
 
 def load(folder: Path) -> Model:
-    """The model of a folder that `Model.save` wrote.
+    """Load the model that `Model.save` wrote to `folder`.
 
     Raises:
-        FileNotFoundError: a file of it is missing.
+        FileNotFoundError: a file of the model is missing.
         xgboost.core.XGBoostError: the booster cannot be read.
     """
     schema = Schema(**json.loads((folder / SCHEMA).read_text(encoding="utf-8")))

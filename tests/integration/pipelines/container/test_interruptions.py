@@ -197,7 +197,7 @@ def test_of_other_hyperparameters_or_data_none_is_taken(new_job: Callable[[str],
             shutil.copy2(one.features / "validation/data.parquet", one.features / "train/data.parquet")
     said = job.run(given)
     assert restored(said) == 0
-    assert "checkpoint 000020 is of other hyperparameters or other data; trying the one before" in said
+    assert "checkpoint 000020 belongs to other hyperparameters or other data; trying the one before" in said
     fresh.run(given)
     assert job.made() == fresh.made()
 
@@ -248,7 +248,7 @@ def test_foreign_files_among_the_checkpoints(new_job: Callable[[str], Job]) -> N
     (job.checkpoints / "notes").mkdir()
     said = job.run(given)
     assert restored(said) == 20
-    assert "checkpoint 000999 is no checkpoint that can be read; trying the one before" in said
+    assert "checkpoint 000999 cannot be read as a checkpoint; trying the one before" in said
     assert (job.checkpoints / "000999").read_text() == "foreign"
     assert (job.checkpoints / "notes").is_dir()
 
@@ -294,7 +294,7 @@ def test_a_step_that_is_stopped_has_the_script_save_first(
     assert out == ""
     assert not commands.members(child.pid), "the script has ended before it"
     assert [path.name for path in home.glob("training/*/checkpoints/[0-9]*")] == [f"{rounds_in(said):06d}"]
-    assert "stopped; the last checkpoint is kept" in said
+    assert "stopped; the last checkpoint is saved" in said
 
 
 def test_a_whole_group_that_is_stopped_saves_too(step: Callable[[], Any], commands: Any, home: Path) -> None:

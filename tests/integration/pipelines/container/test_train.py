@@ -91,7 +91,7 @@ def test_killed_and_stopped_and_run_again_it_ends_with_the_same_model(
         assert not Path("data/model").exists(), "half of a model"
     last = commands.step("train", "--hyperparameters", json.dumps(SLOW))
     assert last.code == 0, last.err[-2_000:]
-    assert "going on from the checkpoint after round" in last.err, last.err[:1_000]
+    assert "resuming from the checkpoint after round" in last.err, last.err[:1_000]
     assert json.loads(last.out)["digest"] == uninterrupted
     assert Path("data/training/rounds.csv").read_text() == Path("whole/record/rounds.csv").read_text()
 

@@ -146,7 +146,7 @@ def test_a_request_of_another_kind_is_refused() -> None:
 
     with pytest.raises(ValueError, match="content type text/csv is not read"):
         inference.input_fn(b"1,2", "text/csv")
-    with pytest.raises(ValueError, match="content type text/csv is not written"):
+    with pytest.raises(ValueError, match="content type text/csv is not supported"):
         inference.output_fn([0.5], "text/csv")
     assert [float(json.loads(line)) for line in inference.output_fn([0.1, 1 / 3], inference.LINES).split()] == [
         0.1,

@@ -40,7 +40,7 @@ def saved(folder: Path, *steps: int, of: dict[str, Any] = OF, **options: Any) ->
 def test_what_is_saved_comes_back_and_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = {"best": float("inf"), "rounds": [{"loss": 0.1 + 0.2}], "text": "zwei\nZeilen ü"}
     Checkpoints(folder, OF).save(175, payload := bytes(range(256)) * 9, state)
-    found = Checkpoints(folder, OF).last()
+    found = Checkpoints(folder, OF).restore()
     assert found is not None
     assert (found.step, found.payload, found.state) == (175, payload, state)
     line = capsys.readouterr().out
@@ -49,13 +49,13 @@ def test_what_is_saved_comes_back_and_is_said(folder: Path, capsys: pytest.Captu
 
 
 def test_without_one_it_is_a_cold_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert Checkpoints(folder, OF).last() is None
+    assert Checkpoints(folder, OF).restore() is None
     assert capsys.readouterr() == ("checkpoint restored: none\n", "")
 
 
 def test_an_empty_payload_and_an_empty_state(folder: Path) -> None:
     Checkpoints(folder, {}).save(0, b"", {})
-    found = Checkpoints(folder, {}).last()
+    found = Checkpoints(folder, {}).restore()
     assert found is not None
     assert (found.step, found.payload, found.state) == (0, b"", {})
 
@@ -70,7 +70,7 @@ def test_the_last_few_are_kept(folder: Path, keep: int) -> None:
 def test_newest_is_the_most_steps_whatever_the_clocks_say(folder: Path) -> None:
     saved(folder, 999_999, 1_000_000)
     os.utime(folder / "1000000", (0, 0))
-    found = Checkpoints(folder, OF).last()
+    found = Checkpoints(folder, OF).restore()
     assert found is not None
     assert found.step == 1_000_000
 
@@ -79,7 +79,7 @@ def test_the_same_step_again_takes_its_place(folder: Path) -> None:
     made = saved(folder, 5, 6)
     made.save(6, b"again", {})
     assert kept(folder) == ["000005", "000006"]
-    assert made.last().payload == b"again"  # type: ignore[union-attr]
+    assert made.restore().payload == b"again"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("options", [{"keep": 0}, {"keep": -1}, {"every_s": -1.0}, {"every_s": float("nan")}])
@@ -113,7 +113,7 @@ def test_no_more_than_the_interval_is_ever_at_stake(
         clock(step_s)
         since += step_s
         assert since <= max(every_s, step_s)
-        if made.due():
+        if made.is_due():
             assert since == expected
             made.save(step, b"", {})
             since = 0.0
@@ -121,8 +121,8 @@ def test_no_more_than_the_interval_is_ever_at_stake(
 
 def test_interval_zero_is_each_step(folder: Path) -> None:
     made = Checkpoints(folder, OF, every_s=0)
-    assert [made.due() for _ in range(3)] == [True] * 3
-    assert not Checkpoints(folder, OF, every_s=1_000).due()
+    assert [made.is_due() for _ in range(3)] == [True] * 3
+    assert not Checkpoints(folder, OF, every_s=1_000).is_due()
 
 
 # What is broken, and what is not ours
@@ -138,12 +138,12 @@ def test_cut_or_flipped_anywhere_it_falls_back(folder: Path, capsys: pytest.Capt
         broken.append(bytes(flipped))
     for content in broken:
         (folder / "000002").write_bytes(content)
-        found = made.last()
+        found = made.restore()
         assert found is not None
         assert found.step == 1, content
         assert re.search(r"^checkpoint 000002 is .*; trying the one before$", capsys.readouterr().err, re.MULTILINE)
     (folder / "000002").write_bytes(whole)
-    assert made.last().step == 2  # type: ignore[union-attr]
+    assert made.restore().step == 2  # type: ignore[union-attr]
 
 
 def test_broken_ones_make_room_for_whole_ones(folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_broken_ones_make_room_for_whole_ones(folder: Path) -> None:
         with (folder / name).open("r+b") as file:
             file.truncate(90)
     made = Checkpoints(folder, OF)
-    assert made.last().step == 10  # type: ignore[union-attr]
+    assert made.restore().step == 10  # type: ignore[union-attr]
     made.save(15, b"", {})
     assert kept(folder) == ["000010", "000015"]
 
@@ -168,28 +168,28 @@ def test_foreign_files_are_neither_taken_nor_touched(folder: Path, capsys: pytes
     for name in ("README", "²²²²²²", ".hidden", "000905.tmp", "1", "00000906"):
         (folder / name).write_bytes(b"")
     foreign = set(kept(folder)) - {"000007"}
-    assert made.last().step == 7  # type: ignore[union-attr]
+    assert made.restore().step == 7  # type: ignore[union-attr]
     said = capsys.readouterr().err
     for name in ("000900", "000901", "000902", "000903", "000904"):
-        assert f"checkpoint {name} is no checkpoint that can be read" in said
+        assert f"checkpoint {name} cannot be read as a checkpoint" in said
     for step in (8, 9, 900, 901, 1000):
         made.save(step, b"", {})
     assert set(kept(folder)) == foreign | {"000009", "001000"}
     assert (folder / "000900").read_text() == "not ours\n"
     assert (folder / "000901" / "model.bin").exists()
-    assert "000901 in the checkpoint folder is not ours: step 901 is not kept" in capsys.readouterr().err
+    assert "000901 in the checkpoint folder is no checkpoint: step 901 is not saved" in capsys.readouterr().err
 
 
 def test_another_training_s_are_neither_taken_nor_touched(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(folder, 100, 200)
     other = Checkpoints(folder, {**OF, "eta": 0.2})
-    assert other.last() is None
-    assert "checkpoint 000200 is of other hyperparameters or other data" in capsys.readouterr().err
+    assert other.restore() is None
+    assert "checkpoint 000200 belongs to other hyperparameters or other data" in capsys.readouterr().err
     for step in (1, 2, 3):
         other.save(step, b"", {})
     assert kept(folder) == ["000002", "000003", "000100", "000200"]
-    assert other.last().step == 3  # type: ignore[union-attr]
-    assert Checkpoints(folder, dict(reversed(OF.items()))).last().step == 200  # type: ignore[union-attr]
+    assert other.restore().step == 3  # type: ignore[union-attr]
+    assert Checkpoints(folder, dict(reversed(OF.items()))).restore().step == 200  # type: ignore[union-attr]
 
 
 def test_half_a_synchronisation_is_an_older_one(folder: Path, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_half_a_synchronisation_is_an_older_one(folder: Path, tmp_path: Path) ->
         copy.mkdir()
         for name in names:
             shutil.copy2(folder / name, copy / name)
-        found = Checkpoints(copy, OF).last()
+        found = Checkpoints(copy, OF).restore()
         assert (f"{found.step:06d}" if found else None) == max(names, default=None)
 
 
@@ -211,7 +211,7 @@ import os, sys
 from pathlib import Path
 from pipelines.container.checkpoints import Checkpoints
 made = Checkpoints(Path(sys.argv[1]), {"a": 1})
-found = made.last()
+found = made.restore()
 step = found.step if found else 0
 assert not found or found.payload == bytes([found.step % 256]) * 6_000_000
 while True:
@@ -240,7 +240,7 @@ def test_killed_while_saving_no_checkpoint_is_half_and_none_is_lost(folder: Path
         child.wait()
         done = max(int(line) for line in lines[1:])
         assert lines[0].startswith("checkpoint restored: "), "the one before was whole"
-        found = Checkpoints(folder, {"a": 1}).last()
+        found = Checkpoints(folder, {"a": 1}).restore()
         assert found is not None
         assert found.step in (done, done + 1), "what was said to be saved is there"
         assert found.state == {"step": found.step}
@@ -281,9 +281,9 @@ def test_a_full_disk_leaves_the_ones_before(tmp_path: Path, mounted: Callable[..
     assert caught.value.errno == errno.ENOSPC
     assert kept(folder) == ["000001", "000002"]
     assert kept(folder.parent) == ["checkpoints"], "what was begun gives its space back"
-    assert made.last().step == 2  # type: ignore[union-attr]
+    assert made.restore().step == 2  # type: ignore[union-attr]
     made.save(4, b"smaller", {})
-    assert made.last().step == 4  # type: ignore[union-attr]
+    assert made.restore().step == 4  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
@@ -296,7 +296,7 @@ def test_a_mount_of_its_own_is_written_inside(
     assert (
         "checkpoints are made inside their folder, not beside it: Invalid cross-device link" in capsys.readouterr().err
     )
-    assert made.last().step == 3  # type: ignore[union-attr]
+    assert made.restore().step == 3  # type: ignore[union-attr]
     assert kept(folder) == ["000002", "000003"]
     assert kept(tmp_path) == ["behind", "checkpoints"]
 
@@ -310,7 +310,7 @@ def test_a_parent_that_is_read_only_is_not_needed(
     subprocess.run(["mount", "-o", "remount,ro", str(parent)], check=True)
     made = saved(parent / "checkpoints", 1)
     assert "not beside it: Read-only file system" in capsys.readouterr().err
-    assert made.last().step == 1  # type: ignore[union-attr]
+    assert made.restore().step == 1  # type: ignore[union-attr]
 
 
 def test_a_folder_that_cannot_be_written_is_said_at_the_start(tmp_path: Path, mounted: Callable[..., None]) -> None:
