@@ -144,7 +144,7 @@ def test_answers_that_are_no_scores_of_the_rows_are_refused(
 def test_a_request_of_another_kind_is_refused() -> None:
     from pipelines.container import inference
 
-    with pytest.raises(ValueError, match="content type text/csv is not read"):
+    with pytest.raises(ValueError, match="content type text/csv is not supported"):
         inference.input_fn(b"1,2", "text/csv")
     with pytest.raises(ValueError, match="content type text/csv is not supported"):
         inference.output_fn([0.5], "text/csv")

@@ -170,7 +170,7 @@ def test_a_key_that_is_there_twice_or_null_is_refused(
     wanted, few = building.feature_schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
     assert building.write_features(batches_of(few, size), wanted, tmp_path / "good") == 5
     twice = pa.concat_tables([few, few.slice(2, 1)])
-    with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} is there twice"):
+    with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} occurs twice"):
         building.write_features(batches_of(twice, size), wanted, tmp_path / "bad")
     field = few.schema.field("carrier")
     null = few.set_column(
