@@ -141,7 +141,9 @@ def test_cut_or_flipped_anywhere_it_falls_back(folder: Path, capsys: pytest.Capt
         found = made.restore()
         assert found is not None
         assert found.step == 1, content
-        assert re.search(r"^checkpoint 000002 (is|cannot|belongs) .*; trying the one before$", capsys.readouterr().err, re.MULTILINE)
+        assert re.search(
+            r"^checkpoint 000002 (is|cannot|belongs) .*; trying the one before$", capsys.readouterr().err, re.MULTILINE
+        )
     (folder / "000002").write_bytes(whole)
     assert made.restore().step == 2  # type: ignore[union-attr]
 
@@ -294,7 +296,8 @@ def test_a_mount_of_its_own_is_written_inside(
     mounted(folder, *(TMPFS if kind == "tmpfs" else ("--bind", str(tmp_path / "behind"))))
     made = saved(folder, 1, 2, 3)
     assert (
-        "incomplete checkpoints are written inside the folder, not beside it: Invalid cross-device link" in capsys.readouterr().err
+        "incomplete checkpoints are written inside the folder, not beside it: Invalid cross-device link"
+        in capsys.readouterr().err
     )
     assert made.restore().step == 3  # type: ignore[union-attr]
     assert kept(folder) == ["000002", "000003"]
