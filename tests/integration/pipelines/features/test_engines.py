@@ -144,7 +144,7 @@ def test_a_machine_without_java_or_pyspark_is_told_so(commands: Any, in_quarter:
     (tmp_path / "hide").mkdir()
     (tmp_path / "hide" / "pyspark.py").write_text("raise ModuleNotFoundError('hidden', name='pyspark')")
     path = f"{tmp_path / 'hide'}:{commands.env['PYTHONPATH']}"
-    hidden = commands.step("preprocess", "--engine", "spark", env={"PYTHONPATH": path})
+    hidden = commands.step("preprocess", "--engine", "spark", env={"PYTHONPATH": path}, is_real=True)
     assert hidden.code == 2 and "pyspark is not installed" in hidden.err
     assert not Path("data/features").exists()
 

@@ -112,10 +112,10 @@ def test_a_refused_day_counts_as_missing_where_days_are_ingested(
 
 def test_too_few_days_are_refused_with_the_reason(fill: Callable[..., None]) -> None:
     fill(*range(8, 14))
-    with pytest.raises(DataError, match="2 days of the 3 demanded: flights starts on 2013-01-08"):
+    with pytest.raises(DataError, match="2 days, but needs 3: flights starts on 2013-01-08"):
         pin(min_train_days=3)
     assert pin(min_train_days=2).train_first == day(8)
-    with pytest.raises(DataError, match="demanded"):
+    with pytest.raises(DataError, match="but needs 2"):
         pin(as_of="2013-01-02")
 
 
