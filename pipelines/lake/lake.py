@@ -77,10 +77,7 @@ class Lake:
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(day, rows.schema, batches)
-        table = find_table(self.catalog, name)
-        if table is None:
-            create_table(self.catalog, name, evolution.to_iceberg_schema(rows.schema), [*part])
-            table = load_table(self.catalog, name)
+        table = self._find_or_create(name, rows.schema, part)
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, day)
         with write_spool(table, day, schema, batches) as spool:
@@ -232,6 +229,13 @@ class Lake:
         """
         table = find_table(self.catalog, name)
         return history.find_versions(table, days) if table else {}
+
+    def _find_or_create(self, name: str, schema: pa.Schema, part: Mapping[str, str]) -> Table:
+        table = find_table(self.catalog, name)
+        if table is None:
+            create_table(self.catalog, name, evolution.to_iceberg_schema(schema), [*part])
+            table = load_table(self.catalog, name)
+        return table
 
     def _scan_days(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
         table = load_table(self.catalog, name)

@@ -29,13 +29,13 @@ class Schema:
     categories: dict[str, list[str]]
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, described: dict[str, Any]) -> Schema:
+    def fit(cls, frame: pd.DataFrame, description: dict[str, Any]) -> Schema:
         """Return the schema of training features: the categories are those that `frame` has, sorted."""
-        kinds = described["features"]
+        kinds = description["features"]
         categories = {
             name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
         }
-        return cls(features=kinds, label=described["label"], categories=categories)
+        return cls(features=kinds, label=description["label"], categories=categories)
 
     def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
         """Convert the features to xgboost's matrix. A category that training did not see counts as missing.

@@ -72,7 +72,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def read(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of a channel, and the description of its columns."""
     table = pq.read_table(folder / DATA)
     return table.to_pandas(), json.loads(table.schema.metadata[b"leeway"])
@@ -86,10 +86,10 @@ class Training:
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
-        rows, described = read(args.train)
-        self.schema = Schema.fit(rows, described)
+        rows, description = read_channel(args.train)
+        self.schema = Schema.fit(rows, description)
         self.train = self.schema.to_matrix(rows)
-        self.validation = self.schema.to_matrix(read(args.validation)[0])
+        self.validation = self.schema.to_matrix(read_channel(args.validation)[0])
 
     def run(self) -> Model:
         """Train, and return the model of the best round on validation.
@@ -196,7 +196,7 @@ def _train(args: argparse.Namespace, stop: StopSignal) -> None:
     tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
     model = Training(args, tracker, stop).run()
     model.save(args.model_dir)
-    rows = read(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
+    rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
     rows.assign(score=model.score(rows)).to_parquet(args.output_data_dir / SCORES)
     best = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best.items()})

@@ -107,10 +107,10 @@ class _Sql:
     def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:
         row, zone = 1, Zone(self.timezone, self.ambiguous)
         for rows in sql_session.stream_rows(connection, statement):
-            at = Position(self._place, row)
+            position = Position(self._place, row)
             columns = zip(types.items(), zip(*rows, strict=True), strict=True)
-            arrays = [build_array(values, kind, zone, name, at) for (name, kind), values in columns]
-            yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, at)
+            arrays = [build_array(values, kind, zone, name, position) for (name, kind), values in columns]
+            yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, position)
             row += len(rows)
 
 
@@ -127,8 +127,8 @@ class SqlSource(_Sql):
         """
         with self._connect() as connection:
             kind = self._find_types(connection)[self.day]
-            found = self._find_days(connection, kind, days)
-        return sorted(day for day in found if days.first <= day <= days.last)
+            candidates = self._find_days(connection, kind, days)
+        return sorted(day for day in candidates if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
         """Read the rows of one day, sorted, as one statement sees them.
