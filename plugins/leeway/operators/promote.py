@@ -49,6 +49,6 @@ class PromoteOperator(StepOperator):
 
     def spec(self) -> dict[str, Any]:
         """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
-        own = super().spec()
-        own["in_backfill"] = own.pop("promote_in_backfill")
-        return drop_unset(own, "in_backfill")
+        spec = super().spec()
+        spec["in_backfill"] = spec.pop("promote_in_backfill")
+        return drop_unset(spec, "in_backfill")

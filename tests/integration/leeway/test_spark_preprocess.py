@@ -29,9 +29,9 @@ STANDINS = Path(__file__).parent / "standins"
 def small(tmp_path, monkeypatch):
     """A project whose entry does as the variable MODE says, and a Python that packs a text file."""
     project = tmp_path / "project"
-    (project / "pipelines").mkdir(parents=True)
+    (project / "pipelines" / "container").mkdir(parents=True)
     (project / "data").mkdir()
-    shutil.copy(STANDINS / "processing.py", project / "pipelines")
+    shutil.copy(STANDINS / "processing.py", project / "pipelines" / "container")
     (project / "data" / "snapshot.json").write_text(tmp_path.name)
     (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text())
     (tmp_path / "python").chmod(0o755)
@@ -280,7 +280,7 @@ def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, at_dock, 
 
 
 def test_a_project_without_the_entry_is_refused(at_dock, small, task, context):
-    (small / "pipelines" / "processing.py").unlink()
+    (small / "pipelines" / "container" / "processing.py").unlink()
     with pytest.raises(AirflowFailException, match="LEEWAY_PROJECT must be the project"):
         task().execute(context)
 
