@@ -1,4 +1,4 @@
-"""The ledger: one row a training job in the lake's table `training_costs`, a partition a month."""
+"""The cost ledger: the table `training_costs` of the lake, one row for each job, one partition for each month."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Row = dict[str, Any]
 
 
 class Ledger:
-    """The table of what trainings cost. Rows are added, and never changed."""
+    """The table of what jobs cost. Rows are added and never changed."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months
 
     @classmethod
     def open(cls) -> Ledger:
-        """The ledger in the configured lake.
+        """Open the ledger in the configured lake.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -55,55 +55,54 @@ class Ledger:
         return cls(MonthTable(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-        """Every job of `rows` has its row. Idempotent: a job that has one keeps it, whoever else writes meanwhile.
+        """Add a row for each job that has none yet. Idempotent: an existing row stays as it is.
 
         Args:
-            rows: column to value, `date` excepted; what says which job it is are `arn` and `created`.
+            rows: column to value, without `date`. The columns `arn` and `created` identify the job.
 
         Returns:
-            The jobs' rows as the ledger has them, in the order of `rows`.
+            The jobs' rows in the ledger, in the order of `rows`.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other processes kept writing. A retry can help.
         """
-        given = [{**row, PARTITION: month_of(row["created"])} for row in rows]
-        kept: dict[tuple[str, dt.datetime], Row] = {}
-        for month, members in groupby(sorted(given, key=_month), _month):
-            fresh = list(members)
-            kept |= self._months.update(partial(_add_once, month=month, fresh=fresh))
-        return [kept[_key(row)] for row in given]
+        dated = [{**row, PARTITION: month_of(row["created"])} for row in rows]
+        stored: dict[tuple[str, dt.datetime], Row] = {}
+        for month, group in groupby(sorted(dated, key=_month), _month):
+            stored |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
+        return [stored[_key(row)] for row in dated]
 
     def rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
-        """The rows of a month (YYYY-MM), a project and a DAG, oldest job first; of all where it is empty."""
+        """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
         where = EqualTo(PARTITION, f"{month}-01") if month else None
-        found: list[Row] = self._months.read(where).to_pylist()
-        chosen = [one for one in found if project in ("", one["project"]) and dag_id in ("", one["dag_id"])]
-        return sorted(chosen, key=lambda row: (row["created"], row["arn"]))
+        rows: list[Row] = self._months.read(where).to_pylist()
+        selected = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
+        return sorted(selected, key=lambda row: (row["created"], row["arn"]))
 
     def spent_usd(self, month: str, project: str) -> float:
-        """What the jobs of a project cost that were created in a month (YYYY-MM). One that still runs is not in it."""
+        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included."""
         return float(sum(row["cost_usd"] for row in self.rows(month, project)))
 
 
-def _add_once(version: TableVersion, month: dt.date, fresh: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
-    """Add those of the fresh rows that the month lacks; return the month's rows by job."""
-    had = version.read_month(month)
-    kept = {_key(row): row for row in had.to_pylist()}
-    new = {_key(row): row for row in fresh if _key(row) not in kept}
+def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
+    """Add the rows whose job the month lacks; return all rows of the month by job."""
+    existing = version.read_month(month)
+    stored = {_key(row): row for row in existing.to_pylist()}
+    new = {_key(row): row for row in rows if _key(row) not in stored}
     if new:
         added = pa.Table.from_pylist(list(new.values()), schema=SCHEMA)
-        version.replace_month(month, pa.concat_tables([had, added]))
-        kept |= {_key(row): row for row in added.to_pylist()}
-    return kept
+        version.replace_month(month, pa.concat_tables([existing, added]))
+        stored |= {_key(row): row for row in added.to_pylist()}
+    return stored
 
 
 def this_month() -> str:
-    """The current month, YYYY-MM, in UTC."""
+    """Return the current month in UTC, YYYY-MM."""
     return f"{dt.datetime.now(dt.UTC):%Y-%m}"
 
 
 def _key(row: Row) -> tuple[str, dt.datetime]:
-    # AWS never gives a name twice, so the ARN would do there; a drydock whose data was removed does.
+    # On AWS the ARN alone identifies a job. A drydock whose data was removed uses a name again.
     return row["arn"], row["created"]
 
 

@@ -77,8 +77,8 @@ def _weekdays(profile: Profile) -> str:
     by_weekday: dict[int, list[int]] = {}
     for day, rows in profile.days.items():
         by_weekday.setdefault(day.weekday(), []).append(rows)
-    told = {one: _span(f"{min(rows):,}", f"{max(rows):,}") for one, rows in sorted(by_weekday.items())}
-    return ", ".join(f"{WEEKDAYS[one]} {seen}" for one, seen in told.items())
+    spans = {weekday: _span(f"{min(rows):,}", f"{max(rows):,}") for weekday, rows in sorted(by_weekday.items())}
+    return ", ".join(f"{WEEKDAYS[weekday]} {span}" for weekday, span in spans.items())
 
 
 def _key(profile: Profile) -> Iterator[Expectation]:
@@ -112,7 +112,7 @@ def _presence(column: Column, rows: int) -> Iterator[Expectation]:
 def _range(column: Column) -> Iterator[Expectation]:
     if column.least is None or column.most is None:
         return
-    low, middle, high = (_figure(one) for one in column.quantiles)
+    low, middle, high = (_figure(quantile) for quantile in column.quantiles)
     bounds = _bounds(column.least, column.most, whole=column.kind == "whole")
     seen = _span(_figure(column.least), _figure(column.most))
     why = f"{seen}; 1 % below {low}, half below {middle}, 1 % above {high}."

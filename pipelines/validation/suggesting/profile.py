@@ -78,7 +78,7 @@ def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] 
     """
     lake = Lake.open()
     schema = lake.read_schema(table)
-    missing = [one for one in key if one not in schema.names]
+    missing = [name for name in key if name not in schema.names]
     if missing:
         raise DataError(f"table {table} lacks the column(s) {', '.join(missing)} of its key.")
     with connect() as connection, lake.create_view(connection, _VIEW, table, first, last):
@@ -86,10 +86,10 @@ def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] 
         if not days:
             raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
         whole = _over_all(connection, schema)
-        columns = [_column(connection, one, days, whole) for one in schema if one.name != PARTITION]
+        columns = [_column(connection, field, days, whole) for field in schema if field.name != PARTITION]
         repeated = _repeated(connection, key)
-    counts = {one[PARTITION]: one["n"] for one in days}
-    return Profile(table, first, last, counts, columns, [one for one in key if one != PARTITION], repeated)
+    counts = {day[PARTITION]: day["n"] for day in days}
+    return Profile(table, first, last, counts, columns, [name for name in key if name != PARTITION], repeated)
 
 
 def kind_of(kind: pa.DataType) -> Kind:
@@ -106,14 +106,14 @@ def kind_of(kind: pa.DataType) -> Kind:
 def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[dict[str, Any]]:
     """Query one row per partition: counts, minima, maxima, means, lengths (first pass)."""
     wanted = {"n": "count(*)"}
-    for one in schema:
-        name, value = one.name, _value(one)
+    for field in schema:
+        name, value = field.name, _value(field)
         wanted[f"{name} has"] = f"count({value})"
-        if kind_of(one.type) in ("whole", "number"):
+        if kind_of(field.type) in ("whole", "number"):
             wanted |= {f"{name} min": f"min({value})", f"{name} max": f"max({value})", f"{name} mean": f"avg({value})"}
-        if kind_of(one.type) == "moment":
+        if kind_of(field.type) == "moment":
             wanted[f"{name} newest"] = f"epoch(max({value}))"
-        if kind_of(one.type) == "text":
+        if kind_of(field.type) == "text":
             wanted |= {f"{name} short": f"min(length({value}))", f"{name} long": f"max(length({value}))"}
             wanted |= {f"{name} {shape}": _unlike(value, shape) for shape in SHAPES}
     listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
@@ -124,19 +124,19 @@ def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[di
 def _over_all(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[str, Any]:
     """Query quantiles and numbers of distinct values (second pass)."""
     wanted = {}
-    for one in schema:
-        wanted[f"{one.name} distinct"] = f"approx_count_distinct({_value(one)})"
-        if kind_of(one.type) in ("whole", "number"):
-            finite = f"CASE WHEN isfinite({_value(one)}::DOUBLE) THEN {_value(one)}::DOUBLE END"
-            wanted[f"{one.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
+    for field in schema:
+        wanted[f"{field.name} distinct"] = f"approx_count_distinct({_value(field)})"
+        if kind_of(field.type) in ("whole", "number"):
+            finite = f"CASE WHEN isfinite({_value(field)}::DOUBLE) THEN {_value(field)}::DOUBLE END"
+            wanted[f"{field.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
     listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
     return _rows(connection, f"SELECT {listed} FROM {_VIEW}")[0]  # noqa: S608
 
 
 def _column(
-    connection: duckdb.DuckDBPyConnection, one: pa.Field, days: list[dict[str, Any]], whole: dict[str, Any]
+    connection: duckdb.DuckDBPyConnection, field: pa.Field, days: list[dict[str, Any]], whole: dict[str, Any]
 ) -> Column:
-    name, kind = one.name, kind_of(one.type)
+    name, kind = field.name, kind_of(field.type)
     missing = [day["n"] - day[f"{name} has"] for day in days]
     shares = [lack / day["n"] for lack, day in zip(missing, days, strict=True)]
     found = {"nulls": sum(missing), "most_null": max(shares), "distinct": whole[f"{name} distinct"]}
@@ -181,7 +181,7 @@ def _texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
     some = [day for day in days if day[f"{name} has"]]
     if not some:
         return {}
-    shape = next((one for one in SHAPES if not any(day[f"{name} {one}"] for day in some)), "")
+    shape = next((shape for shape in SHAPES if not any(day[f"{name} {shape}"] for day in some)), "")
     return {"lengths": (min(d[f"{name} short"] for d in some), max(d[f"{name} long"] for d in some)), "shape": shape}
 
 
@@ -198,15 +198,17 @@ def _values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[st
 def _repeated(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
     if not key:
         return 0
-    columns = ", ".join(quote_identifier(one) for one in dict.fromkeys([PARTITION, *key]))
+    columns = ", ".join(quote_identifier(name) for name in dict.fromkeys([PARTITION, *key]))
     groups = f"SELECT count(*) AS n FROM {_VIEW} GROUP BY {columns} HAVING count(*) > 1"  # noqa: S608
     return int(_rows(connection, f"SELECT coalesce(sum(n), 0) AS n FROM ({groups})")[0]["n"])  # noqa: S608
 
 
-def _value(one: pa.Field) -> str:
+def _value(field: pa.Field) -> str:
     """Return the SQL of a column; NaN becomes null, as in Great Expectations' pandas engine."""
     return (
-        f"nullif({quote_identifier(one.name)}, 'nan')" if pa.types.is_floating(one.type) else quote_identifier(one.name)
+        f"nullif({quote_identifier(field.name)}, 'nan')"
+        if pa.types.is_floating(field.type)
+        else quote_identifier(field.name)
     )
 
 
@@ -220,5 +222,5 @@ def _plain(value: Any) -> float:
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
     answer = connection.execute(sql)
-    names = [one[0] for one in answer.description or ()]
+    names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]

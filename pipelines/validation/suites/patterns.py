@@ -48,9 +48,9 @@ def _agreement(found: Any) -> str:
     if found.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
     seen = set(_nodes(found))
-    if not {one[0] for one in seen} <= _SAME:
+    if not {node[0] for node in seen} <= _SAME:
         return "never"
-    places = {one[1] for one in seen if one[0] in (names.AT, names.CATEGORY)}
+    places = {node[1] for node in seen if node[0] in (names.AT, names.CATEGORY)}
     if not places <= _SAME_PLACES | _IN_PLAIN_TEXT:
         return "never"
     return "in plain text" if places & _IN_PLAIN_TEXT else "always"
@@ -59,13 +59,13 @@ def _agreement(found: Any) -> str:
 def _nodes(tree: Any) -> list[tuple[Any, Any]]:
     """List every operation of a parsed pattern, with its argument where that is a name."""
     found: list[tuple[Any, Any]] = []
-    for one in tree:
-        if isinstance(one, tuple) and one and isinstance(one[0], type(names.LITERAL)):
-            argument = one[1] if isinstance(one[1], type(names.LITERAL)) else None
-            found.append((one[0], argument))
-            found += _nodes(one[1]) if isinstance(one[1], (list, tuple, parser.SubPattern)) else []
-        elif isinstance(one, (list, tuple, parser.SubPattern)):
-            found += _nodes(one)
+    for node in tree:
+        if isinstance(node, tuple) and node and isinstance(node[0], type(names.LITERAL)):
+            argument = node[1] if isinstance(node[1], type(names.LITERAL)) else None
+            found.append((node[0], argument))
+            found += _nodes(node[1]) if isinstance(node[1], (list, tuple, parser.SubPattern)) else []
+        elif isinstance(node, (list, tuple, parser.SubPattern)):
+            found += _nodes(node)
     return found
 
 

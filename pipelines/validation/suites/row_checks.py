@@ -26,7 +26,7 @@ def null(args: arguments.OfValues, rows: Rows) -> RowCheck:
 
 def between(args: arguments.ValuesBounded, rows: Rows) -> RowCheck | None:
     """Check that every value is in a range."""
-    bounds = [_bound(rows.kind(args.column), one) for one in (args.min_value, args.max_value)]
+    bounds = [_bound(rows.kind(args.column), value) for value in (args.min_value, args.max_value)]
     if "" in bounds or (None not in bounds and args.min_value > args.max_value):  # type: ignore[operator]
         return None
     return _values(args, rows, _ranged(rows.value(args.column), args, *bounds))
@@ -48,7 +48,7 @@ def not_in_set(args: arguments.ValuesInSet, rows: Rows) -> RowCheck | None:
 
 def lengths_between(args: arguments.LengthsBounded, rows: Rows) -> RowCheck | None:
     """Check that the length of every value is in a range."""
-    bounds = [None if one is None else to_literal(one) for one in (args.min_value, args.max_value)]
+    bounds = [None if value is None else to_literal(value) for value in (args.min_value, args.max_value)]
     if rows.kind(args.column) != "text" or bounds == [None, None]:
         return None
     return _values(args, rows, _ranged(f"length({rows.value(args.column)})", args, *bounds))
@@ -85,8 +85,8 @@ def pair_greater(args: arguments.PairGreater, rows: Rows) -> RowCheck | None:
 
 def differ_in_row(args: arguments.Several, rows: Rows) -> RowCheck | None:
     """Check that the values of the columns differ from each other within a row. Missing values are equal."""
-    values = [rows.value(one) for one in args.column_list]
-    if len({rows.kind(one) for one in args.column_list}) > 1 or "other" in map(rows.kind, args.column_list):
+    values = [rows.value(column) for column in args.column_list]
+    if len({rows.kind(column) for column in args.column_list}) > 1 or "other" in map(rows.kind, args.column_list):
         return None
     same = " OR ".join(f"{a} IS NOT DISTINCT FROM {b}" for a, b in combinations(values, 2)) or "FALSE"
     judged = build_judged_sql(values, args.ignore_row_if)
@@ -105,7 +105,7 @@ def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
     """Return whether a column's values and those of a set have the same kind."""
     kind = rows.kind(column)
     wanted = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
-    return bool(values) and wanted is not None and all(isinstance(one, wanted) for one in values)
+    return bool(values) and wanted is not None and all(isinstance(value, wanted) for value in values)
 
 
 def _values(args: arguments.OfValues, rows: Rows, good: str) -> RowCheck:
@@ -115,10 +115,10 @@ def _values(args: arguments.OfValues, rows: Rows, good: str) -> RowCheck:
 
 def _pair(args: arguments.Pair, rows: Rows, operator: str) -> RowCheck | None:
     columns = [args.column_A, args.column_B]
-    kinds = {rows.kind(one) for one in columns}
+    kinds = {rows.kind(column) for column in columns}
     if len(kinds) > 1 or not kinds <= {"int", "float", "text", "moment"}:
         return None
-    values = [rows.value(one) for one in columns]
+    values = [rows.value(column) for column in columns]
     judged = build_judged_sql(values, args.ignore_row_if)
     good = f"coalesce({values[0]} {operator} {values[1]}, FALSE)"
     return RowCheck(columns, judged, f"({judged} AND NOT {good})", args.mostly)

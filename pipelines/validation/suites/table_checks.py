@@ -92,11 +92,11 @@ def fresh(args: arguments.Fresh, rows: Rows) -> TableCheck | None:
         return None
     ends = dt.datetime.combine(rows.day + dt.timedelta(1), dt.time(), dt.UTC)
 
-    def finish(rows: Rows, told: Any) -> Answer:
-        if told[0] is None:
+    def finish(rows: Rows, values: Any) -> Answer:
+        if values[0] is None:
             return False, {"observed_value": f"no value in {args.column}"}
-        age = (ends.timestamp() - told[0]) / 3600
-        newest = dt.datetime.fromtimestamp(told[0], dt.UTC).isoformat()
+        age = (ends.timestamp() - values[0]) / 3600
+        newest = dt.datetime.fromtimestamp(values[0], dt.UTC).isoformat()
         seen = f"newest {newest}, {max(age, 0):.1f} h before the end of {rows.day}"
         return age <= args.max_age_hours, {"observed_value": seen, "details": {"age_hours": round(age, 4)}}
 

@@ -25,7 +25,7 @@ def compound_unique(args: arguments.Several, rows: Rows) -> RowCheck | None:
     """Check that no combination of values occurs twice. Missing values are equal."""
     if "other" in map(rows.kind, args.column_list):
         return None
-    values = [rows.value(one) for one in args.column_list]
+    values = [rows.value(column) for column in args.column_list]
     return _check_unique(
         args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, as_mapping=True
     )
@@ -75,11 +75,11 @@ def _check_unique(
     columns: Sequence[str], rows: Rows, judged: str, mostly: float, *, as_mapping: bool = False
 ) -> RowCheck:
     """Make a check whose wrong rows are those with equal values in another row."""
-    name, values = rows.make_table_name(), [rows.value(one) for one in columns]
-    same = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {one}" for number, one in enumerate(values))
+    name, values = rows.make_table_name(), [rows.value(column) for column in columns]
+    same = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {value}" for number, value in enumerate(values))
 
     def counting(rows: Rows) -> int:
-        picked = ", ".join(f"{one} AS c{number}" for number, one in enumerate(values))
+        picked = ", ".join(f"{value} AS c{number}" for number, value in enumerate(values))
         places = ", ".join(str(number + 1) for number in range(len(values)))
         rows.connection.execute(
             f"CREATE TEMP TABLE {name} AS SELECT {picked}, count(*) AS n FROM {rows.source} AS r "  # noqa: S608
