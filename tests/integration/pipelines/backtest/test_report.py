@@ -134,7 +134,7 @@ def test_a_loop_is_worth_what_its_champions_scored(model: str, commands: Any, ml
 
 def test_days_without_a_month_to_score_are_refused(model: str) -> None:
     version(f"{model}-late", "2013-03-02")
-    with pytest.raises(DataError, match=r"no day in a month that begins at 2013-03-02 or later"):
+    with pytest.raises(DataError, match=r"no day in a month that begins on 2013-03-02 or later"):
         study.run_study(f"{model}-late", load_dataset("flights"), None, None, 1, 0.02)
     version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
