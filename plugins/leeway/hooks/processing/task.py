@@ -111,7 +111,7 @@ class ProcessingTask(JobTask):
         """Upload the code and the window; return their s3:// prefixes."""
         snapshot, archive = self.project / self.fields.snapshot, self._archive()
         if not snapshot.is_file():
-            raise AirflowFailException(f"{snapshot} is not there: the step `snapshot` writes it.")
+            raise AirflowFailException(f"{snapshot} does not exist: the step `snapshot` writes it.")
         s3.check_channels([])
         # A folder beside the snapshot is most likely in the lake's own file system, where a link can replace a copy.
         with tempfile.TemporaryDirectory(dir=snapshot.parent, prefix=".window-") as folder:
