@@ -22,6 +22,7 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.steps import drift
 from pipelines.validation.results_table import SCHEMA, Evidence
 from tests.tools.candidates import register
+from tests.tools.names import name_for_test
 
 LAST = 9
 """Days of profiles after the first."""
@@ -32,7 +33,7 @@ counted: dict[tuple[int, float], Profile] = {}
 @pytest.fixture
 def version(with_mlflow: str, trained: SimpleNamespace, home: Path, request: pytest.FixtureRequest) -> Any:
     shutil.copytree(trained.data, "data")
-    name = "d-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[-50:]
+    name = name_for_test("d-", request.node.name)
     return Registry.open().get_version(name, register(name))
 
 

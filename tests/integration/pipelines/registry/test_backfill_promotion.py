@@ -14,6 +14,7 @@ from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
+from tests.tools.names import name_for_test
 from tests.tools.policies import EASY, HARD
 
 
@@ -21,7 +22,7 @@ from tests.tools.policies import EASY, HARD
 def model(home: Path, trained: SimpleNamespace, with_mlflow: str, request: pytest.FixtureRequest) -> str:
     """A registered model's name of the test's own; the working directory has a trained model's data/."""
     shutil.copytree(trained.data, "data")
-    return "b-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
+    return name_for_test("b-", request.node.name)
 
 
 def candidate(model: str, as_of: str) -> str:

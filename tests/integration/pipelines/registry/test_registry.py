@@ -26,6 +26,7 @@ from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
 from tests.tools.candidates import register
+from tests.tools.names import name_for_test
 from tests.tools.policies import EASY, HARD
 
 
@@ -40,7 +41,7 @@ def data(home: Path, trained: SimpleNamespace) -> Path:
 @pytest.fixture
 def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
     """A registered model's name of the test's own."""
-    return "m-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[-60:]
+    return name_for_test("m-", request.node.name)
 
 
 def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:

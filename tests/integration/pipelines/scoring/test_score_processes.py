@@ -21,11 +21,11 @@ from .conftest import DAY, Publish
 SCORE = ("score", "--model-name", "scored", "--partition", str(DAY))
 KILLED = """
 import os, signal, sys
-from pipelines import scoring
 from pipelines.lake.transaction import CachingTransaction
+from pipelines.scoring import scores
 
 class Place:
-    transaction, path = CachingTransaction, scoring.os
+    transaction, path = CachingTransaction, scores.os
 
 def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)

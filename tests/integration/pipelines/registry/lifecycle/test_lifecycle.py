@@ -17,6 +17,7 @@ from pipelines.steps import decide as deciding
 from pipelines.steps import promote as promoting
 from pipelines.steps import rollback as rolling
 from pipelines.system.files import sha256, write_json
+from tests.tools.names import name_for_test
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def model(with_mlflow: str, request: pytest.FixtureRequest, monkeypatch: pytest.
     from pipelines.registry.lifecycle import reconciliation
 
     monkeypatch.setattr(reconciliation, "RECHECK_DELAY_S", 0.05)
-    return "l-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
+    return name_for_test("l-", request.node.name)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from pipelines.registry.lifecycle.mlflow_model import get_aliases_and_tags, set_
 from pipelines.registry.versions import Registry
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
+from tests.tools.names import name_for_test
 
 PROMOTERS = 16
 FORK = multiprocessing.get_context("fork")
@@ -32,7 +33,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
-    name = "r-" + "".join(one if one.isalnum() else "-" for one in request.node.name)[:60]
+    name = name_for_test("r-", request.node.name)
     Registry.open().client.create_registered_model(name)
     return name
 
