@@ -36,11 +36,11 @@ def matches(rows: Rows, column: str, regex: str) -> str:
     value, ours = rows.value(column), _END.sub(r"\1\\z", regex)
     quick, sure = f"regexp_matches({value}, {to_literal(ours)})", _agreement(found)
     if sure == "never" or not _compiles(rows.connection, ours):
-        return _python(rows, regex, value)
+        return _build_python_match(rows, regex, value)
     if sure == "always":
         return quick
     is_plain = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
-    return f"(CASE WHEN {is_plain} THEN {quick} ELSE {_python(rows, regex, value)} END)"
+    return f"(CASE WHEN {is_plain} THEN {quick} ELSE {_build_python_match(rows, regex, value)} END)"
 
 
 def _agreement(found: Any) -> str:
@@ -77,12 +77,12 @@ def _compiles(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
     return True
 
 
-def _python(rows: Rows, regex: str, value: str) -> str:
-    """SQL that calls Python's `re`."""
+def _build_python_match(rows: Rows, regex: str, value: str) -> str:
+    """Build SQL that calls Python's `re`."""
     name, compiled = rows.make_table_name(), re.compile(regex)
 
-    def found(text: str) -> bool:
+    def matches(text: str) -> bool:
         return compiled.search(text) is not None
 
-    rows.connection.create_function(name, found, ["VARCHAR"], "BOOLEAN")
+    rows.connection.create_function(name, matches, ["VARCHAR"], "BOOLEAN")
     return f"coalesce({name}({value}), FALSE)"
