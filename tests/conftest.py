@@ -1,4 +1,4 @@
-"""What tests of the steps share: a home of their own, a lake with real partitions, an MLflow server."""
+"""Provide what all tests share: a home for each test, a lake with real partitions, an MLflow server."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
-"""Variables that must not leak from the machine into a test."""
+"""Prefixes of the variables that must not leak from the machine into a test."""
 PORTS = range(20_000, 32_000)
-"""Below those that a system gives by itself, to a client or to who asks for any: nobody is given one before its use."""
+"""Ports below the ephemeral range: the system gives none of them to another process by itself."""
 PRINTED = 3_000
-"""Characters shown of what a failed test printed."""
+"""Characters that a failed test shows of its output."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,26 +41,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing of the caller's shell decides what a test sees. Airflow reads its home at import: it has a new one."""
+    """Remove the shell's variables from the environment, and give Airflow a new home, which it reads at import."""
     for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
-    # As the stack does: of MLflow no seven processes that nobody asks, of OpenMP no threads that wait in a loop.
+    # The stack sets these, too: MLflow starts no idle job processes, and waiting threads of OpenMP do not spin.
     os.environ.update(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", OMP_WAIT_POLICY="passive")
-    # A JVM that lives for seconds: what its optimizing compiler and its collector's threads take, it never gives back.
+    # A JVM here lives for seconds: its optimizing compiler and its collector's threads cost more time than they save.
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     config.add_cleanup(forking.stop_server)
     config.pluginmanager.register(Balance(config.getoption("store_durations")))
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `pytest &`; what tests start would inherit it
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # `pytest &` ignores SIGINT, and processes of the tests would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Of what a failed test printed the end is shown: hundreds of boosting rounds would hide what failed."""
+    """Cut the output of a failed test to its end: hundreds of boosting rounds would hide the failure."""
     report = yield
     report.sections = [(name, text[-PRINTED:]) for name, text in report.sections]
     return report
@@ -68,26 +70,26 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session", autouse=True)
 def _aws_models_are_parsed_once() -> Iterator[None]:
-    """Each new session of botocore parses megabytes of JSON: that was a sixth of what the tests' own processes did."""
+    """Cache botocore's JSON models: each session parses megabytes, a sixth of the tests' CPU time."""
     from botocore.loaders import JSONFileLoader
 
     parse = JSONFileLoader.load_file
-    parsed = functools.cache(lambda path: parse(JSONFileLoader(), path))
+    parse_once = functools.cache(lambda path: parse(JSONFileLoader(), path))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parsed(path))
+        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parse_once(path))
         yield
 
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of this run of the tests, the same for all its workers."""
-    own = tmp_path_factory.getbasetemp()
-    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    """Return the folder of this test run, which all workers share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Skips where there is no Java for Spark."""
+    """Skip the test where there is no Java for Spark."""
     from pipelines.errors import SpecError
     from pipelines.features.engines.spark import check_java
 
@@ -99,11 +101,11 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def until() -> Callable[..., Any]:
-    """Waits on a condition, for a bounded time."""
+    """Return the function that waits until a condition is true, for a bounded time."""
     return wait_until
 
 
-def _use(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
+def _set_home(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
     from pipelines.settings import settings
 
     monkeypatch.setenv("LEEWAY_HOME", str(home))
@@ -114,10 +116,10 @@ def _use(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A LEEWAY_HOME of the test's own; the working directory is `tmp_path`, the project this one."""
+    """Set LEEWAY_HOME to an empty folder, the working directory to `tmp_path`, and the project to this checkout."""
     from pipelines.settings import settings
 
-    _use(monkeypatch, tmp_path / "home", ROOT)
+    _set_home(monkeypatch, tmp_path / "home", ROOT)
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"
     settings.cache_clear()
@@ -125,7 +127,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def fresh_settings() -> Iterator[Callable[[], None]]:
-    """Makes a change of the environment seen; what a test set is forgotten after it."""
+    """Return the function that reads the settings from the environment again. It runs after the test, too."""
     from pipelines.settings import settings
 
     settings.cache_clear()
@@ -135,7 +137,7 @@ def fresh_settings() -> Iterator[Callable[[], None]]:
 
 @pytest.fixture(scope="session")
 def source() -> Any:
-    """The real year, its files read once."""
+    """Return the source with the real year of flights; its files are read once."""
     from pipelines.datasets.flights.source import open_source
 
     return open_source()
@@ -143,26 +145,26 @@ def source() -> Any:
 
 @pytest.fixture(scope="session")
 def day_rows(source: Any) -> Callable[[str], Any]:
-    """The real rows of a day (YYYY-MM-DD)."""
-    kept: dict[str, Any] = {}
+    """Return the function that gives the real rows of a day (YYYY-MM-DD)."""
+    tables: dict[str, Any] = {}
 
     def rows(day: str) -> Any:
-        if day not in kept:
-            kept[day] = source.read(dt.date.fromisoformat(day)).read_all()
-        return kept[day]
+        if day not in tables:
+            tables[day] = source.read(dt.date.fromisoformat(day)).read_all()
+        return tables[day]
 
     return rows
 
 
 @pytest.fixture(scope="session")
 def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
-    """A LEEWAY_HOME with January to March published. Read only, and not to be copied: a lake's paths are absolute."""
+    """Return a LEEWAY_HOME with January to March published. Neither write nor copy it: a lake's paths are absolute."""
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
     folder = tmp_path_factory.mktemp("quarter")
     with pytest.MonkeyPatch.context() as patch:
-        _use(patch, folder, ROOT)
+        _set_home(patch, folder, ROOT)
         lake = Lake.open()
         for n in range(90):
             day = dt.date(2013, 1, 1) + dt.timedelta(n)
@@ -173,8 +175,8 @@ def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
 
 @pytest.fixture
 def in_quarter(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """LEEWAY_HOME is the quarter's; outputs go to `tmp_path`, the working directory."""
-    _use(monkeypatch, quarter, ROOT)
+    """Set LEEWAY_HOME to the quarter's; outputs go to `tmp_path`, the working directory."""
+    _set_home(monkeypatch, quarter, ROOT)
     return quarter
 
 
@@ -183,28 +185,35 @@ SMALL = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, quarter: Path) -> SimpleNamespace:
-    """A small real training: snapshot, features, model, record and evaluation below `folder`. Copy before changing."""
+    """Train a small real model; return the steps' results, and their `folder`. Copy it before you change a file."""
     from pipelines.settings import settings
     from pipelines.steps import evaluate, preprocess, snapshot, train
 
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        _use(patch, quarter, ROOT)
+        _set_home(patch, quarter, ROOT)
         patch.chdir(folder)
-        pinned = snapshot.run(
+        snapshot_result = snapshot.run(
             snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)
         )
-        built = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-        model = train.run(train.TrainSpec(hyperparameters=SMALL))
-        told = evaluate.run(evaluate.EvaluateSpec())
+        features = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
+        training = train.run(train.TrainSpec(hyperparameters=SMALL))
+        evaluation = evaluate.run(evaluate.EvaluateSpec())
     settings.cache_clear()
     data = folder / "data"
-    return SimpleNamespace(folder=folder, data=data, pinned=pinned, built=built, model=model, told=told)
+    return SimpleNamespace(
+        folder=folder,
+        data=data,
+        snapshot=snapshot_result,
+        features=features,
+        training=training,
+        evaluation=evaluation,
+    )
 
 
 @dataclass
 class Commands:
-    """Commands as a person or an operator starts them; what is left of them is ended after the test."""
+    """Start commands as a person or an operator does, and end their processes after the test."""
 
     env: dict[str, str]
     cwd: Path
@@ -216,10 +225,10 @@ class Commands:
         """Start a command in a process group of its own.
 
         Args:
-            command: its words.
-            env: variables added to `self.env`.
-            is_real: the test is about the process itself: Python is started anew, and not forked from the server.
-            options: of Popen.
+            command: The program and its arguments.
+            env: Variables added to `self.env`.
+            is_real: Start a new Python process, not a fork of the forking server, for tests of the process itself.
+            options: Options of Popen.
         """
         options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         popen = subprocess.Popen if is_real else forking.Popen
@@ -228,28 +237,28 @@ class Commands:
         return child
 
     def run(self, *command: str, env: dict[str, str] | None = None, **options: Any) -> SimpleNamespace:
-        """Exit code, stdout and stderr of the command."""
+        """Run a command to its end and return its exit code, stdout and stderr."""
         child = self.start(*command, env=env, **options)
         out, err = child.communicate(timeout=300)
         return SimpleNamespace(code=child.returncode, out=out or "", err=err or "")
 
     def step(self, *arguments: str, **options: Any) -> SimpleNamespace:
-        """As `run`, for `python -m pipelines`; what it starts in Python is forked, too."""
+        """Run `python -m pipelines` with these arguments. Python processes that it starts are forked, too."""
         if not options.get("is_real"):
             options["executable_of_child"] = forking.stand_in()
         return self.run(sys.executable, "-m", "pipelines", *arguments, **options)
 
     def members(self, group: int) -> list[psutil.Process]:
-        """The processes of a group that live."""
-        found = []
+        """List the live processes of a process group."""
+        processes = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, ProcessLookupError):
                 if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
     def end(self) -> None:
-        """All groups that were started are gone."""
+        """End each process group that was started, and close its pipes."""
         for child in self.started:
             end_group(child)
             for pipe in (child.stdout, child.stderr, child.stdin):
@@ -259,21 +268,21 @@ class Commands:
 
 @pytest.fixture
 def commands(home: Path, tmp_path: Path) -> Iterator[Commands]:
-    """Starts commands in `tmp_path` with the test's LEEWAY_HOME."""
+    """Return a runner of commands, in `tmp_path` with the test's LEEWAY_HOME."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    made = Commands(env, tmp_path)
-    yield made
-    made.end()
+    runner = Commands(env, tmp_path)
+    yield runner
+    runner.end()
 
 
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
-    """A loopback port that nobody listens on, and no other worker of this run will."""
+    """Return the function that gives a free loopback port, which no other worker of this test run is given."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    ours = iter(random.sample(PORTS[worker % 16 :: 16], len(PORTS) // 16))
+    numbers = iter(random.sample(PORTS[worker % 16 :: 16], len(PORTS) // 16))
 
     def port() -> int:
-        for number in ours:
+        for number in numbers:
             with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind(("127.0.0.1", number))
                 return number
@@ -284,7 +293,7 @@ def free_port() -> Callable[[], int]:
 
 @pytest.fixture(scope="session")
 def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Any]]:
-    """Starts a real MLflow server (SQLite); gives its process and address."""
+    """Return the function that starts a real MLflow server (SQLite) and returns its process and address."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[subprocess.Popen[bytes], str]:
@@ -315,7 +324,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
 
 @pytest.fixture(scope="session")
 def mlflow_server(start_mlflow: Callable[[], Any]) -> Any:
-    """The session's MLflow server: its process and address."""
+    """Start one MLflow server for the session; return its process and address."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow 3.17 warns of its own type hints when it is imported
         import mlflow.pyfunc  # noqa: F401
@@ -324,7 +333,7 @@ def mlflow_server(start_mlflow: Callable[[], Any]) -> Any:
 
 @pytest.fixture(scope="session")
 def mlflow_uri(mlflow_server: tuple[subprocess.Popen[bytes], str]) -> str:
-    """Address of the session's MLflow server."""
+    """Return the address of the session's MLflow server."""
     return mlflow_server[1]
 
 
@@ -332,7 +341,7 @@ def mlflow_uri(mlflow_server: tuple[subprocess.Popen[bytes], str]) -> str:
 def with_mlflow(
     home: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> str:
-    """MLFLOW_TRACKING_URI is the session's server."""
+    """Set MLFLOW_TRACKING_URI to the session's MLflow server, and return it."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
     fresh_settings()
     return mlflow_uri

@@ -122,10 +122,10 @@ def schema_complaints(value: Any, schema: dict[str, Any]) -> list[str]:
 
 def test_results_of_a_real_run_validate_against_their_schemas(trained: Any) -> None:
     for step, result in {
-        "snapshot": trained.pinned,
-        "preprocess": trained.built,
-        "train": trained.model,
-        "evaluate": trained.told,
+        "snapshot": trained.snapshot,
+        "preprocess": trained.features,
+        "train": trained.training,
+        "evaluate": trained.evaluation,
     }.items():
         schema = result_of(step).model_json_schema(mode="serialization")
         told = json.loads(result.model_dump_json())
@@ -136,4 +136,4 @@ def test_results_of_a_real_run_validate_against_their_schemas(trained: Any) -> N
 
 def test_a_wrong_result_does_not_validate(trained: Any) -> None:
     schema = result_of("train").model_json_schema(mode="serialization")
-    assert schema_complaints({**json.loads(trained.model.model_dump_json()), "digest": 3}, schema)
+    assert schema_complaints({**json.loads(trained.training.model_dump_json()), "digest": 3}, schema)

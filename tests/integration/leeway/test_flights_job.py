@@ -44,7 +44,7 @@ def test_job_trains_the_same_model_as_this_machine(at_dock, flights, trained, sp
         (tmp_path / "model" / name).write_bytes(content)
     local = trained.data / "model"
     assert (tmp_path / "model" / "model.ubj").read_bytes() == (local / "model.ubj").read_bytes()
-    assert sha256(tmp_path / "model") == sha256(local) == trained.model.digest
+    assert sha256(tmp_path / "model") == sha256(local) == trained.training.digest
     assert {"params.json", "environment.json", "rounds.csv", "resources.json"} <= set(at_dock.members(told["record"]))
     image = at_dock.describe(told["training_job"])["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("sagemaker-xgboost:3.2-0")

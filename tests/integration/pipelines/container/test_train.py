@@ -33,8 +33,8 @@ def test_the_model_is_a_function_of_its_inputs(features: Path, trained: SimpleNa
     again = train(
         TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3})
     )
-    assert again.digest == trained.model.digest
-    assert again.training_job == trained.model.training_job
+    assert again.digest == trained.training.digest
+    assert again.training_job == trained.training.training_job
     other = train(TrainSpec(hyperparameters={"num_round": 5}, model="other/model", record="other/record"))
     assert other.digest != again.digest
     assert other.training_job != again.training_job
@@ -54,13 +54,13 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
     assert rounds[0] == "round,train-logloss,train-auc,validation-logloss,validation-auc"
     assert [int(line.split(",")[0]) for line in rounds[1:]] == list(range(len(rounds) - 1))
     losses = [float(line.split(",")[3]) for line in rounds[1:]]
-    told = trained.model.metrics
+    told = trained.training.metrics
     assert told["best_validation-logloss"] == pytest.approx(min(losses))
     assert told["best_round"] == losses.index(min(losses))
     assert told["peak_memory_mib"] > 10
     assert json.loads((record / "params.json").read_text())["num_round"] == 40
     environment = json.loads((record / "environment.json").read_text())
-    assert environment["training_job"] == trained.model.training_job
+    assert environment["training_job"] == trained.training.training_job
     assert {"python", "git_commit", "xgboost-cpu", "cores"} <= set(environment)
 
 

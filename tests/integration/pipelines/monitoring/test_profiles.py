@@ -192,7 +192,7 @@ def test_evaluate_keeps_the_reference_with_the_version(
     told = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
     record = Record.read(tmp_path / "data/evaluation/reference.json")
     training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
-    assert (training.rows, holdout.rows) == (trained.built.rows_train, trained.built.rows_holdout)
+    assert (training.rows, holdout.rows) == (trained.features.rows_train, trained.features.rows_holdout)
     assert max(record.training) < min(record.holdout)
     assert sum(holdout["score"].counts) == sum(holdout.joint.counts) == holdout.rows
     assert not [one.name for one in holdout.columns if one.absent]

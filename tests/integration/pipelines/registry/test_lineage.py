@@ -69,7 +69,7 @@ def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace)
     told = cli(f"{model}@champion")
     assert told.splitlines()[0] == f"{model} version 2, champion"
     pinned = json.loads(Path("data/snapshot.json").read_text())
-    days = trained.pinned.window()
+    days = trained.snapshot.window()
     window = (
         f"train {days.train} ({len(days.train)} partitions), holdout {days.holdout} ({len(days.holdout)} partitions)"
     )
@@ -82,7 +82,7 @@ def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace)
         f"training_job: {json.loads(Path('data/training/environment.json').read_text())['training_job']}",
         "dag_run: flights_train/r1",
         "cost_usd: 0.0125",
-        f"auc: {trained.told.metrics['auc']:g}",
+        f"auc: {trained.evaluation.metrics['auc']:g}",
         "verdict: passed",
         f"verdict_digest: {sha256(Path('data/verdict.json'))}",
         "promoted_over: 1",
@@ -111,11 +111,11 @@ def test_the_steps_record_events(model: str) -> None:
 
 @pytest.mark.parametrize("role", ["train", "holdout"])
 def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
-    days = getattr(trained.pinned.window(), role)
+    days = getattr(trained.snapshot.window(), role)
     lines = cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"{model} version 1", f"{model} version 2"]
     assert all(role in line and "passed" in line for line in lines)
-    between = trained.pinned.window().holdout.first - dt.timedelta(1)
+    between = trained.snapshot.window().holdout.first - dt.timedelta(1)
     for day in (between, days.first - dt.timedelta(60)):
         assert cli("--partition", str(day), "--table", f"table-of-{model}") == (
             f"No version saw {day} of table-of-{model}.\n"

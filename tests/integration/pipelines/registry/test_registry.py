@@ -79,9 +79,9 @@ def test_evidence_is_complete_and_reproducible(data: Path, trained: SimpleNamesp
         "plots/importance.csv", "reference.json",
     }  # fmt: skip
     assert sha256(data / "evaluation") == before
-    assert told.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.told.metrics
+    assert told.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.evaluation.metrics
     scored = pd.read_parquet(data / "evaluation/predictions.parquet")
-    assert len(scored) == told.metrics["rows"] == trained.built.rows_holdout
+    assert len(scored) == told.metrics["rows"] == trained.features.rows_holdout
     assert told.version == ""
 
 
