@@ -1,4 +1,7 @@
-"""A dataset that only changes: orders in a SQLite database, as a package beside the product's own."""
+"""Provide the dataset `orders`, whose source has no partitions, and an empty Airflow database.
+
+The orders are in a SQLite database, and their package is outside `pipelines/datasets`.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ from pipelines.ingestion.sources import SqlChanges
 def open_source(folder=None):
     return SqlChanges(url=f"sqlite:///{folder}/orders.db", table="orders", cursor="changed", order_by=("number",))
 """
-BEGIN = """
+SCRIPT = """
 import os, signal, sys
 import pipelines.datasets
 pipelines.datasets.__path__.append({folder!r})
-{more}
+{preamble}
 from pipelines.cli.app import main
 main()
 """
@@ -40,58 +43,62 @@ main()
 
 @dataclass
 class Orders:
-    """The dataset's package, its database, and the step over it as a process."""
+    """The package of the dataset, its database, and its step `sync` as a process."""
 
     folder: Path
     commands: Any = None
 
-    def make(self) -> Orders:
-        """Five orders of three days, last changed at 5."""
+    def create(self) -> Orders:
+        """Create the package and the database. It has five orders of three days; the largest cursor is 5."""
         package = self.folder / "orders"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(PACKAGE)
         (package / "source.py").write_text(SOURCE)
-        self.do("CREATE TABLE orders (date DATE, number INTEGER PRIMARY KEY, state TEXT, changed INTEGER)")
+        self.execute("CREATE TABLE orders (date DATE, number INTEGER PRIMARY KEY, state TEXT, changed INTEGER)")
         for changed, (day, number) in enumerate([(1, 1), (1, 2), (2, 3), (3, 4), (2, 5)], start=1):
-            self.put(f"2026-01-0{day}", number, "new", changed)
+            self.put_order(f"2026-01-0{day}", number, "new", changed)
         return self
 
-    def do(self, *statements: str) -> None:
+    def execute(self, *statements: str) -> None:
+        """Execute SQL statements on the database and commit them."""
         with closing(sqlite3.connect(self.folder / "orders.db")) as connection, connection:
-            for one in statements:
-                connection.execute(one)
+            for statement in statements:
+                connection.execute(statement)
 
-    def put(self, date: str | None, number: int, state: str, changed: int) -> None:
+    def put_order(self, date: str | None, number: int, state: str, changed: int) -> None:
+        """Write one order, replacing the order with the same number."""
         day = f"'{date}'" if date else "NULL"
-        self.do(f"REPLACE INTO orders (date, number, state, changed) VALUES ({day}, {number}, '{state}', {changed})")
+        self.execute(
+            f"REPLACE INTO orders (date, number, state, changed) VALUES ({day}, {number}, '{state}', {changed})"
+        )
 
-    def sync(self, *arguments: str, more: str = "") -> SimpleNamespace:
-        """The step in a process of its own; `more` is done there first."""
-        code = BEGIN.format(folder=str(self.folder), more=more)
-        given = ("sync", "--dataset", "orders", "--folder", str(self.folder), *arguments)
-        done: SimpleNamespace = self.commands.run(sys.executable, "-c", code, *given)
-        return done
+    def sync(self, *arguments: str, preamble: str = "") -> SimpleNamespace:
+        """Run the step `sync` in a process. The process executes the Python code `preamble` first."""
+        code = SCRIPT.format(folder=str(self.folder), preamble=preamble)
+        command_line = ("sync", "--dataset", "orders", "--folder", str(self.folder), *arguments)
+        result: SimpleNamespace = self.commands.run(sys.executable, "-c", code, *command_line)
+        return result
 
 
 @pytest.fixture(scope="session")
 def make_orders() -> Callable[[Path], Orders]:
-    """Makes the dataset in a folder."""
-    return lambda folder: Orders(folder).make()
+    """Return the function that creates the dataset in a folder."""
+    return lambda folder: Orders(folder).create()
 
 
 @pytest.fixture
 def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
-    """The dataset, known to the steps of this process."""
+    """Create the dataset. The steps of this process find it by its name."""
     from pipelines import datasets
 
-    made = Orders(tmp_path / "packages", commands).make()
-    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(made.folder)])
-    yield made
+    dataset = Orders(tmp_path / "packages", commands).create()
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(dataset.folder)])
+    yield dataset
     for name in [name for name in sys.modules if name.startswith("pipelines.datasets.orders")]:
         del sys.modules[name]
 
 
 @pytest.fixture(scope="session")
-def migrated(run_folder: Path) -> Callable[[Path], None]:
-    """Leaves a migrated database in an Airflow home."""
+def put_airflow_database(run_folder: Path) -> Callable[[Path], None]:
+    """Return the function that puts a migrated database into an Airflow home."""
     return partial(put_database, run_folder)

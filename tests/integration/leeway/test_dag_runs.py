@@ -55,7 +55,7 @@ class Airflow:
 
 @pytest.fixture(scope="module")
 def airflow(
-    tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str, migrated: Callable[[Path], None]
+    tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str, put_airflow_database: Callable[[Path], None]
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("runs")
     project = folder / "project"
@@ -86,7 +86,7 @@ def airflow(
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
         "MLFLOW_TRACKING_URI": mlflow_uri,
     }
-    migrated(folder / "airflow")
+    put_airflow_database(folder / "airflow")
     (folder / "beside").mkdir()
     made = Airflow(project, folder / "home", env, AirflowRuns(env, folder), folder / "beside")
     made.params(

@@ -123,7 +123,7 @@ def test_parsing_loads_no_dvc(staged: Path) -> None:
 
 
 def test_a_real_run_goes_through_all_of_them_in_one_workspace(
-    staged: Path, tmp_path: Path, migrated: Callable[[Path], None]
+    staged: Path, tmp_path: Path, put_airflow_database: Callable[[Path], None]
 ) -> None:
     dags = tmp_path / "dags"
     dags.mkdir()
@@ -138,7 +138,7 @@ def test_a_real_run_goes_through_all_of_them_in_one_workspace(
         "LEEWAY_PROJECT": str(staged),
         "LEEWAY_HOME": str(tmp_path / "home"),
     }
-    migrated(tmp_path / "airflow")
+    put_airflow_database(tmp_path / "airflow")
     command = [sys.executable, "-c", RUN, str(dags)]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4_000:]

@@ -204,7 +204,7 @@ def airflow(
     until: Callable[..., Any],
     free_port: Callable[[], int],
     make_orders: Any,
-    migrated: Callable[[Path], None],
+    put_airflow_database: Callable[[Path], None],
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("events")
     made = Airflow(folder, free_port(), make_orders(folder / "sources"))
@@ -224,7 +224,7 @@ def airflow(
     for name, text in FILES.items():
         (made.orders.folder / name).write_text(text)
     options: dict[str, Any] = {"cwd": folder, "env": made.env, "stdin": subprocess.DEVNULL}
-    migrated(folder)
+    put_airflow_database(folder)
     started = []
     for part, arguments in PARTS.items():
         with (folder / f"{part}.log").open("wb") as log:
@@ -299,7 +299,7 @@ def test_watermark_is_kept_by_airflow(airflow, settled, until):
     assert not list((airflow.folder / "home").glob("watermarks/*.json"))
     until(lambda: len(airflow.told("orders")) == 3, 300)
     assert {key for key, _ in airflow.told("orders")} == {"2026-01-01", "2026-01-02", "2026-01-03"}
-    airflow.orders.put("2026-01-02", 3, "paid", 6)
+    airflow.orders.put_order("2026-01-02", 3, "paid", 6)
     airflow.trigger("orders")
     settled("orders", "publish", [1, 1, 1, 1])
     until(lambda: len(airflow.told("orders")) == 4, 300)

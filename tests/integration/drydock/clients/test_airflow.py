@@ -117,7 +117,15 @@ def env(dock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def ran(
-    dock: Any, aws: Any, env: Any, scripts: Any, forever: Any, held: Any, processing: Any, programs: Any, migrated: Any
+    dock: Any,
+    aws: Any,
+    env: Any,
+    scripts: Any,
+    forever: Any,
+    held: Any,
+    processing: Any,
+    programs: Any,
+    put_airflow_database: Any,
 ) -> SimpleNamespace:
     """What became of the tasks, their XComs, and the log of it all."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
@@ -133,7 +141,7 @@ def ran(
     given = {"training": training, "processing": {"reports": reports, "wrong": wrong}, "transform": told}
     (folder / "given.json").write_text(json.dumps(given))
     everything = {**aws, **env}
-    migrated(Path(env["AIRFLOW_HOME"]))
+    put_airflow_database(Path(env["AIRFLOW_HOME"]))
     command = [sys.executable, "-c", RUN, json.dumps(str(folder))]
     with (folder / "log").open("w") as log:
         run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)

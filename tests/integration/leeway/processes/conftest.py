@@ -206,14 +206,14 @@ def airflow(
     start_dock: Callable[[], Any],
     free_port: Callable[[], int],
     until: Callable[..., Any],
-    migrated: Callable[[Path], None],
+    put_airflow_database: Callable[[Path], None],
 ) -> Iterator[Airflow]:
     """The Airflow of all these tests, over a project with the DAGs of them all, and over a drydock of its own."""
     project = tmp_path_factory.mktemp("airflow") / "project"
     write_project(project, sys.modules[start_dock.__module__].SCRIPT)
     with start_dock() as dock:
         made = Airflow(project, environment(project, dock), free_port(), dock)
-        migrated(made.home)
+        put_airflow_database(made.home)
         try:
             for part in PARTS:
                 made.start(part)

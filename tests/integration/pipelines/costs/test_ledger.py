@@ -296,7 +296,7 @@ def test_every_command_has_help(commands: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def airflow_home(tmp_path_factory: pytest.TempPathFactory, migrated: Callable[[Path], None]) -> Path:
+def airflow_home(tmp_path_factory: pytest.TempPathFactory, put_airflow_database: Callable[[Path], None]) -> Path:
     """A real Airflow that knows this project's DAGs."""
     folder = tmp_path_factory.mktemp("airflow")
     own = {
@@ -305,7 +305,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory, migrated: Callable[[P
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}",
     }
-    migrated(folder)
+    put_airflow_database(folder)
     command = [sys.executable, "-m", "airflow", "dags", "reserialize"]
     subprocess.run(command, env={**os.environ, **own}, capture_output=True, check=True, cwd=folder)
     return folder

@@ -52,9 +52,9 @@ def test_the_first_sync_reads_all_and_the_next_nothing(orders: Any, home: Path) 
 
 def test_what_changed_is_upserted_and_told(orders: Any) -> None:
     synced(orders)
-    orders.put("2026-01-01", 1, "paid", 6)
-    orders.put("2026-01-01", 6, "late", 7)
-    orders.put("2026-01-04", 7, "new", 8)
+    orders.put_order("2026-01-01", 1, "paid", 6)
+    orders.put_order("2026-01-01", 6, "late", 7)
+    orders.put_order("2026-01-04", 7, "new", 8)
     told = synced(orders)
     assert (told.rows, told.watermark, told.partitions) == (3, "8", [D1, D4])
     assert [one.changes for one in told.changed] == [Changes(added=1, changed=1), Changes(added=1)]
@@ -65,9 +65,9 @@ def test_what_changed_is_upserted_and_told(orders: Any) -> None:
 
 def test_of_two_changes_of_a_row_the_newest_holds(orders: Any) -> None:
     """In a table of changes, where a key comes again."""
-    orders.do("DROP TABLE orders", "CREATE TABLE orders (date DATE, number INTEGER, state TEXT, changed INTEGER)")
-    orders.do("INSERT INTO orders VALUES ('2026-01-03', 4, 'new', 5)")
-    orders.do("INSERT INTO orders VALUES ('2026-01-03', 9, 'first', 6), ('2026-01-03', 9, 'last', 7)")
+    orders.execute("DROP TABLE orders", "CREATE TABLE orders (date DATE, number INTEGER, state TEXT, changed INTEGER)")
+    orders.execute("INSERT INTO orders VALUES ('2026-01-03', 4, 'new', 5)")
+    orders.execute("INSERT INTO orders VALUES ('2026-01-03', 9, 'first', 6), ('2026-01-03', 9, 'last', 7)")
     synced(orders)
     assert states(D3) == {4: "new", 9: "last"}
 
@@ -84,7 +84,7 @@ def test_a_watermark_that_is_given_leaves_the_file_alone(orders: Any, home: Path
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
 def test_kill_9_in_the_middle_loses_nothing(orders: Any, home: Path, writes: int) -> None:
-    died = orders.sync(more=DYING.format(writes=writes))
+    died = orders.sync(preamble=DYING.format(writes=writes))
     assert died.code == -9
     assert len(Lake.open().count_rows_by_day("orders_raw")) == writes
     assert watermarks.read_watermark("orders") is None
@@ -98,9 +98,9 @@ def test_kill_9_in_the_middle_loses_nothing(orders: Any, home: Path, writes: int
 
 def test_kill_9_of_a_later_sync_keeps_the_watermark(orders: Any) -> None:
     synced(orders)
-    orders.put("2026-01-01", 1, "paid", 6)
-    orders.put("2026-01-03", 4, "paid", 7)
-    assert orders.sync(more=DYING.format(writes=1)).code == -9
+    orders.put_order("2026-01-01", 1, "paid", 6)
+    orders.put_order("2026-01-03", 4, "paid", 7)
+    assert orders.sync(preamble=DYING.format(writes=1)).code == -9
     assert watermarks.read_watermark("orders") == "5"
     assert (states(D1)[1], states(D3)[4]) == ("paid", "new")
     assert synced(orders).watermark == "7"
@@ -109,12 +109,12 @@ def test_kill_9_of_a_later_sync_keeps_the_watermark(orders: Any) -> None:
 
 def test_an_added_column_is_taken_in_and_one_that_is_gone_is_refused(orders: Any) -> None:
     synced(orders)
-    orders.do("ALTER TABLE orders ADD COLUMN colour TEXT")
-    orders.do("REPLACE INTO orders VALUES ('2026-01-01', 1, 'paid', 6, 'red')")
+    orders.execute("ALTER TABLE orders ADD COLUMN colour TEXT")
+    orders.execute("REPLACE INTO orders VALUES ('2026-01-01', 1, 'paid', 6, 'red')")
     (one,) = synced(orders).changed
     assert one.columns == ["added colour: string"]
     assert sorted(Lake.open().read_partition("orders_raw", D1)["colour"].to_pylist(), key=str) == [None, "red"]
-    orders.do("ALTER TABLE orders DROP COLUMN state", "UPDATE orders SET changed = 7 WHERE number = 1")
+    orders.execute("ALTER TABLE orders DROP COLUMN state", "UPDATE orders SET changed = 7 WHERE number = 1")
     with pytest.raises(DataError, match="column state is gone"):
         synced(orders)
     assert (states(D1)[1], watermarks.read_watermark("orders")) == ("paid", "6")
@@ -123,7 +123,7 @@ def test_an_added_column_is_taken_in_and_one_that_is_gone_is_refused(orders: Any
 def test_an_error_of_the_write_is_told_and_no_other(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB drops no view under an open result."""
     synced(orders)
-    orders.put("2026-01-01", 1, "paid", 6)
+    orders.put_order("2026-01-01", 1, "paid", 6)
 
     def full(*given: Any) -> None:
         raise OSError("No space left on device")
@@ -134,11 +134,11 @@ def test_an_error_of_the_write_is_told_and_no_other(orders: Any, monkeypatch: py
 
 
 def test_a_row_without_a_day_is_refused(orders: Any) -> None:
-    orders.put(None, 9, "new", 6)
+    orders.put_order(None, 9, "new", 6)
     with pytest.raises(DataError, match="names no day"):
         synced(orders)
     assert Lake.open().count_rows_by_day("orders_raw") == {}
-    orders.put("2026-01-01", 9, "new", 6)
+    orders.put_order("2026-01-01", 9, "new", 6)
     assert synced(orders).rows == 6
 
 
