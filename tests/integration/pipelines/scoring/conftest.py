@@ -1,4 +1,4 @@
-"""What tests of scoring share: published days, and a champion of the real registry."""
+"""Provide what the tests of scoring share: published days, and a champion in a real registry."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ Publish = Callable[..., pa.Table]
 
 @pytest.fixture
 def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Publish:
-    """Publishes a day, as it was or with another content."""
+    """Return the function that publishes a day, unchanged or after a change of its rows."""
 
-    def published(day: dt.date = DAY, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> pa.Table:
+    def write_day(day: dt.date = DAY, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> pa.Table:
         rows = change(day_rows(day.isoformat()))
         Lake.open().write_partition("flights", day, rows, FLIGHTS.key)
         return rows
 
-    return published
+    return write_day
 
 
 @pytest.fixture(scope="module")
-def candidates(
+def register_candidate(
     tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, mlflow_uri: str
 ) -> Iterator[Callable[[str], str]]:
-    """Registers the trained model as of a day; gives its version. Of model `scored`, one for all tests."""
+    """Return the function that registers the trained model as of a day, once for all tests, and returns its version."""
     from pipelines.settings import settings
 
-    folder, known = tmp_path_factory.mktemp("candidates"), dict[str, str]()
+    folder, versions = tmp_path_factory.mktemp("candidates"), dict[str, str]()
     shutil.copytree(trained.data, folder / "data")
 
-    def candidate(as_of: str) -> str:
-        if as_of in known:
-            return known[as_of]
+    def register_once(as_of: str) -> str:
+        if as_of in versions:
+            return versions[as_of]
         path = folder / "data/snapshot.json"
         write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
         with pytest.MonkeyPatch.context() as patch:
@@ -54,27 +54,27 @@ def candidates(
             patch.setenv("LEEWAY_HOME", str(folder / "home"))
             patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
             settings.cache_clear()
-            known[as_of] = register("scored")
+            versions[as_of] = register("scored")
         settings.cache_clear()
-        return known[as_of]
+        return versions[as_of]
 
-    yield candidate
+    yield register_once
     settings.cache_clear()
 
 
 @pytest.fixture
-def crown(candidates: Callable[[str], str], with_mlflow: str) -> Iterator[Callable[[str], str]]:
-    """Makes the version as of a day the champion; after the test there is none."""
+def make_champion(register_candidate: Callable[[str], str], with_mlflow: str) -> Iterator[Callable[[str], str]]:
+    """Return the function that makes the version as of a day the champion. After the test there is no champion."""
     from pipelines.registry.versions import PROMOTED_TAG, Registry
 
-    def crowned(as_of: str) -> str:
-        version = candidates(as_of)
+    def set_champion(as_of: str) -> str:
+        version = register_candidate(as_of)
         registry = Registry.open()
         registry.client.set_registered_model_alias("scored", "champion", version)
         registry.set_tags("scored", version, {PROMOTED_TAG: "none"})
         return version
 
-    yield crowned
+    yield set_champion
     client = Registry.open().client
     client.delete_registered_model_alias("scored", "champion")
     for version in client.search_model_versions("name = 'scored'"):
@@ -82,5 +82,6 @@ def crown(candidates: Callable[[str], str], with_mlflow: str) -> Iterator[Callab
 
 
 @pytest.fixture
-def champion(crown: Callable[[str], str]) -> str:
-    return crown("2013-01-25")
+def champion(make_champion: Callable[[str], str]) -> str:
+    """Return the version of the champion, which was trained as of 2013-01-25."""
+    return make_champion("2013-01-25")

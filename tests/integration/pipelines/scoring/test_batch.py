@@ -1,4 +1,4 @@
-"""What is sent to Batch Transform and what comes back of it: a real lake, a real MLflow, a real model."""
+"""Test the files for Batch Transform and the reading of its output, with a real lake, MLflow and model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pytest
 
 from pipelines.errors import ConflictError, DataError
 from pipelines.lake import Lake
-from pipelines.scoring import batch as sent
+from pipelines.scoring import batch as batch_files
 from pipelines.steps import batch, score
 from pipelines.system.files import sha256
 from tests.tools import untar
 
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
-ASK = """
+PREDICT = """
 import sys
 sys.path.insert(0, sys.argv[1] + "/code")
 import inference, pipelines, pathlib
@@ -32,95 +32,99 @@ assert pathlib.Path(pipelines.__file__).is_relative_to(sys.argv[1]), pipelines._
 model = inference.model_fn(sys.argv[1])
 for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
     rows = inference.input_fn(path.read_bytes(), inference.LINES)
-    told = inference.output_fn(inference.predict_fn(rows, model), inference.LINES)
-    pathlib.Path(sys.argv[3], path.name + ".out").write_text(told + "\\n")
+    lines = inference.output_fn(inference.predict_fn(rows, model), inference.LINES)
+    pathlib.Path(sys.argv[3], path.name + ".out").write_text(lines + "\\n")
 """
 
 
-def prepared(folder: Path, **fields: Any) -> batch.BatchResult:
-    given = {"model_name": "scored", "partition": DAY, "folder": folder, **fields}
-    return batch.run(batch.BatchSpec(**given))
+def prepare_job(folder: Path, **fields: Any) -> batch.BatchResult:
+    """Run the step `batch`."""
+    spec = {"model_name": "scored", "partition": DAY, "folder": folder, **fields}
+    return batch.run(batch.BatchSpec(**spec))
 
 
-def answered(folder: Path) -> str:
-    """What the packaged model says, in a process that has nothing but the package."""
+def run_packaged_model(folder: Path) -> str:
+    """Score the rows in a process that can import only the package, and return the folder of its output."""
     model, out = folder / "unpacked", folder / "out"
     with tarfile.open(folder / "model" / "model.tar.gz") as archive:
         archive.extractall(model, **untar.DATA)
     out.mkdir()
-    subprocess.run([sys.executable, "-I", "-c", ASK, str(model), str(folder / "rows"), str(out)], check=True)
+    subprocess.run([sys.executable, "-I", "-c", PREDICT, str(model), str(folder / "rows"), str(out)], check=True)
     return str(out)
 
 
-def scored(**fields: Any) -> score.ScoreResult:
+def run_score(**fields: Any) -> score.ScoreResult:
+    """Run the step `score`."""
     return score.run(score.ScoreSpec(**{"model_name": "scored", "partition": DAY, **fields}))
 
 
-def predictions() -> pd.DataFrame:
+def read_predictions() -> pd.DataFrame:
     return Lake.open().read_partition("flights_predictions", DAY).to_pandas()
 
 
-def test_the_packaged_model_says_what_is_said_in_process(
+def test_the_packaged_model_gives_the_scores_of_the_process(
     publish: Publish, champion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit: the other way then finds the same predictions, and commits nothing."""
-    monkeypatch.setattr(sent, "PART_ROWS", 300)
+    """Its scores are equal to the last bit, so scoring in process finds the same predictions and commits nothing."""
+    monkeypatch.setattr(batch_files, "PART_ROWS", 300)
     rows = publish().num_rows
-    told = prepared(tmp_path / "sent")
-    assert told.version == champion and told.request.startswith(f"{rows}-")
-    assert len(list((tmp_path / "sent" / "rows").iterdir())) == -(-rows // 300) > 2
-    first = scored(version=told.version, request=told.request, response=answered(tmp_path / "sent"))
+    job = prepare_job(tmp_path / "job")
+    assert job.version == champion and job.request.startswith(f"{rows}-")
+    assert len(list((tmp_path / "job" / "rows").iterdir())) == -(-rows // 300) > 2
+    first = run_score(version=job.version, request=job.request, response=run_packaged_model(tmp_path / "job"))
     assert first.changed and first.scored == rows
-    file, kept = sha256(Path(str(first.rows))), predictions()
-    again = scored()
+    digest, stored = sha256(Path(str(first.rows))), read_predictions()
+    again = run_score()
     assert not again.changed
-    assert sha256(Path(str(again.rows))) == file and predictions().equals(kept)
+    assert sha256(Path(str(again.rows))) == digest and read_predictions().equals(stored)
 
 
-def test_the_same_again_gives_the_same_files(publish: Publish, champion: str, tmp_path: Path) -> None:
+def test_preparing_a_job_twice_gives_the_same_files(publish: Publish, champion: str, tmp_path: Path) -> None:
     publish()
-    told = [prepared(tmp_path / name) for name in ("one", "two")]
-    assert told[0] == told[1]
+    jobs = [prepare_job(tmp_path / name) for name in ("one", "two")]
+    assert jobs[0] == jobs[1]
     assert sha256(tmp_path / "one") == sha256(tmp_path / "two")
 
 
 def test_no_champion_writes_nothing(publish: Publish, with_mlflow: str, tmp_path: Path) -> None:
     publish()
-    assert prepared(tmp_path / "sent") == batch.BatchResult()
-    assert not (tmp_path / "sent").exists()
+    assert prepare_job(tmp_path / "job") == batch.BatchResult()
+    assert not (tmp_path / "job").exists()
 
 
-def test_more_rows_than_may_be_scored_in_process_are_left(publish: Publish, champion: str) -> None:
+def test_score_leaves_a_day_with_more_rows_than_max_rows_to_a_job(publish: Publish, champion: str) -> None:
     rows = publish().num_rows
-    left = scored(max_rows=rows - 1)
-    assert left.large and not left.scored and not left.reason
+    too_large = run_score(max_rows=rows - 1)
+    assert too_large.large and not too_large.scored and not too_large.reason
     assert not Lake.open().count_rows_of_days("flights_predictions", [DAY])
-    told = scored(max_rows=rows)
-    assert told.scored == rows and not told.large
+    result = run_score(max_rows=rows)
+    assert result.scored == rows and not result.large
 
 
-def test_rows_that_were_published_anew_meanwhile_are_not_given_the_scores(
+def test_refuses_the_scores_of_rows_that_changed_while_the_job_ran(
     publish: Publish, champion: str, tmp_path: Path
 ) -> None:
     rows = publish()
-    told = prepared(tmp_path / "sent")
-    answers = answered(tmp_path / "sent")
+    job = prepare_job(tmp_path / "job")
+    output = run_packaged_model(tmp_path / "job")
 
-    def shuffled(had: pa.Table) -> pa.Table:
-        at = had.schema.get_field_index("sched_dep_time")
-        return had.set_column(at, had.schema.field(at), pa.array([2359] * had.num_rows, had.schema.field(at).type))
+    def change_time(table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index("sched_dep_time")
+        return table.set_column(
+            at, table.schema.field(at), pa.array([2359] * table.num_rows, table.schema.field(at).type)
+        )
 
-    changes: list[Callable[[pa.Table], pa.Table]] = [lambda had: had.slice(0, 500), shuffled]
+    changes: list[Callable[[pa.Table], pa.Table]] = [lambda table: table.slice(0, 500), change_time]
     for change in changes:
         publish(change=change)
         with pytest.raises(ConflictError, match="published again while the job ran"):
-            scored(version=told.version, request=told.request, response=answers)
+            run_score(version=job.version, request=job.request, response=output)
     publish(change=lambda _: rows)
-    assert scored(version=told.version, request=told.request, response=answers).scored == rows.num_rows
+    assert run_score(version=job.version, request=job.request, response=output).scored == rows.num_rows
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda lines: lines[:-1], r"got (\d+) rows and returned \d+ scores"),
         (lambda lines: [*lines, "0.5"], r"got (\d+) rows and returned \d+ scores"),
@@ -128,20 +132,20 @@ def test_rows_that_were_published_anew_meanwhile_are_not_given_the_scores(
         (lambda lines: ["NaN", *lines[1:]], "not a number for 1 of"),
     ],
 )
-def test_answers_that_are_no_scores_of_the_rows_are_refused(
-    change: Any, said: str, publish: Publish, champion: str, tmp_path: Path
+def test_refuses_output_that_does_not_have_a_score_for_each_row(
+    change: Any, message: str, publish: Publish, champion: str, tmp_path: Path
 ) -> None:
     rows = publish().num_rows
-    told = prepared(tmp_path / "sent")
+    job = prepare_job(tmp_path / "job")
     (tmp_path / "out").mkdir()
     lines = change(["0.25"] * rows)
     (tmp_path / "out" / "part-00000.jsonl.out").write_text("\n".join(lines) + "\n")
-    with pytest.raises(DataError, match=said):
-        scored(version=told.version, request=told.request, response=str(tmp_path / "out"))
+    with pytest.raises(DataError, match=message):
+        run_score(version=job.version, request=job.request, response=str(tmp_path / "out"))
     assert not Lake.open().count_rows_of_days("flights_predictions", [DAY])
 
 
-def test_a_request_of_another_kind_is_refused() -> None:
+def test_refuses_a_request_of_another_content_type() -> None:
     from pipelines.container import inference
 
     with pytest.raises(ValueError, match="content type text/csv is not supported"):
