@@ -1,4 +1,4 @@
-"""DVC as Airflow's runs use it (a workspace a run, one shared cache) and as a person does (`dvc repro`)."""
+"""Test DVC as Airflow's runs use it (one workspace for each run, one cache) and as a person does (`dvc repro`)."""
 
 import json
 import os
@@ -25,22 +25,22 @@ PARAMS = {"snapshot": SMALL, "preprocess": {"validation_days": 2}}
 
 
 @pytest.fixture
-def shared(in_quarter: Path) -> Iterator[Path]:
-    """The quarter's home, without what other tests left of DVC in it."""
+def shared_home(in_quarter: Path) -> Iterator[Path]:
+    """Return the quarter's home. DVC's files and the workspaces in it are removed after the test."""
     yield in_quarter
     for name in ("dvc", "workspaces"):
         shutil.rmtree(in_quarter / name, ignore_errors=True)
 
 
-def run(workspace: str, *targets: str, **fields: Any) -> Any:
+def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:
     fields = {"params": PARAMS, **fields}
     return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
 
 
-def test_a_second_run_does_nothing_and_another_workspace_takes_it_from_the_cache(shared: Path) -> None:
-    first = run("one", refresh=["snapshot"])
+def test_a_second_run_does_nothing_and_another_workspace_uses_the_run_cache(shared_home: Path) -> None:
+    first = run_repro("one", refresh=["snapshot"])
     assert first.ran == ["snapshot", "preprocess"]
-    assert {name: set(made) for name, made in first.stages.items()} == {
+    assert {name: set(outputs) for name, outputs in first.stages.items()} == {
         "snapshot": {"data/snapshot.json"},
         "preprocess": {"data/features"},
     }
@@ -49,35 +49,35 @@ def test_a_second_run_does_nothing_and_another_workspace_takes_it_from_the_cache
     assert (features.files, features.size_bytes) == (3, sum(path.stat().st_size for path in files))
     assert features.digest.endswith(".dir")
     assert (first.workspace / "data/features/holdout/data.parquet").exists()
-    second = run("one")
+    second = run_repro("one")
     assert (second.ran, second.stages, second.lock_digest) == ([], first.stages, first.lock_digest)
 
-    other = run("two", refresh=["snapshot"])
-    assert other.ran == ["snapshot"], "the features came out of the run cache"
+    other = run_repro("two", refresh=["snapshot"])
+    assert other.ran == ["snapshot"], "the features came from the run cache"
     assert other.stages == first.stages
     holdout = Path("data/features/holdout/data.parquet")
     assert (other.workspace / holdout).read_bytes() == (first.workspace / holdout).read_bytes()
 
-    changed = run("three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL, "train_days": 7}})
+    changed = run_repro("three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL, "train_days": 7}})
     assert changed.ran == ["snapshot", "preprocess"]
     assert changed.stages != first.stages
 
 
-def test_a_workspace_that_is_held_is_a_conflict(shared: Path) -> None:
+def test_a_locked_workspace_is_a_conflict(shared_home: Path) -> None:
     import fcntl
 
-    folder = shared / "workspaces/.locks"
+    folder = shared_home / "workspaces/.locks"
     folder.mkdir(parents=True)
-    with (folder / "held").open("w") as lock:
+    with (folder / "locked").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(ConflictError, match="held") as caught:
-            run("held")
-        assert caught.value.exit_code == 75
+        with pytest.raises(ConflictError, match="locked") as error:
+            run_repro("locked")
+        assert error.value.exit_code == 75
     with pytest.raises(SpecError):
-        run("held", params={"snapshot": {"oops": 1}})
+        run_repro("locked", params={"snapshot": {"oops": 1}})
 
 
-BAD: dict[str, dict[str, Any]] = {
+INVALID: dict[str, dict[str, Any]] = {
     "unknown key": {"params": {"snapshot": {"oops": 1}}},
     "unknown section": {"params": {"snapshots": {}}},
     "wrong value": {"params": {"snapshot": {**SMALL, "train_days": "many"}}},
@@ -86,19 +86,19 @@ BAD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_request_is_one_line(case: str, shared: Path) -> None:
-    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "params": PARAMS, **BAD[case]}
-    with pytest.raises(SpecError) as caught:
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) -> None:
+    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "params": PARAMS, **INVALID[case]}
+    with pytest.raises(SpecError) as error:
         repro(ReproSpec(**fields))
-    assert caught.value.exit_code == 2
-    assert len(str(caught.value)) < 600
+    assert error.value.exit_code == 2
+    assert len(str(error.value)) < 600
 
 
-def test_a_stage_that_fails_tells_why_with_its_code(shared: Path) -> None:
-    with pytest.raises(DataError, match=r"flights lacks|demanded") as caught:
-        run("late", params={**PARAMS, "snapshot": {**SMALL, "as_of": "2013-09-01"}})
-    assert caught.value.exit_code == 2
+def test_a_failed_stage_gives_its_reason_and_exit_code(shared_home: Path) -> None:
+    with pytest.raises(DataError, match=r"flights lacks|demanded") as error:
+        run_repro("late", params={**PARAMS, "snapshot": {**SMALL, "as_of": "2013-09-01"}})
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -114,28 +114,28 @@ def test_a_stage_that_fails_tells_why_with_its_code(shared: Path) -> None:
         (["ERROR: Stage 'nope' not found inside 'dvc.yaml' file"], 255, 2),
     ],
 )
-def test_how_dvc_ended_says_whether_a_retry_can_help(lines: list[str], code: int, expected: int) -> None:
+def test_the_output_of_dvc_decides_the_exit_code(lines: list[str], code: int, expected: int) -> None:
     from pipelines.versioning.dvc_calls import _explain_failure
 
     assert _explain_failure(lines, code).exit_code == expected
 
 
 @pytest.mark.parametrize("name", ["", "..", "---", "///"])
-def test_a_workspace_is_one_folder_below_its_home(name: str) -> None:
+def test_a_workspace_is_a_folder_directly_in_the_folder_of_workspaces(name: str) -> None:
     with pytest.raises(SpecError):
         ReproSpec.parse({"workspace": name, "targets": ["x"]}, "here")
-    made = ReproSpec(workspace="../../etc/manual__2013-04-01T00:00:00+00:00", targets=["x"])
-    assert "/" not in made.workspace
-    assert not made.workspace.startswith(".")
+    spec = ReproSpec(workspace="../../etc/manual__2013-04-01T00:00:00+00:00", targets=["x"])
+    assert "/" not in spec.workspace
+    assert not spec.workspace.startswith(".")
 
 
-def test_cancelled_it_leaves_nothing_running(
-    shared: Path, commands: Any, until: Callable[..., Any], tmp_path: Path
+def test_a_stopped_run_leaves_no_process(
+    shared_home: Path, commands: Any, until: Callable[..., Any], tmp_path: Path
 ) -> None:
-    run("stop", refresh=["snapshot"])
+    run_repro("stopped", refresh=["snapshot"])
     endless = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001, "checkpoint_s": 1}
     params = json.dumps({**PARAMS, "train": {"hyperparameters": endless}})
-    log = tmp_path / "log"  # a pipe that nobody reads would fill, and hold the rounds up before the first checkpoint
+    log = tmp_path / "log"  # a full pipe that nobody reads would block the training before its first checkpoint
     child = commands.start(
         *(
             sys.executable,
@@ -143,33 +143,33 @@ def test_cancelled_it_leaves_nothing_running(
             "pipelines",
             "repro",
             "--workspace",
-            "stop",
+            "stopped",
             "--targets",
             '["train"]',
             "--params",
             params,
         ),
-        env={"LEEWAY_HOME": str(shared), "LEEWAY_PROJECT": str(ROOT), "LEEWAY_PARENT": str(os.getpid())},
+        env={"LEEWAY_HOME": str(shared_home), "LEEWAY_PROJECT": str(ROOT), "LEEWAY_PARENT": str(os.getpid())},
         stderr=log.open("w"),
     )
-    until(lambda: child.poll() is not None or list(shared.glob("training/*/checkpoints/[0-9]*")))
+    until(lambda: child.poll() is not None or list(shared_home.glob("training/*/checkpoints/[0-9]*")))
     assert child.poll() is None, log.read_text()[-2_000:]
     assert len(commands.members(child.pid)) >= 3
     child.terminate()
     child.communicate(timeout=60)
     until(lambda: not commands.members(child.pid))
-    assert not (shared / "workspaces/stop/data/model").exists()
-    shutil.rmtree(shared / "training", ignore_errors=True)
-    assert run("stop").ran == [], "the workspace can be used again"
+    assert not (shared_home / "workspaces/stopped/data/model").exists()
+    shutil.rmtree(shared_home / "training", ignore_errors=True)
+    assert run_repro("stopped").ran == [], "the workspace is usable again"
 
 
-# As a person
+# What a person does
 
 
 @pytest.fixture(scope="module")
-def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project in a git repository of its own, with a small window; its lake is empty."""
-    folder = tmp_path_factory.mktemp("laptop") / "project"
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the project in its own git repository, with a small window and an empty lake."""
+    folder = tmp_path_factory.mktemp("dvc-repro") / "project"
     folder.mkdir()
     for name in ("pipelines", "expectations", ".dvc"):
         ignore = shutil.ignore_patterns("__pycache__", "tmp", "cache")
@@ -190,32 +190,32 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def dvc(laptop: Path) -> Iterator[Callable[..., SimpleNamespace]]:
-    """Runs `dvc` in the laptop's project as a person with the environment active."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "PYTHONPATH"))}
+def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
+    """Return the function that runs `dvc` in the copy of the project, without variables of this test run."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "PYTHONPATH"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     children: list[subprocess.Popen[str]] = []
 
-    def called(*arguments: str) -> SimpleNamespace:
+    def run_dvc(*arguments: str) -> SimpleNamespace:
         child = subprocess.Popen(
-            [sys.executable, "-m", "dvc", *arguments], cwd=laptop, env={**kept, "PATH": path}, text=True,
+            [sys.executable, "-m", "dvc", *arguments], cwd=project, env={**env, "PATH": path}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         children.append(child)
         out, _ = child.communicate(timeout=300)
         return SimpleNamespace(code=child.returncode, out=out)
 
-    yield called
+    yield run_dvc
     for child in children:
         end_group(child)
 
 
-def test_dvc_repro_trains_from_an_empty_lake_and_then_does_nothing(laptop: Path, dvc: Callable[..., Any]) -> None:
+def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project: Path, dvc: Callable[..., Any]) -> None:
     first = dvc("repro")
     assert first.code == 0, first.out
-    verdict = json.loads((laptop / "data/verdict.json").read_text())
+    verdict = json.loads((project / "data/verdict.json").read_text())
     assert verdict["passed"] is True, verdict["reason"]
-    assert (laptop / "data/model/model.ubj").exists()
+    assert (project / "data/model/model.ubj").exists()
     second = dvc("repro")
     assert second.code == 0
     assert "Data and pipelines are up to date." in second.out
@@ -224,16 +224,16 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_does_nothing(laptop: Path,
     assert '"auc"' in metrics.out
     plots = dvc("plots", "show")
     assert plots.code == 0, plots.out
-    clean = subprocess.run(["git", "status", "--short"], cwd=laptop, capture_output=True, text=True, check=True)
-    assert clean.stdout.split() == ["??", "dvc.lock"]
+    git_status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
+    assert git_status.stdout.split() == ["??", "dvc.lock"]
 
 
-def test_dvc_repro_with_a_typo_says_so_in_a_line(laptop: Path, dvc: Callable[..., Any]) -> None:
-    params = laptop / "params.yaml"
-    good = params.read_text()
-    params.write_text(good.replace("min_rows", "min_rowz"))
-    done = dvc("repro")
-    params.write_text(good)
-    assert done.code != 0
-    assert "min_rowz" in done.out
-    assert "Traceback" not in done.out
+def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Callable[..., Any]) -> None:
+    params = project / "params.yaml"
+    text = params.read_text()
+    params.write_text(text.replace("min_rows", "min_rowz"))
+    result = dvc("repro")
+    params.write_text(text)
+    assert result.code != 0
+    assert "min_rowz" in result.out
+    assert "Traceback" not in result.out

@@ -1,4 +1,4 @@
-"""A disk without space, a real one: one line, 75, nothing half-written; the same command works once there is space."""
+"""Test steps on a full disk, a real tmpfs: exit code 75, one line, no partial output. With space, the command works."""
 
 import json
 import shutil
@@ -15,31 +15,31 @@ from pipelines.system.files import sha256
 from tests.tools import evaluated
 
 
-def soaked(left_kib: int) -> Any:
-    """A level that only `make soak` tries."""
+def soak_case(left_kib: int) -> Any:
+    """Return a case that only `make soak` runs."""
     return pytest.param(left_kib, marks=pytest.mark.soak)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small tmpfs."""
+    """Mount a tmpfs of 24 MiB and return its folder."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    done = subprocess.run(
+    mount = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=24m", "leeway-test", str(folder)], capture_output=True, text=True
     )
-    if done.returncode:
-        pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
+    if mount.returncode:
+        pytest.skip(f"this machine does not permit a mount: {mount.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture
-def ballast(disk: Path) -> Callable[[int], None]:
-    """Leaves so many KiB free."""
+def fill_disk(disk: Path) -> Callable[[int], None]:
+    """Return the function that fills the disk until `left_kib` KiB are free."""
 
     def fill(left_kib: int) -> None:
-        path = disk / "ballast"
+        path = disk / "filler"
         path.unlink(missing_ok=True)
         free = shutil.disk_usage(disk).free
         with path.open("wb") as file:
@@ -48,109 +48,116 @@ def ballast(disk: Path) -> Callable[[int], None]:
     return fill
 
 
-def refused(done: SimpleNamespace) -> None:
-    assert done.code == 75, done.err[-1_500:]
-    errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
+def check_no_space(result: SimpleNamespace) -> None:
+    """Check that a command ended with 75 and one line about the disk's space."""
+    assert result.code == 75, result.err[-1_500:]
+    errors = [line for line in result.err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert "space" in errors[0]
-    assert "Traceback" not in done.err
-    assert done.out == ""
+    assert "Traceback" not in result.err
+    assert result.out == ""
 
 
-@pytest.mark.parametrize("left_kib", [0, soaked(8), 40, soaked(120)])
-def test_ingest_into_a_full_home(disk: Path, ballast: Callable[[int], None], commands: Any, left_kib: int) -> None:
+@pytest.mark.parametrize("left_kib", [0, soak_case(8), 40, soak_case(120)])
+def test_ingest_fails_with_75_in_a_full_home(
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
+) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
     first = commands.step("ingest", "--partition", "2013-01-01", env=env)
     assert first.code == 0, first.err
-    ballast(left_kib)
+    fill_disk(left_kib)
     full = commands.step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
     if full.code == 0:
-        assert left_kib >= 120, "so much is enough"
+        assert left_kib >= 120, "120 KiB are enough"
         return
-    refused(full)
+    check_no_space(full)
     assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
-    (disk / "ballast").unlink()
-    same = commands.step("ingest", "--partition", "2013-01-01", env=env)
-    assert json.loads(same.out)["changed"] is False, "what was there is as it was"
+    (disk / "filler").unlink()
+    unchanged_day = commands.step("ingest", "--partition", "2013-01-01", env=env)
+    assert json.loads(unchanged_day.out)["changed"] is False, "the day that was ingested before is unchanged"
     after = commands.step("ingest", "--partition", "2013-01-02", env=env)
     assert json.loads(after.out)["changed"] is True
     assert json.loads(after.out)["rows"] == 943
 
 
-@pytest.mark.parametrize("left_kib", [0, soaked(8), 40])
-def test_publishing_into_a_full_home(disk: Path, ballast: Callable[[int], None], commands: Any, left_kib: int) -> None:
+@pytest.mark.parametrize("left_kib", [0, soak_case(8), 40])
+def test_validate_fails_with_75_in_a_full_home(
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
+) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    filled = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
-    assert filled.code == 0, filled.err
+    backfill = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
+    assert backfill.code == 0, backfill.err
     assert commands.step("ingest", "--partition", "2013-01-02", env=env).code == 0
-    ballast(left_kib)
-    refused(commands.step("validate", "--partition", "2013-01-02", env=env))
-    (disk / "ballast").unlink()
-    same = commands.step("validate", "--partition", "2013-01-01", env=env)
-    assert json.loads(same.out)["changed"] is False, "what was published is as it was"
+    fill_disk(left_kib)
+    check_no_space(commands.step("validate", "--partition", "2013-01-02", env=env))
+    (disk / "filler").unlink()
+    unchanged_day = commands.step("validate", "--partition", "2013-01-01", env=env)
+    assert json.loads(unchanged_day.out)["changed"] is False, "the day that was published before is unchanged"
     after = commands.step("validate", "--partition", "2013-01-02", env=env)
     assert (json.loads(after.out)["changed"], json.loads(after.out)["rows"]) == (True, 943)
 
 
-def test_a_new_home_on_a_full_disk(disk: Path, ballast: Callable[[int], None], commands: Any) -> None:
-    ballast(0)
+def test_a_new_home_on_a_full_disk_fails_with_75(disk: Path, fill_disk: Callable[[int], None], commands: Any) -> None:
+    fill_disk(0)
     env = {"LEEWAY_HOME": str(disk / "home")}
-    refused(commands.step("ingest", "--partition", "2013-01-01", env=env))
-    (disk / "ballast").unlink()
+    check_no_space(commands.step("ingest", "--partition", "2013-01-01", env=env))
+    (disk / "filler").unlink()
     assert commands.step("ingest", "--partition", "2013-01-01", env=env).code == 0
 
 
-@pytest.mark.parametrize("left_kib", [0, soaked(60), 300])
-def test_training_in_a_full_home(
-    disk: Path, ballast: Callable[[int], None], commands: Any, trained: SimpleNamespace, left_kib: int
+@pytest.mark.parametrize("left_kib", [0, soak_case(60), 300])
+def test_train_fails_with_75_in_a_full_home(
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, left_kib: int
 ) -> None:
     shutil.copytree(trained.data / "features", "data/features")
     env = {"LEEWAY_HOME": str(disk / "home")}
     hyperparameters = '{"num_round": 60, "early_stopping_rounds": 60, "checkpoint_rounds": 5}'
-    ballast(left_kib)
-    refused(commands.step("train", "--hyperparameters", hyperparameters, env=env))
+    fill_disk(left_kib)
+    check_no_space(commands.step("train", "--hyperparameters", hyperparameters, env=env))
     assert not Path("data/model").exists()
-    (disk / "ballast").unlink()
-    done = commands.step("train", "--hyperparameters", hyperparameters, env=env)
-    assert done.code == 0, done.err
-    elsewhere = commands.step("train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2")
-    assert json.loads(elsewhere.out)["digest"] == json.loads(done.out)["digest"]
+    (disk / "filler").unlink()
+    result = commands.step("train", "--hyperparameters", hyperparameters, env=env)
+    assert result.code == 0, result.err
+    on_another_disk = commands.step("train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2")
+    assert json.loads(on_another_disk.out)["digest"] == json.loads(result.out)["digest"]
 
 
 @pytest.mark.parametrize(
-    ("step", "made", "option"),
+    ("step", "output", "option"),
     [
         ("train", "model", "--model"),
         ("evaluate", "evaluation", "--evaluation"),
         ("preprocess", "features", "--features"),
     ],
 )
-def test_outputs_on_a_full_disk(
-    disk: Path, ballast: Callable[[int], None], commands: Any, trained: SimpleNamespace, quarter: Path,
-    step: str, made: str, option: str,
+def test_a_full_disk_keeps_the_old_output(
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, quarter: Path,
+    step: str, output: str, option: str,
 ) -> None:  # fmt: skip
     shutil.copytree(trained.data, "data")
-    target = disk / made
-    shutil.copytree(f"data/{made}", target)
+    target = disk / output
+    shutil.copytree(f"data/{output}", target)
     before = sha256(target)
-    ballast(8)
-    more = {"train": ("--hyperparameters", '{"num_round": 9}'), "preprocess": ("--validation-days", "3")}.get(step, ())
+    fill_disk(8)
+    arguments = {"train": ("--hyperparameters", '{"num_round": 9}'), "preprocess": ("--validation-days", "3")}.get(
+        step, ()
+    )
     env = {"LEEWAY_HOME": str(quarter)} if step == "preprocess" else {}
-    refused(commands.step(step, option, str(target), *more, env=env))
-    assert sha256(target) == before, "what was there is as it was"
-    assert {path.name for path in disk.iterdir()} == {made, "ballast"}, "nothing half-written"
-    (disk / "ballast").unlink()
-    done = commands.step(step, option, str(target), *more, env=env)
-    assert done.code == 0, done.err
+    check_no_space(commands.step(step, option, str(target), *arguments, env=env))
+    assert sha256(target) == before, "the old output is unchanged"
+    assert {path.name for path in disk.iterdir()} == {output, "filler"}, "no partial file is left"
+    (disk / "filler").unlink()
+    result = commands.step(step, option, str(target), *arguments, env=env)
+    assert result.code == 0, result.err
     if step != "evaluate":
         assert sha256(target) != before
 
 
-def test_a_result_that_finds_no_space(disk: Path, ballast: Callable[[int], None], commands: Any) -> None:
+def test_a_full_disk_keeps_the_old_result_file(disk: Path, fill_disk: Callable[[int], None], commands: Any) -> None:
     evaluated.write(Path("data"))
     (disk / "result.json").write_text("old")
-    ballast(0)
-    done = commands.step("gate", "--out", str(disk / "result.json"))
-    assert done.code == 75
-    assert "Traceback" not in done.err
+    fill_disk(0)
+    result = commands.step("gate", "--out", str(disk / "result.json"))
+    assert result.code == 75
+    assert "Traceback" not in result.err
     assert (disk / "result.json").read_text() == "old"
