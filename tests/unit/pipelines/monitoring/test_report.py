@@ -1,4 +1,4 @@
-"""The page of drift: what it shows, that it needs no network, and that equal findings give equal bytes."""
+"""Test the drift page: what it shows, that it needs no network, and that equal findings give equal bytes."""
 
 import datetime as dt
 import re
@@ -24,28 +24,32 @@ REFERENCE = Reference(
 )
 
 
-def watched(day: int, psi: float, gone: bool = False) -> ComparedWindow:
+def build_window(day: int, psi: float, is_missing: bool = False) -> ComparedWindow:
     counts = Counts([[1, 40, 40, 1]], 2), Counts([[1, 40 - day, 40 + day, 1]], 2)
     columns = (
         Column("wind", "numeric", counts[0], counts[1], np.asarray([0.0, 1.0, 2.0]), 0.5),
-        Column("<carrier>", "category", Counts([[50, 30, 0, 0]]), None if gone else Counts([[50, 30, 0, 3]])),
+        Column("<carrier>", "category", Counts([[50, 30, 0, 0]]), None if is_missing else Counts([[50, 30, 0, 3]])),
         Column("late", "label", Counts([[60, 20]]), Counts([[50, 30]])),
     )
-    found = [Finding("wind", "psi", psi, 1e-9, 0.5), Finding("wind", "wasserstein", 0.2, None, 0.5)]
-    found += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is gone")] if gone else []
+    findings = [Finding("wind", "psi", psi, 1e-9, 0.5), Finding("wind", "wasserstein", 0.2, None, 0.5)]
+    findings += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is missing")] if is_missing else []
     performance = {"auc": Estimate(0.7, 0.6, 0.8, 0.05, 80)} if day % 2 else {}
-    moment = dt.date(2013, 4, day)
-    return ComparedWindow(moment, columns, performance, WindowResult(moment.isoformat(), 2_000, tuple(found)))
+    date = dt.date(2013, 4, day)
+    return ComparedWindow(date, columns, performance, WindowResult(date.isoformat(), 2_000, tuple(findings)))
 
 
-def seen(*windows: ComparedWindow) -> report.DriftHistory:
+def build_history(*windows: ComparedWindow) -> report.DriftHistory:
     policy = Policy()
-    told = list(decide_each([one.result for one in windows], policy))
-    return report.DriftHistory(Record(REFERENCE, {}, {}), windows, told, policy, {"model": "flights", "version": "2"})
+    decisions = list(decide_each([window.result for window in windows], policy))
+    return report.DriftHistory(
+        Record(REFERENCE, {}, {}), windows, decisions, policy, {"model": "flights", "version": "2"}
+    )
 
 
-def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_path: Path) -> None:
-    page = report.write_report(tmp_path / "page", seen(*(watched(day, 0.4, gone=day > 2) for day in range(1, 9))))
+def test_the_page_shows_alarms_first_with_their_bounds_and_escapes_names(tmp_path: Path) -> None:
+    page = report.write_report(
+        tmp_path / "page", build_history(*(build_window(day, 0.4, is_missing=day > 2) for day in range(1, 9)))
+    )
     text = page.read_text()
     assert "flights up to 2013-04-08" in text and "wind: psi 0.4, bound 0.1" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)[1:]
@@ -54,27 +58,29 @@ def test_what_alarms_is_shown_first_with_its_bound_and_names_are_escaped(tmp_pat
     assert not re.search(r"(src|href)=\"(?!data:)", text)
 
 
-def test_a_window_without_drift_and_a_single_one_are_drawn(tmp_path: Path) -> None:
-    page = report.write_report(tmp_path / "page", seen(watched(1, 0.01)))
+def test_the_page_of_a_single_window_without_drift_has_all_pictures(tmp_path: Path) -> None:
+    page = report.write_report(tmp_path / "page", build_history(build_window(1, 0.01)))
     assert "no drift" in page.read_text()
-    assert sorted(one.name for one in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
+    assert sorted(path.name for path in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
 
 
 def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     name, values = "n" * 200, ("a" * 300, "b" * 300)
-    numbers = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
-    told = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
-    window = ComparedWindow(dt.date(2013, 4, 1), (Column(name, "category", *numbers),), {}, told)
+    counts = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
+    result = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
+    window = ComparedWindow(dt.date(2013, 4, 1), (Column(name, "category", *counts),), {}, result)
     texts = Category(name=name, family="text", values=values, rest=())
-    given = seen(window)
+    history = build_history(window)
     record = Record(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
-    page = report.write_report(tmp_path / "page", replace(given, record=record))
-    assert name in page.read_text(), "the table has it whole"
-    assert not [str(one.message) for one in recwarn if "collapsed to zero" in str(one.message)]
+    page = report.write_report(tmp_path / "page", replace(history, record=record))
+    assert name in page.read_text(), "the table shows the whole name"
+    assert not [str(warning.message) for warning in recwarn if "collapsed to zero" in str(warning.message)]
 
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
-    made = [report.write_report(tmp_path / name, seen(watched(1, 0.3), watched(2, 0.4))) for name in "ab"]
-    assert made[0].read_bytes() == made[1].read_bytes()
-    other = report.write_report(tmp_path / "c", seen(watched(1, 0.3), watched(2, 0.5)))
-    assert other.read_bytes() != made[0].read_bytes()
+    pages = [
+        report.write_report(tmp_path / name, build_history(build_window(1, 0.3), build_window(2, 0.4))) for name in "ab"
+    ]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    other = report.write_report(tmp_path / "c", build_history(build_window(1, 0.3), build_window(2, 0.5)))
+    assert other.read_bytes() != pages[0].read_bytes()

@@ -1,4 +1,4 @@
-"""Whether p-values keep their level where the rows of a day go together, over thousands of simulated pairs."""
+"""Test by simulation that p-values keep their level where the rows of a day are correlated."""
 
 import numpy as np
 import pytest
@@ -14,102 +14,115 @@ PAIRS = 4_000
 EDGES = special.ndtri(np.arange(1, 8) / 8)
 
 
-def pairs(
-    day: float, shift: float = 0.0, weekly: float = 0.15, rows: int = 500, memory: float = 0.0
+def simulate_pairs(
+    day_deviation: float, shift: float = 0.0, weekly: float = 0.15, rows: int = 500, memory: float = 0.0
 ) -> tuple[Array, Array]:
-    """Days of a reference and of a week after it; each day's rows share a shift of this standard deviation."""
+    """Simulate days of a reference and of the week after it; the rows of a day share a random shift.
+
+    `day_deviation` is the standard deviation of that shift, `weekly` that of the weekdays, `memory` the correlation
+    from day to day.
+    """
     random = np.random.default_rng(11)
     days = len(DAYS) + len(WEEK)
     daily = random.normal(size=(PAIRS, days))
-    for place in range(1, days):
-        daily[:, place] = memory * daily[:, place - 1] + np.sqrt(1 - memory**2) * daily[:, place]
-    moved = day * daily + weekly * random.normal(size=(PAIRS, 7))[:, np.arange(days) % 7]
-    moved[:, len(DAYS) :] += shift
-    below = special.ndtr(EDGES - moved[..., np.newaxis])
-    many = np.where(np.arange(days) < len(DAYS), 500, rows)
-    counts = random.multinomial(many, np.diff(below, axis=-1, prepend=0.0, append=1.0)).astype(float)
+    for day in range(1, days):
+        daily[:, day] = memory * daily[:, day - 1] + np.sqrt(1 - memory**2) * daily[:, day]
+    means = day_deviation * daily + weekly * random.normal(size=(PAIRS, 7))[:, np.arange(days) % 7]
+    means[:, len(DAYS) :] += shift
+    below = special.ndtr(EDGES - means[..., np.newaxis])
+    rows_of_day = np.where(np.arange(days) < len(DAYS), 500, rows)
+    counts = random.multinomial(rows_of_day, np.diff(below, axis=-1, prepend=0.0, append=1.0)).astype(float)
     return counts[:, : len(DAYS)], counts[:, len(DAYS) :]
 
 
-def p_values(then: Array, now: Array) -> Array:
-    statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    return estimate_null(Sample.from_counts(then, DAYS), Sample.from_counts(now, WEEK)).quadratic_p_value(statistic)
+def compute_p_values(reference: Array, window: Array) -> Array:
+    """Compute p-values that are corrected for within-day correlation."""
+    statistic = measures.pearson(reference.sum(axis=1), window.sum(axis=1))
+    return estimate_null(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK)).quadratic_p_value(
+        statistic
+    )
 
 
-def plain(then: Array, now: Array) -> Array:
-    return np.asarray(stats.chi2.sf(measures.pearson(then.sum(axis=1), now.sum(axis=1)), 7))
+def compute_plain_p_values(reference: Array, window: Array) -> Array:
+    """Compute p-values as if all rows were independent."""
+    return np.asarray(stats.chi2.sf(measures.pearson(reference.sum(axis=1), window.sum(axis=1)), 7))
 
 
-def refused(found: Array, alpha: float) -> int:
-    return int((found <= alpha).sum())
+def count_significant(p_values: Array, alpha: float) -> int:
+    return int((p_values <= alpha).sum())
 
 
-@pytest.mark.parametrize("day", [0.0, 0.1, 0.3])
-def test_the_level_is_kept_whatever_the_days_do(day: float) -> None:
-    found = p_values(*pairs(day))
+@pytest.mark.parametrize("deviation", [0.0, 0.1, 0.3])
+def test_the_level_holds_for_any_correlation_within_days(deviation: float) -> None:
+    p_values = compute_p_values(*simulate_pairs(deviation))
     for alpha in (0.05, 0.01, 0.001):
-        assert stats.binomtest(refused(found, alpha), PAIRS, alpha, alternative="greater").pvalue > 0.01
+        assert stats.binomtest(count_significant(p_values, alpha), PAIRS, alpha, alternative="greater").pvalue > 0.01
 
 
 @pytest.mark.parametrize("rows", [25, 10_000])
-def test_the_level_is_kept_where_the_windows_days_are_of_other_sizes(rows: int) -> None:
-    found = p_values(*pairs(0.1, rows=rows))
-    assert np.isfinite(found).all()
-    assert stats.binomtest(refused(found, 0.01), PAIRS, 0.01, alternative="greater").pvalue > 0.01
+def test_the_level_holds_where_days_of_the_window_have_another_size(rows: int) -> None:
+    p_values = compute_p_values(*simulate_pairs(0.1, rows=rows))
+    assert np.isfinite(p_values).all()
+    assert stats.binomtest(count_significant(p_values, 0.01), PAIRS, 0.01, alternative="greater").pvalue > 0.01
 
 
-def test_weather_that_lasts_costs_little_of_the_level() -> None:
-    # Not nothing: five weeks cannot tell how long weather lasts. The correlation is that of flights' delays.
-    then, now = pairs(0.2, memory=0.25)
-    found = p_values(then, now)
-    assert refused(found, 0.05) < PAIRS * 0.075 and refused(found, 0.001) < PAIRS * 0.004
-    # Negative control: the same days in an order that hides it.
+def test_correlation_between_days_raises_false_alarms_only_little() -> None:
+    # False alarms are a little more frequent: five weeks are too few to estimate how long weather lasts.
+    # The correlation is that of flights' delays.
+    reference, window = simulate_pairs(0.2, memory=0.25)
+    p_values = compute_p_values(reference, window)
+    assert count_significant(p_values, 0.05) < PAIRS * 0.075 and count_significant(p_values, 0.001) < PAIRS * 0.004
+    # Negative control: the same days, in an order that hides the correlation.
     order = np.argsort(DAYS, kind="stable")
-    statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    hidden = estimate_null(
-        Sample.from_counts(then[:, order], DAYS[order]), Sample.from_counts(now, WEEK)
+    statistic = measures.pearson(reference.sum(axis=1), window.sum(axis=1))
+    hidden_p_values = estimate_null(
+        Sample.from_counts(reference[:, order], DAYS[order]), Sample.from_counts(window, WEEK)
     ).quadratic_p_value(statistic)
-    assert refused(hidden, 0.05) > PAIRS * 0.075
+    assert count_significant(hidden_p_values, 0.05) > PAIRS * 0.075
 
 
-def test_the_plain_chi_square_sees_drift_everywhere() -> None:
-    # Negative control of the one above: the same pairs, rows taken as independent.
-    assert refused(plain(*pairs(0.1)), 0.05) > PAIRS * 0.2
-    assert refused(plain(*pairs(0.3)), 0.05) > PAIRS * 0.7
-    assert refused(plain(*pairs(0.0)), 0.05) / PAIRS == pytest.approx(0.05, abs=0.012)
-
-
-def test_a_shift_of_a_few_days_deviations_is_found() -> None:
-    assert refused(p_values(*pairs(0.1, shift=0.3)), 0.001) > PAIRS * 0.9
-    # Negative control of the power: a shift well within what days do is not.
-    assert refused(p_values(*pairs(0.1, shift=0.02)), 0.001) < PAIRS * 0.02
-
-
-def test_weekdays_told_apart_are_no_spread() -> None:
-    then, now = pairs(0.0, shift=0.1, weekly=0.4)
-    statistic = measures.pearson(then.sum(axis=1), now.sum(axis=1))
-    anyhow = estimate_null(
-        Sample.from_counts(then, np.zeros(35)), Sample.from_counts(now, np.zeros(7))
-    ).quadratic_p_value(statistic)
-    assert refused(p_values(then, now), 0.001) > 2 * refused(anyhow, 0.001)
-
-
-def test_without_days_it_is_the_plain_chi_square() -> None:
-    then, now = (one.sum(axis=1, keepdims=True) for one in pairs(0.1))
-    found = estimate_null(Sample.from_counts(then, DAYS[:1]), Sample.from_counts(now, WEEK[:1]))
-    statistic = measures.pearson(then[:, 0], now[:, 0])
-    np.testing.assert_allclose(found.quadratic_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12)
-
-
-def test_kolmogorov_smirnovs_level_is_kept_too() -> None:
-    then, now = (one[:1_500] for one in pairs(0.2))
-    whole = estimate_null(Sample.from_counts(then, DAYS), Sample.from_counts(now, WEEK))
-    distances = measures.kolmogorov_smirnov(then.sum(axis=1), now.sum(axis=1))
-    rows = measures.scale(then.sum(axis=1), now.sum(axis=1))
-    each = (Null(*one, whole.freedom) for one in zip(whole.effects, whole.share, strict=True))
-    found = np.array(
-        [one.kolmogorov_p_value(*pair) for one, pair in zip(each, zip(distances, rows, strict=True), strict=True)]
+def test_the_plain_chi_square_finds_drift_where_there_is_none() -> None:
+    # Negative control of the test above: the same pairs, with rows taken as independent.
+    assert count_significant(compute_plain_p_values(*simulate_pairs(0.1)), 0.05) > PAIRS * 0.2
+    assert count_significant(compute_plain_p_values(*simulate_pairs(0.3)), 0.05) > PAIRS * 0.7
+    assert count_significant(compute_plain_p_values(*simulate_pairs(0.0)), 0.05) / PAIRS == pytest.approx(
+        0.05, abs=0.012
     )
-    assert stats.binomtest(refused(found, 0.05), 1_500, 0.05, alternative="greater").pvalue > 0.01
-    # Negative control: without the days.
+
+
+def test_a_shift_of_three_daily_deviations_is_found() -> None:
+    assert count_significant(compute_p_values(*simulate_pairs(0.1, shift=0.3)), 0.001) > PAIRS * 0.9
+    # Negative control of the power: a shift that is small beside the differences between days is not found.
+    assert count_significant(compute_p_values(*simulate_pairs(0.1, shift=0.02)), 0.001) < PAIRS * 0.02
+
+
+def test_differences_between_weekdays_do_not_count_as_variance() -> None:
+    reference, window = simulate_pairs(0.0, shift=0.1, weekly=0.4)
+    statistic = measures.pearson(reference.sum(axis=1), window.sum(axis=1))
+    p_values_without_weekdays = estimate_null(
+        Sample.from_counts(reference, np.zeros(35)), Sample.from_counts(window, np.zeros(7))
+    ).quadratic_p_value(statistic)
+    assert count_significant(compute_p_values(reference, window), 0.001) > 2 * count_significant(
+        p_values_without_weekdays, 0.001
+    )
+
+
+def test_without_days_the_p_value_is_that_of_the_plain_chi_square() -> None:
+    reference, window = (counts.sum(axis=1, keepdims=True) for counts in simulate_pairs(0.1))
+    null = estimate_null(Sample.from_counts(reference, DAYS[:1]), Sample.from_counts(window, WEEK[:1]))
+    statistic = measures.pearson(reference[:, 0], window[:, 0])
+    np.testing.assert_allclose(null.quadratic_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12)
+
+
+def test_the_level_holds_for_kolmogorov_smirnov() -> None:
+    reference, window = (counts[:1_500] for counts in simulate_pairs(0.2))
+    nulls = estimate_null(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK))
+    distances = measures.kolmogorov_smirnov(reference.sum(axis=1), window.sum(axis=1))
+    rows = measures.scale(reference.sum(axis=1), window.sum(axis=1))
+    each = (Null(*arrays, nulls.freedom) for arrays in zip(nulls.effects, nulls.share, strict=True))
+    p_values = np.array(
+        [null.kolmogorov_p_value(*pair) for null, pair in zip(each, zip(distances, rows, strict=True), strict=True)]
+    )
+    assert stats.binomtest(count_significant(p_values, 0.05), 1_500, 0.05, alternative="greater").pvalue > 0.01
+    # Negative control: without the correction for days.
     assert (stats.kstwo.sf(distances, np.round(rows)) <= 0.05).mean() > 0.3

@@ -1,4 +1,4 @@
-"""Performance from counts: scikit-learn's on binned scores; its intervals; and CBPE beside NannyML's formula."""
+"""Test performance from counts against scikit-learn and DeLong, and CBPE against NannyML's formula."""
 
 import numpy as np
 import pytest
@@ -12,74 +12,75 @@ from pipelines.monitoring.drift.counts import Array
 SCORE = (np.arange(20) + 0.5) / 20
 
 
-def days(number: int, rows: int, seed: int = 1, day: float = 0.0, tell: float = 1.0) -> Array:
-    """Counts of days, (days, bins, 2), of calibrated scores; each day's rate moves by `day`, on the logit."""
+def simulate_days(number: int, rows: int, seed: int = 1, day_deviation: float = 0.0, signal: float = 1.0) -> Array:
+    """Simulate counts of days, shape (days, bins, 2), of calibrated scores. The rates of days vary on the logit."""
     random = np.random.default_rng(seed)
-    place = random.binomial(19, random.beta(1.2, 3, (number, rows)))
-    logit = np.log(SCORE / (1 - SCORE))[place] * tell + day * random.normal(size=(number, 1))
+    bins = random.binomial(19, random.beta(1.2, 3, (number, rows)))
+    logit = np.log(SCORE / (1 - SCORE))[bins] * signal + day_deviation * random.normal(size=(number, 1))
     label = random.random((number, rows)) < 1 / (1 + np.exp(-logit))
     counts = np.zeros((number, 20, 2))
-    np.add.at(counts, (np.arange(number)[:, np.newaxis], place, label.astype(int)), 1)
+    np.add.at(counts, (np.arange(number)[:, np.newaxis], bins, label.astype(int)), 1)
     return counts
 
 
-def rows_of(counts: Array) -> tuple[Array, Array]:
-    """Labels and scores, a row each."""
+def expand_rows(counts: Array) -> tuple[Array, Array]:
+    """Return the labels and the scores of the counts, one of each for every row."""
     bins, labels = np.nonzero(counts)
-    often = counts[bins, labels].astype(int)
-    return np.repeat(labels, often), np.repeat(SCORE[bins], often)
+    repeats = counts[bins, labels].astype(int)
+    return np.repeat(labels, repeats), np.repeat(SCORE[bins], repeats)
 
 
-def test_metrics_are_scikit_learns_on_binned_scores() -> None:
-    counts = days(1, 3_000)[0]
-    label, score = rows_of(counts)
-    found = performance.measure_performance(counts, SCORE, 0.05)
-    assert found["auc"].value == pytest.approx(roc_auc_score(label, score), abs=1e-12)
-    assert found["brier"].value == pytest.approx(brier_score_loss(label, score), abs=1e-12)
-    assert found["log_loss"].value == pytest.approx(log_loss(label, score), abs=1e-12)
-    gaps = [abs((label - score)[score == one].sum()) for one in SCORE]
-    assert found["ece"].value == pytest.approx(sum(gaps) / len(label), abs=1e-12)
-    assert found["auc"].rows == 3_000
+def test_metrics_equal_those_of_scikit_learn_on_binned_scores() -> None:
+    counts = simulate_days(1, 3_000)[0]
+    label, score = expand_rows(counts)
+    estimates = performance.measure_performance(counts, SCORE, 0.05)
+    assert estimates["auc"].value == pytest.approx(roc_auc_score(label, score), abs=1e-12)
+    assert estimates["brier"].value == pytest.approx(brier_score_loss(label, score), abs=1e-12)
+    assert estimates["log_loss"].value == pytest.approx(log_loss(label, score), abs=1e-12)
+    gaps = [abs((label - score)[score == bin_score].sum()) for bin_score in SCORE]
+    assert estimates["ece"].value == pytest.approx(sum(gaps) / len(label), abs=1e-12)
+    assert estimates["auc"].rows == 3_000
 
 
 def test_a_certain_and_wrong_score_has_a_finite_loss() -> None:
     counts = np.array([[5.0, 1], [1, 5]])
     label, score = np.array([0] * 5 + [1] + [0] + [1] * 5), np.array([0.0] * 6 + [1.0] * 6)
-    found = performance.measure_performance(counts, np.array([0.0, 1.0]), 0.05)["log_loss"]
-    assert found.value == pytest.approx(log_loss(label, score), abs=1e-9)
+    estimate = performance.measure_performance(counts, np.array([0.0, 1.0]), 0.05)["log_loss"]
+    assert estimate.value == pytest.approx(log_loss(label, score), abs=1e-9)
 
 
-def test_the_interval_of_rows_is_near_delongs() -> None:
-    counts = days(1, 3_000)[0]
-    found, theirs = (
+def test_the_interval_without_days_is_near_that_of_delong() -> None:
+    counts = simulate_days(1, 3_000)[0]
+    estimate, expected = (
         performance.measure_performance(counts, SCORE, 0.05)["auc"],
-        delong.estimate_auc(*rows_of(counts), 0.05),
+        delong.estimate_auc(*expand_rows(counts), 0.05),
     )
-    assert found.se == pytest.approx(theirs.se, rel=0.01)
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1e-3)
+    assert estimate.se == pytest.approx(expected.se, rel=0.01)
+    assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
 
 
-def test_the_interval_of_days_covers_and_that_of_rows_does_not() -> None:
+def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not() -> None:
     truth = {
-        name: one.value for name, one in performance.measure_performance(days(4_000, 300, 99, 0.8), SCORE, 0.05).items()
+        name: estimate.value
+        for name, estimate in performance.measure_performance(simulate_days(4_000, 300, 99, 0.8), SCORE, 0.05).items()
     }
 
-    def covered(by_day: bool, name: str) -> float:
+    def compute_coverage(by_day: bool, name: str) -> float:
         hits = 0
         for seed in range(200):
-            counts = days(20, 300, seed, 0.8)
-            found = performance.measure_performance(counts if by_day else counts.sum(axis=0), SCORE, 0.05)[name]  # type: ignore[index]
-            hits += found.low <= truth[name] <= found.high  # type: ignore[index]
+            counts = simulate_days(20, 300, seed, 0.8)
+            estimate = performance.measure_performance(counts if by_day else counts.sum(axis=0), SCORE, 0.05)[name]  # type: ignore[index]
+            hits += estimate.low <= truth[name] <= estimate.high  # type: ignore[index]
         return hits / 200
 
-    # 90 %, less three standard errors of the simulation.
-    assert covered(True, "brier") > 0.83 and covered(True, "auc") > 0.83
-    # Negative control.
-    assert covered(False, "brier") < 0.7
+    # The level is 90 %; three standard errors of the simulation are subtracted.
+    assert compute_coverage(True, "brier") > 0.83 and compute_coverage(True, "auc") > 0.83
+    # Negative control: the interval over rows.
+    assert compute_coverage(False, "brier") < 0.7
 
 
 def test_without_both_labels_nothing_is_measured() -> None:
-    counts = days(3, 100)
+    counts = simulate_days(3, 100)
     counts[..., 1] = 0
     assert performance.measure_performance(counts, SCORE, 0.05) == {}
     assert performance.measure_performance(np.zeros((20, 2)), SCORE, 0.05) == {}
@@ -88,79 +89,81 @@ def test_without_both_labels_nothing_is_measured() -> None:
         performance.measure_performance(np.ones((3, 2)), SCORE, 0.05)
 
 
-def test_one_row_of_a_label_is_measured_and_unsure() -> None:
+def test_the_auc_with_one_row_of_a_label_has_a_large_error() -> None:
     counts = np.zeros((2, 20, 2))
     counts[0, 5, 0], counts[1, 7, 1] = 50, 1
-    found = performance.measure_performance(counts, SCORE, 0.05)["auc"]
-    assert found.value == 1 and found.se == 0.5 and all(np.isfinite([found.low, found.high]))
+    estimate = performance.measure_performance(counts, SCORE, 0.05)["auc"]
+    assert estimate.value == 1 and estimate.se == 0.5 and all(np.isfinite([estimate.low, estimate.high]))
 
 
-def nannymls_auc(score: Array) -> float:
-    """NannyML's estimate_roc_auc: the area under the expected confusion at each score; closed at (0, 0)."""
+def compute_auc_like_nannyml(score: Array) -> float:
+    """Compute NannyML's estimate_roc_auc: the area under the expected confusion at each score, closed at (0, 0)."""
     thresholds = np.sort(score)
-    true, false = (np.cumsum(one[::-1])[::-1] for one in (thresholds, 1 - thresholds))
-    missed, rejected = (np.append(0, np.cumsum(one)[:-1]) for one in (thresholds, 1 - thresholds))
+    true, false = (np.cumsum(shares[::-1])[::-1] for shares in (thresholds, 1 - thresholds))
+    missed, rejected = (np.append(0, np.cumsum(shares)[:-1]) for shares in (thresholds, 1 - thresholds))
     distinct = np.diff(thresholds, prepend=-1).astype(bool)
     tpr, fpr = (true / (true + missed))[distinct], (false / (false + rejected))[distinct]
     return float(auc(np.append(fpr, 0), np.append(tpr, 0)))
 
 
-def test_the_estimate_is_nannymls() -> None:
-    histogram = days(1, 2_000)[0].sum(axis=1)
-    found = performance.estimate_performance(histogram, SCORE, 0.05)["estimated_auc"]
-    assert found.value == pytest.approx(nannymls_auc(np.repeat(SCORE, histogram.astype(int))), abs=1e-9)
+def test_the_estimated_auc_equals_that_of_nannyml() -> None:
+    histogram = simulate_days(1, 2_000)[0].sum(axis=1)
+    estimate = performance.estimate_performance(histogram, SCORE, 0.05)["estimated_auc"]
+    assert estimate.value == pytest.approx(compute_auc_like_nannyml(np.repeat(SCORE, histogram.astype(int))), abs=1e-9)
 
 
-def test_the_expected_confusion_is_that_of_the_labels_on_average() -> None:
-    counts = days(1, 200_000)[0]
-    label, score = rows_of(counts)
+def test_the_expected_confusion_is_near_that_of_the_labels() -> None:
+    counts = simulate_days(1, 200_000)[0]
+    label, score = expand_rows(counts)
     ((tn, fp), (fn, tp)) = confusion_matrix(label, score >= 0.5) / len(label)
-    told = performance.count_confusion(counts, 10)
+    confusion = performance.count_confusion(counts, 10)
     assert [
-        told[one] / len(label) for one in ("true_negative", "false_positive", "false_negative", "true_positive")
+        confusion[cell] / len(label) for cell in ("true_negative", "false_positive", "false_negative", "true_positive")
     ] == (pytest.approx([tn, fp, fn, tp]))
     expected = performance.count_confusion(performance.expect_counts(counts.sum(axis=1), SCORE), 10)
-    assert [one / len(label) for one in expected.values()] == pytest.approx([tn, fn, fp, tp], abs=0.005)
+    assert [rows / len(label) for rows in expected.values()] == pytest.approx([tn, fn, fp, tp], abs=0.005)
 
 
-def test_the_estimates_error_is_that_of_the_labels_to_come() -> None:
-    errors, told = [], []
+def test_the_standard_error_of_the_estimate_is_that_of_the_later_auc() -> None:
+    errors, standard_errors = [], []
     for seed in range(300):
-        counts = days(1, 500, seed)[0]
+        counts = simulate_days(1, 500, seed)[0]
         estimate = performance.estimate_performance(counts.sum(axis=1), SCORE, 0.05)["estimated_auc"]
         errors.append(estimate.value - performance.measure_performance(counts, SCORE, 0.05)["auc"].value)
-        told.append(estimate.se)
-    # That of the difference to the labels' AUC is a little less: both are of the same scores.
-    assert 0.8 < np.std(errors) / np.mean(told) <= 1.05
-    # Of calibrated scores it has no bias; of others it has (negative control).
+        standard_errors.append(estimate.se)
+    # The difference to the labels' AUC varies a little less: both are computed from the same scores.
+    assert 0.8 < np.std(errors) / np.mean(standard_errors) <= 1.05
+    # With calibrated scores there is no bias; with others there is (negative control).
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(300)
-    flat = days(1, 100_000, tell=0.4)[0]
-    promised = performance.estimate_performance(flat.sum(axis=1), SCORE, 0.05)["estimated_auc"].value
-    assert promised > performance.measure_performance(flat, SCORE, 0.05)["auc"].value + 0.05
+    flat = simulate_days(1, 100_000, signal=0.4)[0]
+    estimated = performance.estimate_performance(flat.sum(axis=1), SCORE, 0.05)["estimated_auc"].value
+    assert estimated > performance.measure_performance(flat, SCORE, 0.05)["auc"].value + 0.05
 
 
-def test_calibration_mends_scores_that_are_not() -> None:
-    holdout, later = days(1, 100_000, 1, tell=0.4)[0], days(1, 100_000, 2, tell=0.4)[0]
+def test_calibration_corrects_scores_that_are_not_calibrated() -> None:
+    holdout, later = simulate_days(1, 100_000, 1, signal=0.4)[0], simulate_days(1, 100_000, 2, signal=0.4)[0]
     chance = performance.calibrate_scores(holdout, SCORE)
     assert (np.diff(chance) >= 0).all() and ((chance >= 0) & (chance <= 1)).all()
-    promised = performance.estimate_performance(later.sum(axis=1), chance, 0.05)["estimated_auc"].value
-    assert promised == pytest.approx(performance.measure_performance(later, SCORE, 0.05)["auc"].value, abs=0.01)
+    estimated = performance.estimate_performance(later.sum(axis=1), chance, 0.05)["estimated_auc"].value
+    assert estimated == pytest.approx(performance.measure_performance(later, SCORE, 0.05)["auc"].value, abs=0.01)
     assert performance.calibrate_scores(np.zeros((20, 2)), SCORE) == pytest.approx(SCORE)
 
 
-def test_a_loss_against_the_holdout_is_one_sided() -> None:
-    then = performance.measure_performance(days(28, 500, 1), SCORE, 0.05)
-    worse = performance.measure_performance(days(7, 500, 2, tell=0.3), SCORE, 0.05)
-    better = performance.measure_performance(days(7, 500, 2, tell=1.5), SCORE, 0.05)
-    lost = {one.measure: one for one in performance.find_losses(worse, then, days=7)}
-    assert lost["auc"].effect > 0.05 and lost["auc"].p_value < 0.01  # type: ignore[operator]
-    assert lost["log_loss"].effect > 0.01 and lost["log_loss"].p_value < 0.01  # type: ignore[operator]
-    gained = {one.measure: one for one in performance.find_losses(better, then, days=7)}
-    assert gained["auc"].effect == 0 and gained["auc"].p_value > 0.5  # type: ignore[operator]
-    (same,) = performance.find_losses(performance.estimate_performance(days(7, 500, 3).sum(axis=-1), SCORE, 0.05), then)
+def test_only_a_loss_against_the_holdout_is_significant() -> None:
+    holdout = performance.measure_performance(simulate_days(28, 500, 1), SCORE, 0.05)
+    worse = performance.measure_performance(simulate_days(7, 500, 2, signal=0.3), SCORE, 0.05)
+    better = performance.measure_performance(simulate_days(7, 500, 2, signal=1.5), SCORE, 0.05)
+    losses = {finding.measure: finding for finding in performance.find_losses(worse, holdout, days=7)}
+    assert losses["auc"].effect > 0.05 and losses["auc"].p_value < 0.01  # type: ignore[operator]
+    assert losses["log_loss"].effect > 0.01 and losses["log_loss"].p_value < 0.01  # type: ignore[operator]
+    gains = {finding.measure: finding for finding in performance.find_losses(better, holdout, days=7)}
+    assert gains["auc"].effect == 0 and gains["auc"].p_value > 0.5  # type: ignore[operator]
+    (same,) = performance.find_losses(
+        performance.estimate_performance(simulate_days(7, 500, 3).sum(axis=-1), SCORE, 0.05), holdout
+    )
     assert same.measure == "estimated_auc" and same.p_value > 0.01  # type: ignore[operator]
 
 
-def test_no_loss_without_error_is_no_loss() -> None:
+def test_equal_performance_without_error_is_no_loss() -> None:
     perfect = performance.measure_performance(np.array([[10.0, 0], [0, 10]]), np.array([0.0, 1.0]), 0.05)
-    assert all((one.effect, one.p_value) == (0, 1) for one in performance.find_losses(perfect, perfect))
+    assert all((finding.effect, finding.p_value) == (0, 1) for finding in performance.find_losses(perfect, perfect))

@@ -1,3 +1,5 @@
+"""Test that a window is compared with the same weekdays, and with the same weeks of a year ago."""
+
 from datetime import date, timedelta
 
 import numpy as np
@@ -8,33 +10,36 @@ from pipelines.monitoring.drift.counts import Column, Counts
 from pipelines.monitoring.drift.seasonal import reweight, select_same_weeks
 
 DAYS = np.arange(28) % 7
-# Weekends are otherwise.
+# Weekends differ from workdays.
 BINS = np.where(DAYS[:, np.newaxis] < 5, [[800.0, 200]], [[100.0, 300]])
 REFERENCE = Counts(BINS, np.zeros(28), DAYS)
 
 
 def test_a_window_of_a_weekend_is_compared_with_weekends() -> None:
     weekend = Counts(BINS[5:7], np.zeros(2), DAYS[5:7])
-    then = reweight(REFERENCE, weekend)
-    assert then.total[0] / then.total.sum() == pytest.approx(0.25)
-    # Eight days of 400 rows, equally weighted: worth what they are.
-    assert then.total.sum() == pytest.approx(8 * 400) and then.strata.tolist() == [5, 6] * 4
-    found = {one.measure: one for one in examine_column(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))}
-    assert found["psi"].effect == pytest.approx(0, abs=1e-12)
-    # Negative control: weekdays not told apart, the same window drifts.
+    weighted = reweight(REFERENCE, weekend)
+    assert weighted.total[0] / weighted.total.sum() == pytest.approx(0.25)
+    # Eight days of 400 rows have equal weights, so they count as all their rows.
+    assert weighted.total.sum() == pytest.approx(8 * 400) and weighted.strata.tolist() == [5, 6] * 4
+    findings = {
+        finding.measure: finding
+        for finding in examine_column(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))
+    }
+    assert findings["psi"].effect == pytest.approx(0, abs=1e-12)
+    # Negative control: without weekdays, the same window drifts.
     plain = Column("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
-    assert {one.measure: one for one in examine_column(plain)}["psi"].effect > 0.3  # type: ignore[operator]
+    assert {finding.measure: finding for finding in examine_column(plain)}["psi"].effect > 0.3  # type: ignore[operator]
 
 
-def test_unequal_weights_cost_rows() -> None:
+def test_unequal_weights_reduce_the_effective_rows() -> None:
     window = Counts(BINS[[0, 5]], np.zeros(2), DAYS[[0, 5]])
-    then = reweight(REFERENCE, window)
+    weighted = reweight(REFERENCE, window)
     share = (0.8 * 1_000 + 0.25 * 400) / 1_400
-    assert then.total[0] / then.total.sum() == pytest.approx(share)
-    assert then.total.sum() < 4 * 1_000 + 4 * 400 + 1
+    assert weighted.total[0] / weighted.total.sum() == pytest.approx(share)
+    assert weighted.total.sum() < 4 * 1_000 + 4 * 400 + 1
 
 
-def test_the_same_mix_changes_nothing_and_an_unknown_weekday_neither() -> None:
+def test_the_same_mix_or_an_unknown_weekday_changes_nothing() -> None:
     assert reweight(REFERENCE, Counts(BINS[:7], np.zeros(7), DAYS[:7])) is REFERENCE
     only_workdays = Counts(BINS[:5], np.zeros(5), DAYS[:5])
     assert reweight(only_workdays, Counts(BINS[5:7], np.zeros(2), DAYS[5:7])) is only_workdays
@@ -42,11 +47,11 @@ def test_the_same_mix_changes_nothing_and_an_unknown_weekday_neither() -> None:
     assert reweight(REFERENCE, Counts(BINS[5:7])) is REFERENCE
 
 
-def test_the_same_weeks_of_last_year_where_there_are_enough() -> None:
-    days = [date(2012, 1, 1) + timedelta(days=one) for one in range(366)]
-    window = [date(2013, 4, 1) + timedelta(days=one) for one in range(7)]
-    chosen = [day for day, one in zip(days, select_same_weeks(days, window), strict=True) if one]
+def test_the_same_weeks_of_last_year_are_selected_where_there_are_enough() -> None:
+    days = [date(2012, 1, 1) + timedelta(days=number) for number in range(366)]
+    window = [date(2013, 4, 1) + timedelta(days=number) for number in range(7)]
+    chosen = [day for day, is_selected in zip(days, select_same_weeks(days, window), strict=True) if is_selected]
     assert (chosen[0], chosen[-1]) == (date(2012, 3, 19), date(2012, 4, 22))
     assert chosen[14].weekday() == window[0].weekday()
-    # Negative control: none a year ago, so all.
+    # Negative control: no day is a year old, so all are selected.
     assert select_same_weeks(days[-60:], window).all() and select_same_weeks(days, []).all()

@@ -1,4 +1,4 @@
-"""Whole years of 25 columns: false alarms at the stated level, and days until planted shifts are found."""
+"""Simulate years of 25 columns: false alarms stay at the stated level, and shifts are found within days."""
 
 import numpy as np
 import pytest
@@ -12,25 +12,27 @@ YEARS = 12
 
 
 @pytest.fixture(scope="module")
-def still() -> list[list[drift.WindowResult]]:
+def calm_years() -> list[list[drift.WindowResult]]:
     return [drift.compute_windows(drift.simulate_year(np.random.default_rng([5, n]))) for n in range(YEARS)]
 
 
-def test_false_alarms_are_at_most_as_stated(still: list[list[drift.WindowResult]]) -> None:
-    assert sum(drift.count_alarms(decide_each(one, POLICY)) for one in still) == 0
-    # The p-values alone hold the level, whatever the effect and without persistence.
-    runs = sum(drift.count_runs(drift.find_significant(one)) for one in still)
+def test_false_alarms_are_at_most_at_the_stated_level(calm_years: list[list[drift.WindowResult]]) -> None:
+    assert sum(drift.count_alarms(decide_each(year, POLICY)) for year in calm_years) == 0
+    # Negative control of the bounds: the p-values alone hold the level, for any effect and without persistence.
+    runs = sum(drift.count_runs(drift.find_significant(year)) for year in calm_years)
     assert stats.poisson.sf(runs - 1, POLICY.false_alarms_per_year * YEARS) > 0.01
-    # Negative control: the same, with rows taken as independent.
+    # Negative control: the same year, with rows taken as independent.
     plain = drift.find_significant(
         drift.compute_windows(drift.simulate_year(np.random.default_rng([5, 0])), by_day=False)
     )
     assert sum(plain) > 100 * POLICY.false_alarms_per_year
 
 
-def test_where_days_differ_much_bounds_alone_hold_nothing() -> None:
+def test_bounds_alone_do_not_prevent_false_alarms_where_days_differ_much() -> None:
     year = drift.simulate_year(np.random.default_rng([5, 0]), day=0.5)
-    by_day, plain = (list(decide_each(drift.compute_windows(year, by_day=one), POLICY)) for one in (True, False))
+    by_day, plain = (
+        list(decide_each(drift.compute_windows(year, by_day=is_by_day), POLICY)) for is_by_day in (True, False)
+    )
     assert drift.count_alarms(by_day) == 0
     # Negative control: the same bounds and persistence, with rows taken as independent.
     assert drift.count_alarms(plain) > 10
@@ -39,34 +41,34 @@ def test_where_days_differ_much_bounds_alone_hold_nothing() -> None:
 @pytest.mark.parametrize(("name", "days"), [("sudden", 10), ("gradual", 35), ("one feature", 10), ("stuck sensor", 4)])
 def test_planted_shifts_are_found(name: str, days: int) -> None:
     year = drift.simulate_year(np.random.default_rng([6, 1]), drift.PLANTS[name])
-    told = list(decide_each(drift.compute_windows(year), POLICY))
-    found = drift.measure_delay(told)
-    assert found is not None and found <= days
-    # And not before: the days up to it are as any.
-    assert drift.count_alarms(told[: drift.START - drift.WINDOW_DAYS]) == 0
-    assert told[-1].is_drift
+    decisions = list(decide_each(drift.compute_windows(year), POLICY))
+    delay = drift.measure_delay(decisions)
+    assert delay is not None and delay <= days
+    # There is no alarm before the shift.
+    assert drift.count_alarms(decisions[: drift.START - drift.WINDOW_DAYS]) == 0
+    assert decisions[-1].is_drift
 
 
-def test_the_right_column_is_the_worst() -> None:
+def test_the_shifted_column_is_the_worst() -> None:
     for name, column in (("one feature", "x3"), ("stuck sensor", "x7")):
-        told = list(
+        decisions = list(
             decide_each(
                 drift.compute_windows(drift.simulate_year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY
             )
         )
-        assert told[-1].worst == (column,)
+        assert decisions[-1].worst == (column,)
 
 
 def test_the_simulation_agrees_with_examine_column() -> None:
     year = drift.simulate_year(np.random.default_rng([6, 3]), drift.shift_suddenly)
     last = drift.compute_windows(year)[-1]
-    then = np.arange(drift.REFERENCE_DAYS)
-    now = np.arange(drift.REFERENCE_DAYS + drift.DAYS - drift.WINDOW_DAYS, drift.REFERENCE_DAYS + drift.DAYS)
+    reference_days = np.arange(drift.REFERENCE_DAYS)
+    window_days = np.arange(drift.REFERENCE_DAYS + drift.DAYS - drift.WINDOW_DAYS, drift.REFERENCE_DAYS + drift.DAYS)
     expected = {(finding.column, finding.measure): finding for finding in last.findings}
-    for place in range(drift.COLUMNS):
-        for finding in columns.examine_column(drift.build_column(year, place, then, now)):
+    for number in range(drift.COLUMNS):
+        for finding in columns.examine_column(drift.build_column(year, number, reference_days, window_days)):
             simulated = expected.get((finding.column, finding.measure))
             if simulated and simulated.effect is not None:
-                # Not the same to the last digit: examined columns are reweighted to the window's mix of weekdays.
+                # Not equal to the last digit: examined columns are reweighted to the window's mix of weekdays.
                 assert finding.effect == pytest.approx(simulated.effect, rel=0.1, abs=5e-4)
                 assert finding.p_value == pytest.approx(simulated.p_value, rel=0.3, abs=0.02)
