@@ -1,4 +1,4 @@
-"""The ledger as processes use it: charged once, whoever charges at the same time; budgets, report, forecast."""
+"""Test the ledger, the budget, and the costs' report and forecast, with a real lake and processes."""
 
 import datetime as dt
 import json
@@ -22,76 +22,85 @@ ROOT = Path(__file__).parents[4]
 BEGIN = dt.datetime(2026, 10, 31, 23, 30, tzinfo=dt.UTC)
 
 
-def job(name: str, begin: dt.datetime = BEGIN, **fields: Any) -> dict[str, Any]:
-    """A job that was interrupted once, as the operator tells it."""
+def make_job(name: str, begin: dt.datetime = BEGIN, **fields: Any) -> dict[str, Any]:
+    """Return a job that was interrupted once, as the operator reports it."""
 
-    def at(second: float) -> str:
+    def format_time(second: float) -> str:
         return (begin + dt.timedelta(seconds=second)).isoformat()
 
-    words = [("Starting", 0), ("Downloading", 60), ("Training", 70), ("Interrupted", 370), ("Downloading", 400),
-             ("Training", 410), ("Uploading", 1_000)]  # fmt: skip
+    statuses = [("Starting", 0), ("Downloading", 60), ("Training", 70), ("Interrupted", 370), ("Downloading", 400),
+                ("Training", 410), ("Uploading", 1_000)]  # fmt: skip
     return {
         "name": name,
         "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{name}",
         **{"status": "Completed", "secondary_status": "Completed", "failure_reason": ""},
         **{"instance_type": "ml.m5.large", "instance_count": 1, "spot": True},
-        **{"created": at(0), "started": at(60), "ended": at(1_020), "training_s": 900, "billable_s": 300},
-        "transitions": [{"status": word, "start": at(second), "end": None} for word, second in words],
-        "restored": [{"at": at(70), "saved_at": ""}, {"at": at(410), "saved_at": at(355)}],
+        **{
+            "created": format_time(0),
+            "started": format_time(60),
+            "ended": format_time(1_020),
+            "training_s": 900,
+            "billable_s": 300,
+        },
+        "transitions": [{"status": status, "start": format_time(second), "end": None} for status, second in statuses],
+        "restored": [{"at": format_time(70), "saved_at": ""}, {"at": format_time(410), "saved_at": format_time(355)}],
         **fields,
     }
 
 
-def spec(*jobs: dict[str, Any], **fields: Any) -> charge.ChargeSpec:
-    whose = {"model": "m", "dag_id": "flights_train", "run_id": "r1", "task_id": "train", "project": "flights"}
-    return charge.ChargeSpec.parse({"jobs": list(jobs), "region": "us-east-1", **whose, **fields}, "charge")
+def make_spec(*jobs: dict[str, Any], **fields: Any) -> charge.ChargeSpec:
+    """Return the spec that charges these jobs."""
+    common = {"model": "m", "dag_id": "flights_train", "run_id": "r1", "task_id": "train", "project": "flights"}
+    return charge.ChargeSpec.parse({"jobs": list(jobs), "region": "us-east-1", **common, **fields}, "charge")
 
 
-def commits() -> int:
+def count_commits() -> int:
     return len(Lake.open().catalog.load_table(("leeway", TABLE)).snapshots())
 
 
-def test_a_charge_is_a_row_with_every_figure(home: Path) -> None:
-    told = charge.run(spec(job("j-1"), job("j-2", status="Failed", failure_reason="AlgorithmError", instance_count=2)))
-    assert (told.training_s, told.billable_s, told.interruptions, told.lost_s) == (1_800, 600, 2, 30)
-    assert (told.capacity_s, told.first_capacity_s, told.saving) == (180, 60, pytest.approx(2 / 3))
+def test_each_job_gets_a_row_with_all_amounts(home: Path) -> None:
+    result = charge.run(
+        make_spec(make_job("j-1"), make_job("j-2", status="Failed", failure_reason="AlgorithmError", instance_count=2))
+    )
+    assert (result.training_s, result.billable_s, result.interruptions, result.lost_s) == (1_800, 600, 2, 30)
+    assert (result.capacity_s, result.first_capacity_s, result.saving) == (180, 60, pytest.approx(2 / 3))
     rows = Ledger.open().rows()
     assert [row["name"] for row in rows] == ["j-1", "j-2"]
-    assert sum(row["cost_usd"] for row in rows) == pytest.approx(told.cost_usd)
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(result.cost_usd)
     assert rows[1]["cost_usd"] == pytest.approx(300 * 2 * 0.115 / 3_600, abs=1e-6)
-    kept = {name: rows[1][name] for name in ("date", "status", "failure_reason", "run_id", "map_index", "region")}
-    assert kept == {
+    columns = {name: rows[1][name] for name in ("date", "status", "failure_reason", "run_id", "map_index", "region")}
+    assert columns == {
         "date": dt.date(2026, 10, 1), "status": "Failed", "failure_reason": "AlgorithmError", "run_id": "r1",
         "map_index": -1, "region": "us-east-1",
     }  # fmt: skip
     assert rows[0]["price_source"].startswith("https://")
 
 
-def test_charging_again_changes_nothing_and_says_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = charge.run(spec(job("j-1")))
-    before, rows = commits(), Ledger.open().rows()
-    # Nor does another price of today, or another run that finds the same job.
-    own = home.parent / "own.json"
+def test_charging_again_changes_nothing_and_gives_the_same_result(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = charge.run(make_spec(make_job("j-1")))
+    before, rows = count_commits(), Ledger.open().rows()
+    # Another price of today, or another run that has the same job, changes nothing either.
+    path = home.parent / "prices.json"
     group = {"regions": ["us-east-1"], "usd_per_hour": {"ml.m5.large": 9}}
-    own.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
-    monkeypatch.setenv("LEEWAY_PRICES", str(own))
-    assert charge.run(spec(job("j-1"), run_id="r2")) == first
+    path.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
+    monkeypatch.setenv("LEEWAY_PRICES", str(path))
+    assert charge.run(make_spec(make_job("j-1"), run_id="r2")) == first
     assert Ledger.open().rows() == rows
-    assert commits() == before
-    # The negative control: another job at that price.
-    assert charge.run(spec(job("j-2"))).price_usd_h == 9
+    assert count_commits() == before
+    # The negative control: another job gets the new price.
+    assert charge.run(make_spec(make_job("j-2"))).price_usd_h == 9
 
 
-def test_a_name_that_was_given_again_is_another_job(home: Path) -> None:
-    """drydock, its data removed, gives a name again; AWS never does."""
-    charge.run(spec(job("j-1")))
-    charge.run(spec(job("j-1", BEGIN + dt.timedelta(hours=1))))
+def test_a_job_with_a_used_name_is_another_job(home: Path) -> None:
+    """drydock uses a name again after its data were removed; AWS never does."""
+    charge.run(make_spec(make_job("j-1")))
+    charge.run(make_spec(make_job("j-1", BEGIN + dt.timedelta(hours=1))))
     assert len(Ledger.open().rows()) == 2
 
 
 def test_months_are_partitions_in_utc(home: Path) -> None:
-    late = BEGIN.astimezone(dt.timezone(dt.timedelta(hours=2)))  # November there, October in UTC
-    charge.run(spec(job("j-1", late), job("j-2", BEGIN + dt.timedelta(minutes=31))))
+    begin = BEGIN.astimezone(dt.timezone(dt.timedelta(hours=2)))  # November in this time zone, October in UTC
+    charge.run(make_spec(make_job("j-1", begin), make_job("j-2", BEGIN + dt.timedelta(minutes=31))))
     assert Lake.open().count_rows_by_day(TABLE) == {dt.date(2026, 10, 1): 1, dt.date(2026, 11, 1): 1}
     ledger = Ledger.open()
     assert [row["name"] for row in ledger.rows("2026-11")] == ["j-2"]
@@ -99,44 +108,44 @@ def test_months_are_partitions_in_utc(home: Path) -> None:
     assert ledger.spent_usd("2026-10", "others") == ledger.spent_usd("2026-09", "flights") == 0
 
 
-def test_what_is_refused_leaves_no_row(home: Path) -> None:
-    for wrong in (job("j-2", status="InProgress"), job("j-2", instance_type="ml.m5.lage")):
+def test_a_refused_charge_leaves_no_row(home: Path) -> None:
+    for invalid_job in (make_job("j-2", status="InProgress"), make_job("j-2", instance_type="ml.m5.lage")):
         with pytest.raises(DataError):
-            charge.run(spec(job("j-1"), wrong))
+            charge.run(make_spec(make_job("j-1"), invalid_job))
     assert Ledger.open().rows() == []
 
 
-def together(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:
-    """A real process a charge (job, run), all at once, on a lake that is not there yet."""
-    children = []
+def charge_at_once(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:
+    """Charge each (job, run) in a process of its own, all at once, in a lake that does not exist yet."""
+    processes = []
     for n, (name, run_id) in enumerate(charges):
         path = tmp_path / f"spec{n}.json"
-        path.write_text(spec(job(name), run_id=run_id).model_dump_json())
-        child = commands.start(sys.executable, "-m", "pipelines", "charge", "--spec", "-", stdin=subprocess.PIPE)
-        children.append((child, path.read_text()))
-    for child, text in children:
-        child.stdin.write(text)
-        child.stdin.close()
-        child.stdin = None
-    for child, _ in children:
-        _out, err = child.communicate(timeout=200)
-        assert child.returncode == 0, err[-2_000:]
+        path.write_text(make_spec(make_job(name), run_id=run_id).model_dump_json())
+        process = commands.start(sys.executable, "-m", "pipelines", "charge", "--spec", "-", stdin=subprocess.PIPE)
+        processes.append((process, path.read_text()))
+    for process, text in processes:
+        process.stdin.write(text)
+        process.stdin.close()
+        process.stdin = None
+    for process, _ in processes:
+        _out, err = process.communicate(timeout=200)
+        assert process.returncode == 0, err[-2_000:]
 
 
 def test_four_processes_charge_one_job_once(commands: Any, tmp_path: Path) -> None:
-    together(commands, tmp_path, [("j-1", f"r{n}") for n in range(4)])
+    charge_at_once(commands, tmp_path, [("j-1", f"r{n}") for n in range(4)])
     rows = Ledger.open().rows()
     assert [row["name"] for row in rows] == ["j-1"]
-    assert commits() == 1
+    assert count_commits() == 1
 
 
-def test_eight_processes_that_charge_other_jobs_lose_none(commands: Any, tmp_path: Path) -> None:
-    together(commands, tmp_path, [(f"j-{n % 6}", f"r{n}") for n in range(8)])
+def test_eight_processes_that_charge_different_jobs_lose_none(commands: Any, tmp_path: Path) -> None:
+    charge_at_once(commands, tmp_path, [(f"j-{n % 6}", f"r{n}") for n in range(8)])
     assert sorted(row["name"] for row in Ledger.open().rows()) == [f"j-{n}" for n in range(6)]
 
 
 class OvertakenTable(MonthTable):
-    """A table that another process writes to between this one's read and its commit, once."""
+    """A table to which another process writes once between this process's read and its commit."""
 
     other: dict[str, Any]
 
@@ -148,127 +157,133 @@ class OvertakenTable(MonthTable):
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_who_was_overtaken_adds_to_what_is_there_now(first: bool, home: Path) -> None:
-    """Without the second look, the first commit of a month and a later one would each undo the other's."""
-    charge.run(spec(job("j-1"), run_id="other"))
-    (mine,) = Ledger.open().rows()
-    theirs, known = {**mine, "run_id": "theirs"}, 0 if first else 1
+def test_an_overtaken_process_adds_its_row_to_the_current_rows(first: bool, home: Path) -> None:
+    """The process reads the table again. Otherwise one commit would undo another, also the first one of a month."""
+    charge.run(make_spec(make_job("j-1"), run_id="other"))
+    (base_row,) = Ledger.open().rows()
+    other_row, rows_before = {**base_row, "run_id": "r-other"}, 0 if first else 1
     if first:
         Lake.open().catalog.drop_table(("leeway", TABLE))
-    for arn, expected in (("a", {"a": "theirs"}), ("b", {"a": "theirs", "b": "mine"})):
+    for arn, expected in (("a", {"a": "r-other"}), ("b", {"a": "r-other", "b": "r-own"})):
         months = OvertakenTable(TABLE, SCHEMA)
-        months.other = {**theirs, "arn": "a" if arn == "a" else "c"}
-        (kept,) = Ledger(months).add([{**mine, "run_id": "mine", "arn": arn}])
-        assert kept["run_id"] == expected[arn]
-        found = {row["arn"]: row["run_id"] for row in Ledger.open().rows()}
-        assert {name: found.get(name) for name in expected} == expected
-    assert len(Ledger.open().rows()) == 3 + known
+        months.other = {**other_row, "arn": "a" if arn == "a" else "c"}
+        (stored,) = Ledger(months).add([{**base_row, "run_id": "r-own", "arn": arn}])
+        assert stored["run_id"] == expected[arn]
+        run_ids = {row["arn"]: row["run_id"] for row in Ledger.open().rows()}
+        assert {name: run_ids.get(name) for name in expected} == expected
+    assert len(Ledger.open().rows()) == 3 + rows_before
 
 
 # budget
 
 
-def judged(**fields: Any) -> budget.BudgetResult:
-    known = {"region": "us-east-1", "instance_types": ["ml.m5.large", "ml.c5.xlarge"], "max_run_s": 3_600}
-    return budget.run(budget.BudgetSpec.parse({**known, "project": "flights", **fields}, "budget"))
+def check_budget(**fields: Any) -> budget.BudgetResult:
+    """Run the step `budget`."""
+    common = {"region": "us-east-1", "instance_types": ["ml.m5.large", "ml.c5.xlarge"], "max_run_s": 3_600}
+    return budget.run(budget.BudgetSpec.parse({**common, "project": "flights", **fields}, "budget"))
 
 
-def test_the_worst_case_is_of_the_dearest_type(home: Path) -> None:
-    told = judged(instance_count=3)
-    assert told.worst_case_usd == pytest.approx(0.204 * 3)
-    assert told.prices_usd_h == {"ml.m5.large": 0.115, "ml.c5.xlarge": 0.204}
-    assert told.allowed and told.month_budget_usd is None
-    assert "3 x ml.c5.xlarge at 0.204 USD/h for 3600 s" in told.reason
+def test_the_worst_case_uses_the_most_expensive_type(home: Path) -> None:
+    result = check_budget(instance_count=3)
+    assert result.worst_case_usd == pytest.approx(0.204 * 3)
+    assert result.prices_usd_h == {"ml.m5.large": 0.115, "ml.c5.xlarge": 0.204}
+    assert result.allowed and result.month_budget_usd is None
+    assert "3 x ml.c5.xlarge at 0.204 USD/h for 3600 s" in result.reason
 
 
 def test_a_budget_that_is_reached_exactly_is_not_exceeded(home: Path) -> None:
-    assert judged(budget_usd=0.204).allowed
-    over = judged(budget_usd=0.203999)
+    assert check_budget(budget_usd=0.204).allowed
+    over = check_budget(budget_usd=0.203999)
     assert not over.allowed
     assert "more than the run's budget" in over.reason
 
 
-def test_the_months_budget_is_summed_from_the_ledger(home: Path) -> None:
-    spent = charge.run(spec(job("j-1"))).cost_usd
+def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
+    spent = charge.run(make_spec(make_job("j-1"))).cost_usd
     month = {"month": "2026-10", "month_usd": spent + 0.204}
-    told = judged(**month)
-    assert (told.allowed, told.month_spent_usd, told.month_budget_usd) == (True, spent, spent + 0.204)
-    charge.run(spec(job("j-2", billable_s=1)))
-    over = judged(**month)
+    result = check_budget(**month)
+    assert (result.allowed, result.month_spent_usd, result.month_budget_usd) == (True, spent, spent + 0.204)
+    charge.run(make_spec(make_job("j-2", billable_s=1)))
+    over = check_budget(**month)
     assert not over.allowed
     assert "left of flights's" in over.reason and "2026-10" in over.reason
-    assert judged(**{**month, "month": "2026-11"}).allowed, "another month"
-    assert judged(**month, project="others").allowed, "another project"
+    assert check_budget(**{**month, "month": "2026-11"}).allowed, "another month"
+    assert check_budget(**month, project="others").allowed, "another project"
 
 
 def test_a_month_without_money_allows_nothing(home: Path) -> None:
-    assert not judged(month_usd=0).allowed
-    assert not judged(budget_usd=0).allowed
+    assert not check_budget(month_usd=0).allowed
+    assert not check_budget(budget_usd=0).allowed
 
 
-def test_params_yaml_sets_project_and_budget_of_the_month(commands: Any, tmp_path: Path) -> None:
+def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("budget: {project: mine, month_usd: 0.1, region: us-east-1}\n")
     env = {"LEEWAY_PROJECT": str(tmp_path)}
-    started = dt.datetime.now(dt.UTC).isoformat()
-    text = spec(job("j-1", dt.datetime.fromisoformat(started)), project="").model_dump_json()
+    now = dt.datetime.now(dt.UTC).isoformat()
+    text = make_spec(make_job("j-1", dt.datetime.fromisoformat(now)), project="").model_dump_json()
     (tmp_path / "charge.json").write_text(text)
-    done = commands.step("charge", "--spec", "charge.json", env=env)
-    assert done.code == 0, done.err
-    asked = ("budget", "--instance-types", '["ml.m5.large"]', "--max-run-s")
-    refused = commands.step(*asked, "3600", env=env)
-    assert refused.code == 0, "a no is a result"
-    told = json.loads(refused.out)
-    assert told["month_spent_usd"] == pytest.approx(json.loads(done.out)["cost_usd"])
-    assert (told["allowed"], told["month_budget_usd"]) == (False, 0.1)
-    assert "mine's 0.1000 USD" in told["reason"]
-    assert json.loads(commands.step(*asked, "60", env=env).out)["allowed"]
+    charge_process = commands.step("charge", "--spec", "charge.json", env=env)
+    assert charge_process.code == 0, charge_process.err
+    command = ("budget", "--instance-types", '["ml.m5.large"]', "--max-run-s")
+    budget_process = commands.step(*command, "3600", env=env)
+    assert budget_process.code == 0, "a budget that is exceeded is a result, not an error"
+    result = json.loads(budget_process.out)
+    assert result["month_spent_usd"] == pytest.approx(json.loads(charge_process.out)["cost_usd"])
+    assert (result["allowed"], result["month_budget_usd"]) == (False, 0.1)
+    assert "mine's 0.1000 USD" in result["reason"]
+    assert json.loads(commands.step(*command, "60", env=env).out)["allowed"]
 
 
-def test_a_type_without_price_is_a_line_and_exit_2(commands: Any) -> None:
-    done = commands.step("budget", "--region", "us-east-1", "--instance-types", '["ml.m5.lage"]', "--max-run-s", "60")
-    assert done.code == 2
-    assert done.err.count("\n") == 1 and "ml.m5.lage" in done.err and "LEEWAY_PRICES" in done.err
+def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any) -> None:
+    process = commands.step(
+        "budget", "--region", "us-east-1", "--instance-types", '["ml.m5.lage"]', "--max-run-s", "60"
+    )
+    assert process.code == 2
+    assert process.err.count("\n") == 1 and "ml.m5.lage" in process.err and "LEEWAY_PRICES" in process.err
 
 
 # report
 
 
-def test_an_empty_ledger_is_a_line(commands: Any, tmp_path: Path) -> None:
-    done = commands.step("costs", "report", "--png", "costs.png")
-    assert (done.code, done.out.count("\n"), done.err) == (0, 1, "")
-    assert "No training was charged yet" in done.out
+def test_an_empty_ledger_gives_one_line(commands: Any, tmp_path: Path) -> None:
+    process = commands.step("costs", "report", "--png", "costs.png")
+    assert (process.code, process.out.count("\n"), process.err) == (0, 1, "")
+    assert "No training was charged yet" in process.out
     assert not (tmp_path / "costs.png").exists()
 
 
 @pytest.fixture
 def two_months(home: Path) -> charge.ChargeResult:
-    dear = job("j-2", BEGIN + dt.timedelta(days=3), instance_type="ml.c5.xlarge", billable_s=900)
-    return charge.run(spec(job("j-1"), dear))
+    """Charge one job in October and a more expensive one in November; return the result."""
+    expensive_job = make_job("j-2", BEGIN + dt.timedelta(days=3), instance_type="ml.c5.xlarge", billable_s=900)
+    return charge.run(make_spec(make_job("j-1"), expensive_job))
 
 
-def test_the_report_is_a_table_json_and_a_chart(two_months: charge.ChargeResult, commands: Any, tmp_path: Path) -> None:
-    done = commands.step("costs", "report", "--png", "charts/costs.png")
-    assert done.code == 0, done.err
-    for said in ("2026-10", "2026-11", "ml.m5.large", "ml.c5.xlarge", "66.7", "all", "prices as of 2025"):
-        assert said in done.out
+def test_the_report_has_a_table_json_and_a_chart(
+    two_months: charge.ChargeResult, commands: Any, tmp_path: Path
+) -> None:
+    process = commands.step("costs", "report", "--png", "charts/costs.png")
+    assert process.code == 0, process.err
+    for text in ("2026-10", "2026-11", "ml.m5.large", "ml.c5.xlarge", "66.7", "all", "prices as of 2025"):
+        assert text in process.out
     image = (tmp_path / "charts/costs.png").read_bytes()
     assert image.startswith(b"\x89PNG") and len(image) > 10_000
     assert commands.step("costs", "report", "--png", "again.png").code == 0
     assert (tmp_path / "again.png").read_bytes() == image
-    told = json.loads(commands.step("costs", "report", "--json", "--by", "instance_type").out)
-    assert [one["instance_type"] for one in told["groups"]] == ["ml.c5.xlarge", "ml.m5.large"]
-    assert told["total"]["cost_usd"] == pytest.approx(two_months.cost_usd)
-    assert told["total"]["saved_usd"] == pytest.approx(two_months.on_demand_usd - two_months.cost_usd)
+    report = json.loads(commands.step("costs", "report", "--json", "--by", "instance_type").out)
+    assert [group["instance_type"] for group in report["groups"]] == ["ml.c5.xlarge", "ml.m5.large"]
+    assert report["total"]["cost_usd"] == pytest.approx(two_months.cost_usd)
+    assert report["total"]["saved_usd"] == pytest.approx(two_months.on_demand_usd - two_months.cost_usd)
 
 
-def test_the_report_of_a_month_and_a_project(two_months: charge.ChargeResult, commands: Any) -> None:
+def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.ChargeResult, commands: Any) -> None:
     assert json.loads(commands.step("costs", "report", "--month", "2026-10", "--json").out)["total"]["jobs"] == 1
     assert json.loads(commands.step("costs", "report", "--project", "flights", "--json").out)["total"]["jobs"] == 2
     assert "No training" in commands.step("costs", "report", "--project", "nobody").out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["report", "--month", "2026-13"], "YYYY-MM"),
         (["report", "--by", "colour"], "unknown key colour"),
@@ -280,16 +295,16 @@ def test_the_report_of_a_month_and_a_project(two_months: charge.ChargeResult, co
         (["nonsense"], "nonsense"),
     ],
 )
-def test_a_wrong_request_is_one_line_and_exit_2(arguments: list[str], said: str, commands: Any) -> None:
-    done = commands.step("costs", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1 and said in done.err
+def test_an_invalid_request_gives_one_line_and_exit_code_2(arguments: list[str], message: str, commands: Any) -> None:
+    process = commands.step("costs", *arguments)
+    assert (process.code, process.out) == (2, "")
+    assert process.err.count("\n") == 1 and message in process.err
 
 
 def test_every_command_has_help(commands: Any) -> None:
     for arguments in ([], ["report"], ["forecast"]):
-        done = commands.step("costs", *arguments, "--help", env={"COLUMNS": "200"})
-        assert done.code == 0 and "Usage" in done.out
+        process = commands.step("costs", *arguments, "--help", env={"COLUMNS": "200"})
+        assert process.code == 0 and "Usage" in process.out
 
 
 # forecast
@@ -297,9 +312,9 @@ def test_every_command_has_help(commands: Any) -> None:
 
 @pytest.fixture(scope="module")
 def airflow_home(tmp_path_factory: pytest.TempPathFactory, put_airflow_database: Callable[[Path], None]) -> Path:
-    """A real Airflow that knows this project's DAGs."""
+    """Return the home of a real Airflow that has this project's DAGs."""
     folder = tmp_path_factory.mktemp("airflow")
-    own = {
+    env = {
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
@@ -307,85 +322,90 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory, put_airflow_database:
     }
     put_airflow_database(folder)
     command = [sys.executable, "-m", "airflow", "dags", "reserialize"]
-    subprocess.run(command, env={**os.environ, **own}, capture_output=True, check=True, cwd=folder)
+    subprocess.run(command, env={**os.environ, **env}, capture_output=True, check=True, cwd=folder)
     return folder
 
 
-def forecast(commands: Any, *arguments: str, **env: str) -> SimpleNamespace:
-    done: SimpleNamespace = commands.step("costs", "forecast", *arguments, env=env)
-    return done
+def run_forecast(commands: Any, *arguments: str, **env: str) -> SimpleNamespace:
+    """Run `costs forecast` and return its exit code, stdout and stderr."""
+    process: SimpleNamespace = commands.step("costs", "forecast", *arguments, env=env)
+    return process
 
 
 YEAR = ("--dag", "flights_train", "--from", "2013-02-01", "--to", "2013-12-31")
 
 
-def test_the_forecast_asks_airflow_and_takes_the_worst_case(commands: Any, airflow_home: Path) -> None:
-    done = forecast(commands, *YEAR, AIRFLOW_HOME=str(airflow_home))
-    assert done.code == 0, done.err
-    assert "flights_train: 11 run(s)" in done.out
-    assert "worst case, 1 x ml.m5.large" in done.out, "of section budget of params.yaml"
-    assert "In all: 1.26 USD" in done.out and done.out.endswith(": enough.\n")
+def test_the_forecast_counts_runs_by_airflow_at_the_worst_case(commands: Any, airflow_home: Path) -> None:
+    process = run_forecast(commands, *YEAR, AIRFLOW_HOME=str(airflow_home))
+    assert process.code == 0, process.err
+    assert "flights_train: 11 run(s)" in process.out
+    assert "worst case, 1 x ml.m5.large" in process.out, "from section budget of params.yaml"
+    assert "In all: 1.26 USD" in process.out and process.out.endswith(": enough.\n")
 
 
-def test_the_forecast_takes_what_past_runs_cost(commands: Any, airflow_home: Path, home: Path) -> None:
+def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: Path, home: Path) -> None:
     now = dt.datetime.now(dt.UTC)
-    costs = [charge.run(spec(job(f"j-{n}", now, billable_s=n), run_id=f"r{n}")).cost_usd for n in (100, 200, 900)]
-    charge.run(spec(job("other", now), dag_id="another_dag"))
-    done = forecast(commands, *YEAR, "--json", AIRFLOW_HOME=str(airflow_home))
-    assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert (told["runs"], told["usd_per_run"], told["worst_usd_per_run"]) == (11, costs[1], costs[2])
-    assert told["usd"] == pytest.approx(11 * costs[1])
-    assert "3 past run(s)" in told["basis"]
-    assert (told["project"], told["month"], told["month_budget_usd"]) == ("flights", this_month(), 50)
-    assert told["month_left_usd"] == pytest.approx(50 - told["month_spent_usd"])
-    assert told["month_spent_usd"] > sum(costs), "the other DAG's training, too"
+    costs = [
+        charge.run(make_spec(make_job(f"j-{n}", now, billable_s=n), run_id=f"r{n}")).cost_usd for n in (100, 200, 900)
+    ]
+    charge.run(make_spec(make_job("other", now), dag_id="another_dag"))
+    process = run_forecast(commands, *YEAR, "--json", AIRFLOW_HOME=str(airflow_home))
+    assert process.code == 0, process.err
+    result = json.loads(process.out)
+    assert (result["runs"], result["usd_per_run"], result["worst_usd_per_run"]) == (11, costs[1], costs[2])
+    assert result["usd"] == pytest.approx(11 * costs[1])
+    assert "3 past run(s)" in result["basis"]
+    assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", this_month(), 50)
+    assert result["month_left_usd"] == pytest.approx(50 - result["month_spent_usd"])
+    assert result["month_spent_usd"] > sum(costs), "the other DAG's training, too"
 
 
-def test_days_that_are_partitions_are_counted(commands: Any, airflow_home: Path) -> None:
+def test_the_forecast_counts_days_of_a_dag_that_runs_by_partition(commands: Any, airflow_home: Path) -> None:
     arguments = ("--dag", "flights_ingest", "--from", "2013-02-01", "--to", "2013-02-03", "--json")
-    assert json.loads(forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home)).out)["runs"] == 3
+    assert json.loads(run_forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home)).out)["runs"] == 3
 
 
-def test_a_dag_that_airflow_does_not_know(commands: Any, airflow_home: Path) -> None:
+def test_refuses_a_dag_that_airflow_does_not_have(commands: Any, airflow_home: Path) -> None:
     arguments = ("--dag", "flights_nix", "--from", "2013-02-01", "--to", "2013-12-31")
-    done = forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home))
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
+    process = run_forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home))
+    assert (process.code, process.out) == (2, "")
+    assert process.err == (
         "error: Airflow has no DAG flights_nix. List the DAGs with `airflow dags list`, or give --runs N.\n"
     )
 
 
-def test_a_backfill_that_airflow_refuses(commands: Any, airflow_home: Path) -> None:
+def test_reports_why_airflow_refuses_a_backfill(commands: Any, airflow_home: Path) -> None:
     arguments = ("--dag", "flights_train", "--from", "2093-02-01", "--to", "2093-12-31")
-    done = forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home))
-    assert done.code == 2
-    assert "Airflow refuses" in done.err and "future" in done.err and done.err.count("\n") == 1
+    process = run_forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home))
+    assert process.code == 2
+    assert "Airflow refuses" in process.err and "future" in process.err and process.err.count("\n") == 1
 
 
-def test_where_airflow_is_not_set_up_none_is_made(commands: Any, tmp_path: Path) -> None:
-    done = forecast(commands, *YEAR, HOME=str(tmp_path), AIRFLOW_HOME="")
-    assert done.code == 2
-    assert "not set up here" in done.err and "--runs N" in done.err
+def test_the_forecast_sets_up_no_airflow(commands: Any, tmp_path: Path) -> None:
+    process = run_forecast(commands, *YEAR, HOME=str(tmp_path), AIRFLOW_HOME="")
+    assert process.code == 2
+    assert "not set up here" in process.err and "--runs N" in process.err
     assert not (tmp_path / "airflow").exists()
-    assert forecast(commands, "--dag", "flights_train", "--runs", "11", HOME=str(tmp_path), AIRFLOW_HOME="").code == 0
+    assert (
+        run_forecast(commands, "--dag", "flights_train", "--runs", "11", HOME=str(tmp_path), AIRFLOW_HOME="").code == 0
+    )
 
 
-def test_the_embedded_stacks_airflow_is_found(commands: Any, airflow_home: Path, home: Path) -> None:
+def test_the_forecast_finds_the_airflow_of_the_embedded_stack(commands: Any, airflow_home: Path, home: Path) -> None:
     home.mkdir(exist_ok=True)
     (home / "airflow").symlink_to(airflow_home)
-    done = forecast(commands, *YEAR, AIRFLOW_HOME="")
-    assert "11 run(s)" in done.out, done.err
+    process = run_forecast(commands, *YEAR, AIRFLOW_HOME="")
+    assert "11 run(s)" in process.out, process.err
 
 
-def test_without_past_runs_or_a_machine_it_says_what_to_give(commands: Any, tmp_path: Path) -> None:
+def test_names_the_missing_options_without_past_runs_and_a_machine(commands: Any, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("{}\n")
     env = {"LEEWAY_PROJECT": str(tmp_path)}
-    done = forecast(commands, "--dag", "d", "--runs", "2", **env)
-    assert done.code == 2 and "--instance-type, --max-run-s, --region" in done.err
+    process = run_forecast(commands, "--dag", "d", "--runs", "2", **env)
+    assert process.code == 2 and "--instance-type, --max-run-s, --region" in process.err
     machine = ("--instance-type", "ml.c5.xlarge", "--max-run-s", "3600", "--region", "us-east-1")
-    told = forecast(commands, "--dag", "d", "--runs", "2", *machine, "--instance-count", "5", **env).out
-    assert "2.04 USD" in told and "no project has no monthly budget" in told
+    output = run_forecast(commands, "--dag", "d", "--runs", "2", *machine, "--instance-count", "5", **env).out
+    assert "2.04 USD" in output and "no project has no monthly budget" in output
 
 
 # MLflow
@@ -408,14 +428,14 @@ def test_costs_are_tags_of_run_and_version_and_metrics_of_the_run(
     client = MlflowClient(with_mlflow, with_mlflow)
     lineage = {"cost_usd": "0.0096", "saving": "0.5", "lost_s": "", "instance_type": "ml.m5.large", "dag_run": "d/r"}
     for _ in range(2):
-        told = evaluate.run(evaluate.EvaluateSpec(register_as="costly", lineage=lineage))
-    version = client.get_model_version("costly", told.version)
-    run = client.get_run(told.run_id)
+        result = evaluate.run(evaluate.EvaluateSpec(register_as="costly", lineage=lineage))
+    version = client.get_model_version("costly", result.version)
+    run = client.get_run(result.run_id)
     assert version.tags["leeway.cost_usd"] == run.data.tags["leeway.cost_usd"] == "0.0096"
     assert run.data.tags["leeway.instance_type"] == "ml.m5.large"
     assert (run.data.metrics["cost_usd"], run.data.metrics["saving"]) == (0.0096, 0.5)
     assert "lost_s" not in run.data.metrics and "leeway.dag_run" not in run.data.tags
-    # Other tests of the session may have registered the same training: its run has their metrics, too.
-    history = client.get_metric_history(told.run_id, "cost_usd")
+    # Other tests of the session may have registered the same training. Its run then has their metrics, too.
+    history = client.get_metric_history(result.run_id, "cost_usd")
     logged = [metric for metric in history if metric.timestamp == version.creation_timestamp]
-    assert len(logged) == 1, "logged twice, it is one"
+    assert len(logged) == 1, "registering twice logs the metric once"

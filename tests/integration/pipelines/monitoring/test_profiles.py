@@ -1,4 +1,4 @@
-"""Profiles in the lake, by the step and by a registered version's own reference."""
+"""Test profiles in a lake, the step `profile`, and the reference of a registered version."""
 
 import datetime as dt
 import json
@@ -31,6 +31,7 @@ NEXT = DAY + dt.timedelta(days=1)
 
 @pytest.fixture
 def rows(home: Path, tmp_path: Path) -> Path:
+    """Return a Parquet file of 500 random rows with two features, a score and a label."""
     random = np.random.default_rng(1)
     frame = pd.DataFrame({"x": random.normal(size=500), "g": random.choice(list("ab"), 500)})
     frame.assign(score=random.random(500), late=random.random(500) < 0.3).to_parquet(tmp_path / "rows.parquet")
@@ -43,81 +44,87 @@ def reference(rows: Path) -> Reference:
 
 
 @pytest.fixture
-def made(reference: Reference, rows: Path) -> Profile:
+def day_profile(reference: Reference, rows: Path) -> Profile:
+    """Return the profile of the rows."""
     return count_file(reference, rows, sketch_rows=1_000)
 
 
-def snapshots() -> int:
+def count_snapshots() -> int:
     return len(Lake.open().catalog.load_table(("leeway", TABLE)).snapshots())
 
 
-def test_a_profile_is_kept_and_read_again(made: Profile) -> None:
-    kept = Profiles.open()
-    assert kept.read_window(DAY, NEXT, "flights", "2") == {}
-    assert kept.write(DAY, "flights", "2", made)
-    assert kept.read_window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: made}
-    assert {one.sketch for one in kept.read_window(DAY, DAY, "flights", "2")[DAY].columns} == {b""}
-    for other in ((NEXT, NEXT, "flights", "2"), (DAY, DAY, "flights", "1"), (DAY, DAY, "trains", "2")):
-        assert kept.read_window(*other) == {}
+def test_reads_the_profile_that_was_written(day_profile: Profile) -> None:
+    profiles = Profiles.open()
+    assert profiles.read_window(DAY, NEXT, "flights", "2") == {}
+    assert profiles.write(DAY, "flights", "2", day_profile)
+    assert profiles.read_window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: day_profile}
+    assert {column.sketch for column in profiles.read_window(DAY, DAY, "flights", "2")[DAY].columns} == {b""}
+    for arguments in ((NEXT, NEXT, "flights", "2"), (DAY, DAY, "flights", "1"), (DAY, DAY, "trains", "2")):
+        assert profiles.read_window(*arguments) == {}
 
 
-def test_equal_rows_again_commit_nothing_and_others_replace(reference: Reference, made: Profile, rows: Path) -> None:
-    kept = Profiles.open()
-    kept.write(DAY, "flights", "2", made)
-    before = snapshots()
+def test_equal_rows_commit_nothing_and_other_rows_replace_the_profile(
+    reference: Reference, day_profile: Profile, rows: Path
+) -> None:
+    profiles = Profiles.open()
+    profiles.write(DAY, "flights", "2", day_profile)
+    before = count_snapshots()
     again = count_file(reference, rows, sketch_rows=1_000)
-    assert again.is_equivalent(made)  # not to the bit: a sketch flips coins, and threads add up in their own order
-    assert not kept.write(DAY, "flights", "2", again)
-    assert snapshots() == before
+    # Not equal to the bit: a sketch draws random numbers, and threads add in any order.
+    assert again.is_equivalent(day_profile)
+    assert not profiles.write(DAY, "flights", "2", again)
+    assert count_snapshots() == before
     pd.read_parquet(rows)[1:].to_parquet(rows)
     fewer = count_file(reference, rows)
-    assert kept.write(DAY, "flights", "2", fewer) and snapshots() > before
-    assert kept.read_window(DAY, DAY, "flights", "2", sketches=True) == {DAY: fewer}
+    assert profiles.write(DAY, "flights", "2", fewer) and count_snapshots() > before
+    assert profiles.read_window(DAY, DAY, "flights", "2", sketches=True) == {DAY: fewer}
 
 
-def test_other_days_and_other_versions_stay(made: Profile) -> None:
-    kept, days = Profiles.open(), [dt.date(2013, 3, 31), DAY, NEXT]
-    for day in reversed(days):  # they may arrive in any order
-        kept.write(day, "flights", "2", made)
-    kept.write(DAY, "flights", "3", made)
-    assert list(kept.read_window(days[0], NEXT, "flights", "2")) == days
-    assert list(kept.read_window(days[0], NEXT, "flights", "3")) == [DAY]
-    assert sum_profiles(kept.read_window(days[0], NEXT, "flights", "2").values()).rows == 1_500
+def test_a_write_changes_no_other_day_or_version(day_profile: Profile) -> None:
+    profiles, days = Profiles.open(), [dt.date(2013, 3, 31), DAY, NEXT]
+    for day in reversed(days):  # days may arrive in any order
+        profiles.write(day, "flights", "2", day_profile)
+    profiles.write(DAY, "flights", "3", day_profile)
+    assert list(profiles.read_window(days[0], NEXT, "flights", "2")) == days
+    assert list(profiles.read_window(days[0], NEXT, "flights", "3")) == [DAY]
+    assert sum_profiles(profiles.read_window(days[0], NEXT, "flights", "2").values()).rows == 1_500
 
 
-def test_versions_of_two_references_do_not_add_up(made: Profile, rows: Path) -> None:
-    other = fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
-    kept = Profiles.open()
-    kept.write(DAY, "flights", "2", made)
-    kept.write(NEXT, "flights", "2", count_file(other, rows))
+def test_refuses_to_add_profiles_of_different_references(day_profile: Profile, rows: Path) -> None:
+    other_reference = fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
+    profiles = Profiles.open()
+    profiles.write(DAY, "flights", "2", day_profile)
+    profiles.write(NEXT, "flights", "2", count_file(other_reference, rows))
     with pytest.raises(DataError, match="different references"):
-        sum_profiles(kept.read_window(DAY, NEXT, "flights", "2").values())
+        sum_profiles(profiles.read_window(DAY, NEXT, "flights", "2").values())
 
 
-def _put(number: int, made: Profile) -> None:
-    Profiles.open().write(DAY + dt.timedelta(number % 4), "flights", str(number // 4), made)
+def _write_profile(number: int, day_profile: Profile) -> None:
+    Profiles.open().write(DAY + dt.timedelta(number % 4), "flights", str(number // 4), day_profile)
 
 
-def test_writers_of_a_month_at_once_lose_nothing(made: Profile) -> None:
+def test_concurrent_writers_of_a_month_lose_nothing(day_profile: Profile) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
-        list(pool.map(_put, range(8), [made] * 8))
+        list(pool.map(_write_profile, range(8), [day_profile] * 8))
     for version in ("0", "1"):
         assert len(Profiles.open().read_window(DAY, DAY + dt.timedelta(9), "flights", version)) == 4
 
 
-def step(rows: Path, **fields: Any) -> profile.ProfileResult:
+def run_profile(rows: Path, **fields: Any) -> profile.ProfileResult:
+    """Run the step `profile`."""
     return profile.run(profile.ProfileSpec(**{"partition": DAY, "rows": rows, "model_name": "flights", **fields}))
 
 
 @pytest.fixture
-def record(reference: Reference, made: Profile, tmp_path: Path) -> Path:
-    Record(reference, {DAY: made}, {DAY: made}).write(tmp_path / "reference.json")
+def record(reference: Reference, day_profile: Profile, tmp_path: Path) -> Path:
+    """Return the file of a reference and the profiles of its training and holdout."""
+    Record(reference, {DAY: day_profile}, {DAY: day_profile}).write(tmp_path / "reference.json")
     return tmp_path / "reference.json"
 
 
-def test_the_step_profiles_a_file(rows: Path, record: Path, made: Profile) -> None:
-    told = step(rows, version="2", reference=record)
-    assert (told.rows, told.labelled, told.vanished, told.retyped, told.empty, told.changed) == (
+def test_the_step_profiles_a_file(rows: Path, record: Path, day_profile: Profile) -> None:
+    result = run_profile(rows, version="2", reference=record)
+    assert (result.rows, result.labelled, result.vanished, result.retyped, result.empty, result.changed) == (
         500,
         500,
         [],
@@ -125,98 +132,102 @@ def test_the_step_profiles_a_file(rows: Path, record: Path, made: Profile) -> No
         [],
         True,
     )
-    assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].joint.counts == made.joint.counts
-    assert not step(rows, version="2", reference=record).changed
+    assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].joint.counts == day_profile.joint.counts
+    assert not run_profile(rows, version="2", reference=record).changed
 
 
-def test_rows_that_are_scored_anew_meanwhile_are_counted_anew(
+def test_rows_that_are_scored_again_during_the_count_are_counted_again(
     rows: Path, record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run scores the day again, and profiles that, while this one counts: the older rows may not stay."""
+    """Another run scores and profiles the day again during the count. The profile of the older rows must not stay."""
     newer = rows.with_suffix(".newer")
     pd.read_parquet(rows)[:100].to_parquet(newer)
 
-    def counted(*arguments: Any) -> Profile:
-        made = count_file(*arguments)
+    def count_and_replace(*arguments: Any) -> Profile:
+        counts = count_file(*arguments)
         if newer.exists():
             newer.replace(rows)
-            step(rows, version="2", reference=record)
-        return made
+            run_profile(rows, version="2", reference=record)
+        return counts
 
-    monkeypatch.setattr(counting, "count_file", counted)
-    assert step(rows, version="2", reference=record).rows == 100
+    monkeypatch.setattr(counting, "count_file", count_and_replace)
+    assert run_profile(rows, version="2", reference=record).rows == 100
     assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].rows == 100
 
 
-def test_the_step_tells_what_vanished_and_what_is_not_what_it_was(rows: Path, record: Path) -> None:
+def test_reports_columns_that_vanished_changed_their_type_or_are_empty(rows: Path, record: Path) -> None:
     frame = pd.read_parquet(rows)
     frame.drop(columns="x").assign(g=None).to_parquet(rows)
-    told = step(rows, version="2", reference=record)
-    assert (told.vanished, told.retyped, told.empty) == (["x"], {}, ["g"])
+    result = run_profile(rows, version="2", reference=record)
+    assert (result.vanished, result.retyped, result.empty) == (["x"], {}, ["g"])
     frame.assign(x="much").to_parquet(rows)
-    assert list(step(rows, version="2", reference=record).retyped) == ["x"]
+    assert list(run_profile(rows, version="2", reference=record).retyped) == ["x"]
     frame[:0].to_parquet(rows)
-    told = step(rows, version="2", reference=record)
-    assert (told.rows, told.vanished, told.changed) == (0, [], True)
+    result = run_profile(rows, version="2", reference=record)
+    assert (result.rows, result.vanished, result.changed) == (0, [], True)
 
 
-def test_an_alias_needs_the_registry(rows: Path, record: Path) -> None:
+def test_refuses_an_alias_with_a_reference_file(rows: Path, record: Path) -> None:
     with pytest.raises(SpecError, match="version champion is an alias"):
-        step(rows, version="champion", reference=record)
+        run_profile(rows, version="champion", reference=record)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"reference": 3}', '{"reference": {"label": ""}, "training": []}'])
-def test_what_is_no_reference_is_told(text: str, rows: Path, tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_a_reference(text: str, rows: Path, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(DataError, match=r"other.json is no.*evaluate"):
-        step(rows, version="2", reference=tmp_path / "other.json")
+        run_profile(rows, version="2", reference=tmp_path / "other.json")
     with pytest.raises(DataError, match=r"gone.json does not exist"):
-        step(rows, version="2", reference=tmp_path / "gone.json")
+        run_profile(rows, version="2", reference=tmp_path / "gone.json")
 
 
-def test_by_the_command_line(commands: Any, rows: Path, record: Path) -> None:
-    asked = ("profile", "--model-name", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
-    done = commands.step(*asked, "--reference", str(record))
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in done.err
-    wrong = commands.step(*asked[:-1], "gone.parquet", "--reference", str(record))
-    assert wrong.code == 2 and "gone.parquet cannot be read as a Parquet file" in wrong.err
+def test_the_command_profiles_a_file_and_refuses_a_missing_one(commands: Any, rows: Path, record: Path) -> None:
+    command = ("profile", "--model-name", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
+    process = commands.step(*command, "--reference", str(record))
+    assert process.code == 0, process.err
+    assert json.loads(process.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in process.err
+    failed_process = commands.step(*command[:-1], "gone.parquet", "--reference", str(record))
+    assert failed_process.code == 2 and "gone.parquet cannot be read as a Parquet file" in failed_process.err
 
 
-def test_evaluate_keeps_the_reference_with_the_version(
+def test_evaluate_stores_the_reference_with_the_version(
     with_mlflow: str, trained: SimpleNamespace, tmp_path: Path, home: Path
 ) -> None:
     from pipelines.steps import evaluate
 
     shutil.copytree(trained.data, tmp_path / "data")
-    told = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
+    evaluation = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
     record = Record.read(tmp_path / "data/evaluation/reference.json")
     training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
     assert (training.rows, holdout.rows) == (trained.features.rows_train, trained.features.rows_holdout)
     assert max(record.training) < min(record.holdout)
     assert sum(holdout["score"].counts) == sum(holdout.joint.counts) == holdout.rows
-    assert not [one.name for one in holdout.columns if one.absent]
+    assert not [column.name for column in holdout.columns if column.absent]
 
     scored = tmp_path / "scored.parquet"
     features = pd.read_parquet(tmp_path / "data/features/holdout/data.parquet")
     features.drop(columns="late").assign(score=0.25).to_parquet(scored)
-    done = step(scored, model_name="profiled", version=told.version)
-    assert (done.rows, done.labelled, done.reference) == (len(features), 0, record.reference.digest)
-    assert Profiles.open().read_window(DAY, DAY, "profiled", told.version)[DAY]["score"].counts[6] == len(features)
+    result = run_profile(scored, model_name="profiled", version=evaluation.version)
+    assert (result.rows, result.labelled, result.reference) == (len(features), 0, record.reference.digest)
+    assert Profiles.open().read_window(DAY, DAY, "profiled", evaluation.version)[DAY]["score"].counts[6] == len(
+        features
+    )
 
 
-def test_the_reference_is_the_same_bytes_again(trained: SimpleNamespace, tmp_path: Path, home: Path) -> None:
+def test_evaluating_again_writes_the_same_bytes_of_the_reference(
+    trained: SimpleNamespace, tmp_path: Path, home: Path
+) -> None:
     from pipelines.steps import evaluate
 
     shutil.copytree(trained.data, tmp_path / "data")
     evaluate.run(evaluate.EvaluateSpec())
-    once = (trained.data / "evaluation/reference.json").read_bytes()
-    assert (tmp_path / "data/evaluation/reference.json").read_bytes() == once
+    content = (trained.data / "evaluation/reference.json").read_bytes()
+    assert (tmp_path / "data/evaluation/reference.json").read_bytes() == content
     evaluate.run(evaluate.EvaluateSpec.parse({"reference": {"bins": 5}}, "test"))
-    assert (tmp_path / "data/evaluation/reference.json").read_bytes() != once
+    assert (tmp_path / "data/evaluation/reference.json").read_bytes() != content
 
 
-def test_a_version_without_a_reference_is_told(
+def test_refuses_a_version_without_a_reference(
     with_mlflow: str, rows: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:
     from mlflow import MlflowClient
@@ -226,7 +237,7 @@ def test_a_version_without_a_reference_is_told(
     client.create_registered_model("without-reference")
     client.create_model_version("without-reference", run.info.artifact_uri, run.info.run_id)
     with pytest.raises(DataError, match=r"without-reference version 1 has no evaluation/reference.json"):
-        step(rows, model_name="without-reference", version="1")
+        run_profile(rows, model_name="without-reference", version="1")
     with pytest.raises(DataError, match="no without-reference version 7"):
-        step(rows, model_name="without-reference", version="7")
+        run_profile(rows, model_name="without-reference", version="7")
     assert settings().mlflow_tracking_uri == with_mlflow
