@@ -24,11 +24,11 @@ from drydock.host.executor import Executor
 from drydock.options import ExecutorName
 from drydock.rehearsal import commands
 from drydock.rehearsal.spot_market import Policy, parse_policy
-from drydock.settings import Settings, machine_cores, machine_memory_gib
+from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
 
 EXIT_TRY_AGAIN = 75
 SIGNAL_CHECK_S = 0.2
-MACHINE_CORES, MACHINE_MEMORY_GIB = machine_cores(), machine_memory_gib()
+MACHINE_CORES, MACHINE_MEMORY_GIB = get_machine_cores(), get_machine_memory_gib()
 
 app = typer.Typer(
     add_completion=False,
@@ -82,9 +82,9 @@ def main(
 
 
 def _read_policy(context: typer.Context, spot_options: Mapping[str, Any]) -> Policy:
-    """Return the spot policy: the configuration file's, overridden by the options of the command line."""
+    """Return the spot policy of the configuration file, overridden by the options of the command line."""
     overrides = {name: value for name, value in spot_options.items() if value is not None}
-    return parse_policy({**configuration.spot_table(context), **overrides})
+    return parse_policy({**configuration.get_spot_table(context), **overrides})
 
 
 def _serve(
@@ -98,14 +98,14 @@ def _serve(
 def _serve_until_signal(
     settings: Settings, executor: Executor, policy: Policy, listener: socket.socket, port_file: Path | None
 ) -> None:
-    signalled = _catch_signals()
+    stop_requested = _catch_signals()
     with run_server(settings, executor, policy, listener):
         if port_file is not None:
-            _write_file(port_file, str(listener.getsockname()[1]))
+            _write_atomically(port_file, str(listener.getsockname()[1]))
         typer.echo(f"drydock answers at {settings.url}")
         sys.stdout.flush()
         # Python runs signal handlers in this thread only, and a signal to another thread does not wake it up.
-        while not signalled.wait(SIGNAL_CHECK_S):
+        while not stop_requested.wait(SIGNAL_CHECK_S):
             pass
 
 
@@ -119,18 +119,18 @@ def _create_executor(name: ExecutorName, dockerfile: Path | None) -> Executor:
 
 def _build_url(host: str, port: int) -> str:
     # A client cannot connect to the address that means "every address of this machine".
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    return f"http://{reachable}:{port}"
+    client_host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{client_host}:{port}"
 
 
 def _catch_signals() -> threading.Event:
-    signalled = threading.Event()
+    stop_requested = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: signalled.set())
-    return signalled
+        signal.signal(number, lambda *_: stop_requested.set())
+    return stop_requested
 
 
-def _write_file(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")

@@ -49,7 +49,7 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-def spot_table(context: typer.Context) -> Mapping[str, Any]:
+def get_spot_table(context: typer.Context) -> Mapping[str, Any]:
     """Return the configuration file's [spot] table; empty if there is none."""
     table: Mapping[str, Any] = context.meta.get(SPOT_KEY, {})
     return table

@@ -1,4 +1,4 @@
-"""JSON for the plain objects of moto, in both directions.
+"""Encode moto's plain objects as JSON, and decode them.
 
 The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. Nothing else is read
 or written, so a store that someone has changed cannot make the server run code.
@@ -14,7 +14,7 @@ from moto.s3 import models
 from moto.utilities.utils import LowercaseDict
 from requests.structures import CaseInsensitiveDict
 
-# Key of a JSON object that stands for another type. None of moto's attribute names begins with it.
+# Key that names the type of an encoded value. None of moto's attribute names begins with it.
 _TYPE = "~"
 _MODELS: dict[str, type] = {
     name: value for name, value in vars(models).items() if isinstance(value, type) and issubclass(value, BaseModel)
@@ -42,7 +42,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, dict):
-        # As a list of pairs: a client's key may be anything, also the one above, and a part's number is not a string.
+        # As a list of pairs: a client's key may be any string, even _TYPE, and the key of an upload's part is a number.
         return {_TYPE: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {_TYPE: "bytes", "of": base64.b64encode(value).decode()}
@@ -62,7 +62,7 @@ def _decode(encoded: dict[str, Any]) -> Any:
         return base64.b64decode(value)
     if name == "datetime":
         return datetime.fromisoformat(value)
-    # Without moto's constructor, which validates a request: this value was validated before it was stored.
+    # moto's constructor is not called: it validates a request, and this value was validated before it was stored.
     restored = object.__new__(_CLASSES[name])
     restored.__dict__.update(value)
     return restored

@@ -7,12 +7,12 @@ from pathlib import Path
 import psutil
 
 
-def machine_cores() -> int:
+def get_machine_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def machine_memory_gib() -> float:
+def get_machine_memory_gib() -> float:
     """Return the machine's memory in GiB."""
     return round(psutil.virtual_memory().total / 2**30, 1)
 

@@ -10,7 +10,7 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 _CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]*/([^/]+)/aws4_request")
 
 
-def signed_service(environ: dict[str, Any]) -> str:
+def read_signed_service(environ: dict[str, Any]) -> str:
     """Return the service that a request is signed for, such as s3; "" for an unsigned request."""
     scope = _CREDENTIAL_SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return scope.group(1) if scope else ""

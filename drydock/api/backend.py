@@ -24,7 +24,7 @@ J = TypeVar("J", bound=Job)
 
 
 class DrydockBackend(ModelsBackend):
-    """The SageMaker backend of one account and region. moto has the operations that are not defined here.
+    """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
 
     Args:
         queue: Runs the jobs.
@@ -87,7 +87,7 @@ class DrydockBackend(ModelsBackend):
         return self._add(job)
 
     def restore(self, kind: str, record: Record) -> Job:
-        """Add a job of an earlier server, without adding it to the queue. Return the job.
+        """Add a stored job of an earlier server, but not to the queue. Return the job.
 
         Args:
             kind: Name of the job's kind in the store.
@@ -117,19 +117,19 @@ class DrydockBackend(ModelsBackend):
         resource.record.tags = [tag for tag in resource.record.tags if tag["Key"] not in tag_keys]
         resource.save()
 
-    def find(self, kind: type[Job], name: str) -> Job | None:
+    def find_job(self, kind: type[Job], name: str) -> Job | None:
         """Return a job; None if it does not exist."""
         return self.jobs[kind].get(name)
 
-    def stop(self, job: Job) -> None:
+    def stop_job(self, job: Job) -> None:
         """Stop a job.
 
         Raises:
             AWSValidationException: The job has ended. A retry cannot help.
         """
-        before = self.queue.stop(job)
-        if before.is_final:
-            text = f"The request was rejected because the {job.kind} job is in status {before}."
+        status = self.queue.stop(job)
+        if status.is_final:
+            text = f"The request was rejected because the {job.kind} job is in status {status}."
             raise AWSValidationException(text)
 
     def _add(self, job: J) -> J:
@@ -137,7 +137,7 @@ class DrydockBackend(ModelsBackend):
         jobs_of_kind = self.jobs[type(job)]
         with self._create_lock:
             if job.name in jobs_of_kind:
-                message = f"{job.duplicate_name_message} job with this name already exists ({job.arn})"
+                message = f"{job.duplicate_name_prefix} job with this name already exists ({job.arn})"
                 raise ResourceInUseException(message)
             job.save()
             jobs_of_kind[job.name] = job

@@ -1,4 +1,4 @@
-"""drydock's own HTTP pages, under /drydock/: the server's health, and orders to rehearse failures."""
+"""drydock's own HTTP endpoints, under /drydock/: the server's health, and requests for rehearsed failures."""
 
 import contextlib
 import json
@@ -18,24 +18,24 @@ from drydock.jobs.job import Job
 from drydock.rehearsal.outages import Outage, Outages
 from drydock.rehearsal.spot_market import Interruption
 
-PREFIX = "/drydock/"
+CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 64 * 1024
 
 Body = Mapping[str, Any]
-Page = Callable[[Body], dict[str, Any]]
+Endpoint = Callable[[Body], dict[str, Any]]
 
 
-class ControlPages:
-    """The WSGI application of drydock's own pages.
+class ControlEndpoints:
+    """The WSGI application of drydock's own endpoints.
 
     Args:
         queue: Runs the jobs.
-        outages: Gets the ordered outages.
+        outages: The outages that clients request are added to it.
     """
 
     def __init__(self, queue: JobQueue, outages: Outages) -> None:
         self._queue, self._outages = queue, outages
-        self._pages: dict[tuple[str, str], Page] = {
+        self._endpoints: dict[tuple[str, str], Endpoint] = {
             ("GET", "health"): self._describe_health,
             ("GET", "spot"): lambda _: queue.market.describe(),
             ("POST", "interrupt"): self._interrupt,
@@ -44,22 +44,22 @@ class ControlPages:
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request with JSON, or with an error of one line."""
+        """Answer one request with a JSON object; its only key is `error` if the request failed."""
         request = Request(environ)
         try:
-            content = self._find_page(request)(_read_body(request))
+            content = self._find_endpoint(request)(_read_body(request))
             response = Response(json.dumps(content), content_type="application/json")
         except HTTPException as error:
             body = json.dumps({"error": error.description})
             response = Response(body, status=error.code, content_type="application/json")
         return response(environ, start_response)
 
-    def _find_page(self, request: Request) -> Page:
-        name = request.path.removeprefix(PREFIX)
-        methods = {method: page for (method, known), page in self._pages.items() if known == name}
+    def _find_endpoint(self, request: Request) -> Endpoint:
+        requested = request.path.removeprefix(CONTROL_PREFIX)
+        methods = {method: endpoint for (method, name), endpoint in self._endpoints.items() if name == requested}
         if not methods:
-            pages = ", ".join(f"{method} {PREFIX}{known}" for method, known in self._pages)
-            raise NotFound(f"no page {request.path}; there are {pages}")
+            paths = ", ".join(f"{method} {CONTROL_PREFIX}{name}" for method, name in self._endpoints)
+            raise NotFound(f"no endpoint {request.path}; the endpoints are {paths}")
         if request.method not in methods:
             raise MethodNotAllowed(description=f"use {', '.join(methods)}")
         return methods[request.method]
@@ -71,12 +71,12 @@ class ControlPages:
 
     def _interrupt(self, body: Body) -> dict[str, Any]:
         job, policy = self._find_running_spot_job(body), self._queue.market.policy
-        running = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
-        after = _get_number(body, "after_s", 0.0)
-        back = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
-        notice = _get_number(body, "notice_s", policy.notice_s)
-        self._queue.market.order_interruption(job, Interruption(running + after, back, notice))
-        return {"job": job.name, "after_s": after, "capacity_back_after_s": back, "notice_s": notice}
+        running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
+        after_s = _get_number(body, "after_s", 0.0)
+        back_after_s = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
+        notice_s = _get_number(body, "notice_s", policy.notice_s)
+        self._queue.market.request_interruption(job, Interruption(running_s + after_s, back_after_s, notice_s))
+        return {"job": job.name, "after_s": after_s, "capacity_back_after_s": back_after_s, "notice_s": notice_s}
 
     def _find_running_spot_job(self, body: Body) -> Job:
         filters = {key: _get_text(body, key, "") for key in ("account_id", "region")}
@@ -92,7 +92,7 @@ class ControlPages:
         if job.status.is_final:
             raise Conflict(f"job {job.name} has ended as {job.status}")
         if not job.is_spot:
-            raise Conflict(f"job {job.name} is no spot job")
+            raise Conflict(f"job {job.name} is not a spot job")
         return job
 
     def _set_capacity(self, body: Body) -> dict[str, Any]:
@@ -142,5 +142,5 @@ def _get_text(body: Body, key: str, default: str | None = None) -> str:
     if value is None and key in body:
         value = default
     if not isinstance(value, str):
-        raise BadRequest(f"{key} must be a text")
+        raise BadRequest(f"{key} must be a string")
     return value

@@ -11,7 +11,7 @@ from drydock.jobs.transform import rules
 
 
 class ModelsBackend(SageMakerModelBackend):
-    """moto's SageMaker of one account and region, with the refusals of SageMaker that moto lacks for models."""
+    """moto's SageMaker backend of one account and region, with SageMaker's checks of models, which moto lacks."""
 
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -21,7 +21,7 @@ class ModelsBackend(SageMakerModelBackend):
         """Create a model.
 
         Raises:
-            AWSValidationException: A model of this name exists. (moto would replace it.)
+            AWSValidationException: A model of this name exists, which moto would replace. A retry cannot help.
         """
         with self._model_lock:
             if existing := self._models.get(model_name):
@@ -32,13 +32,13 @@ class ModelsBackend(SageMakerModelBackend):
         """Return the container of a model.
 
         Raises:
-            AWSValidationException: The model does not exist, or drydock cannot run it.
+            AWSValidationException: The model does not exist, or drydock cannot run it. A retry cannot help.
         """
         model: Model | None = self._models.get(name)
         if model is None:
             arn = f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:model/{name}"
             raise AWSValidationException(f"Could not find model '{arn}'.")
-        candidates = (model.primary_container, *model.containers)
-        containers: list[Mapping[str, Any]] = [container for container in candidates if container]
+        definitions = (model.primary_container, *model.containers)
+        containers: list[Mapping[str, Any]] = [definition for definition in definitions if definition]
         rules.check_model(containers, name)
         return containers[0]

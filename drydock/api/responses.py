@@ -92,7 +92,7 @@ class DrydockResponse(SageMakerResponse):
         return ActionResult(self._find_job(kind, "Describe").describe())
 
     def _stop(self, kind: type[Job]) -> ActionResult:
-        self._backend.stop(self._find_job(kind, "Stop"))
+        self._backend.stop_job(self._find_job(kind, "Stop"))
         return EmptyResult()
 
     def _list(self, kind: type[Job]) -> ActionResult:
@@ -104,7 +104,7 @@ class DrydockResponse(SageMakerResponse):
     def _find_job(self, kind: type[Job], verb: str) -> Job:
         """Return the job that a request names, or raise SageMaker's error if it does not exist."""
         name = self._read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
-        if job := self._backend.find(kind, name):
+        if job := self._backend.find_job(kind, name):
             return job
         if kind is TrainingJob:
             message = "Requested resource not found."

@@ -1,4 +1,4 @@
-"""drydock's SageMaker in place of moto's: `install` sets the class of moto's SageMaker backends.
+"""Replace moto's SageMaker by drydock's: `install` sets the class of moto's SageMaker backends.
 
 moto keeps that class in a registry, creates a backend for each account and region, and asks it for its URL handlers.
 """
@@ -21,8 +21,8 @@ from drydock.moto_registry import bind_arguments
 from drydock.store import Store
 
 
-class ServedBackend(DrydockBackend):
-    """The backend with the handler of its HTTP requests."""
+class HttpBackend(DrydockBackend):
+    """The backend, with the URLs and the handler of its HTTP requests."""
 
     @property
     def url_bases(self) -> list[str]:
@@ -31,24 +31,24 @@ class ServedBackend(DrydockBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The one path of SageMaker's protocol, with drydock's handler."""
+        """The only path of SageMaker's protocol, with drydock's handler."""
         return {"/$": DrydockResponse.dispatch}
 
 
 def install(queue: JobQueue, store: Store) -> None:
-    """Run the jobs of moto's SageMaker in this process in a queue from now on, and resume those of earlier servers.
+    """Make moto's SageMaker use drydock's backends, load the stored jobs, and resume those that have not ended.
 
     Args:
         queue: Runs the jobs.
         store: Storage of the jobs.
     """
     sagemaker_backends.clear()
-    sagemaker_backends.backend = bind_arguments(ServedBackend, queue, store)
+    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store)
     store.create_tables(SCHEMA)
     last_alive = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")
     for kind, account, region, text in rows:
-        backend = cast(ServedBackend, sagemaker_backends[account][region])
+        backend = cast(HttpBackend, sagemaker_backends[account][region])
         job = backend.restore(kind, Record.load(text))
         if not job.status.is_final:
             queue.resume(job, last_alive)
@@ -57,7 +57,7 @@ def install(queue: JobQueue, store: Store) -> None:
 def iter_jobs() -> Iterator[Job]:
     """Yield every job of all accounts and regions."""
     for _, _, backend in list(sagemaker_backends.iter_backends()):
-        yield from cast(ServedBackend, backend).list_jobs()
+        yield from cast(HttpBackend, backend).list_jobs()
 
 
 def count_jobs_by_status() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The HTTP server: moto's application with drydock's backends, and drydock's own pages."""
+"""The HTTP server: moto's application with drydock's backends, and drydock's own endpoints."""
 
 import fcntl
 import logging
@@ -14,7 +14,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from drydock.api import sagemaker
-from drydock.api.control import PREFIX, ControlPages
+from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.unimplemented import UnimplementedGuard
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.queue import JobQueue
@@ -42,22 +42,22 @@ class Application:
 
     Args:
         services: Answers requests to AWS's services.
-        control_pages: Answers requests to drydock's own pages.
+        control_endpoints: Answers requests to drydock's own endpoints.
         url: URL of the server.
     """
 
-    def __init__(self, services: WsgiApplication, control_pages: ControlPages, url: str) -> None:
-        self._services, self._control_pages, self._url = services, control_pages, url
+    def __init__(self, services: WsgiApplication, control_endpoints: ControlEndpoints, url: str) -> None:
+        self._services, self._control_endpoints, self._url = services, control_endpoints, url
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        # Only browsers send an Origin. moto accepts every web page, but no web page may run code on this machine.
+        # Only browsers send an Origin. moto would answer any web page, but no web page may run code on this machine.
         if environ.get("HTTP_ORIGIN", self._url) != self._url:
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"drydock answers no web page but its own\n"]
-        # A signed request is for an object in a bucket that is called drydock.
-        is_own_page = environ.get("PATH_INFO", "").startswith(PREFIX) and "HTTP_AUTHORIZATION" not in environ
-        return (self._control_pages if is_own_page else self._services)(environ, start_response)
+        # A signed request under this path is for an object in an S3 bucket that is called drydock.
+        is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PREFIX) and "HTTP_AUTHORIZATION" not in environ
+        return (self._control_endpoints if is_control else self._services)(environ, start_response)
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -103,10 +103,10 @@ def lock_data_folder(data: Path) -> Iterator[None]:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, policy: Policy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket during a block. When the block ends, all jobs are ended.
+    """Answer requests on a socket during a block. After the block, end all jobs and stop the server.
 
     Args:
-        settings: The server's settings; the url is the socket's.
+        settings: The server's settings; the url contains the socket's port.
         executor: Runs the jobs.
         policy: How the spot market behaves.
         listener: The socket, from `open_listener`.
@@ -156,7 +156,7 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue) -> App
     outages = Outages(ExternalS3Guard(add_s3_middleware(moto), settings.s3_url))
     logs_backend.install(store)
     sagemaker.install(queue, store)
-    return Application(UnimplementedGuard(outages), ControlPages(queue, outages), settings.url)
+    return Application(UnimplementedGuard(outages), ControlEndpoints(queue, outages), settings.url)
 
 
 def _open_store(data: Path) -> Store:

@@ -1,4 +1,4 @@
-"""Validation of requests against botocore's model of the operation, with SageMaker's error messages."""
+"""Validate requests against botocore's model of the operation, with SageMaker's error messages."""
 
 import functools
 import re
@@ -23,7 +23,7 @@ def load_operation(name: str) -> OperationModel:
 
 
 def validate_request(operation_name: str, request: Any) -> dict[str, Any]:
-    """Return a request without its null members, if it has the operation's shape.
+    """Check that a request has the operation's shape, and return it without its null members.
 
     Args:
         operation_name: Name of the operation, such as CreateTrainingJob.
@@ -58,9 +58,9 @@ def _remove_nulls(value: Any) -> Any:
 
 
 def _find_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
-    """Yield the problems that ParamValidator does not find: missing members, enum, pattern, and maximum.
+    """Yield missing members, and values that violate an enum, a pattern, a minimum or a maximum, in SageMaker's words.
 
-    ParamValidator finds values of the wrong type.
+    botocore's ParamValidator, which runs after this, finds values of the wrong type.
     """
     if shape.type_name == "structure" and isinstance(value, dict):
         yield from _find_structure_problems(value, shape, path)
@@ -82,13 +82,13 @@ def _find_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
 def _find_structure_problems(value: dict[str, Any], shape: Shape, path: str) -> Iterator[str]:
     for name in shape.required_members:
         if name not in value:
-            yield f"Value null at '{_join(path, name)}' failed to satisfy constraint: Member must not be null"
+            yield f"Value null at '{_join_path(path, name)}' failed to satisfy constraint: Member must not be null"
     for name, item in value.items():
         if name in shape.members:
-            yield from _find_problems(item, shape.members[name], _join(path, name))
+            yield from _find_problems(item, shape.members[name], _join_path(path, name))
 
 
-def _join(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     member = name[0].lower() + name[1:]
     return f"{path}.{member}" if path else member
 

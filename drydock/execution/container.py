@@ -1,4 +1,4 @@
-"""The `container` executor: each host is a container of the job's image, with its tree mounted at /opt/ml."""
+"""The `docker` executor: each host is a container of the job's image, with its tree mounted at /opt/ml."""
 
 import contextlib
 import json
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 TREE_LABEL = "drydock.tree"
 START_TIMEOUT_S = 120.0
-# How long the last output of a container may take to reach the log.
+# Longest time to wait until the last output of a container is in the log.
 OUTPUT_TIMEOUT_S = 30.0
-# --env-file reads lines of less than 64 KiB.
+# --env-file cannot read lines of 64 KiB or more. A character has at most 4 bytes.
 ENV_FILE_VALUE_MAX_CHARS = 10_000
 
 
@@ -30,7 +30,7 @@ class ContainerExecutor:
     """Starts hosts as containers.
 
     Args:
-        images: Chooses their images.
+        images: Finds or builds the image of each host.
     """
 
     is_container = True
@@ -39,12 +39,12 @@ class ContainerExecutor:
     def __init__(self, images: Images) -> None:
         self._images = images
 
-    def base(self, root: Path) -> str:
+    def get_path_in_job(self, root: Path) -> str:
         """Return the path at which a job sees its tree: /opt/ml."""
         return str(CONTAINER_BASE)
 
-    def interpreter(self) -> str:
-        """Return the Python interpreter for a script-mode program: the image's."""
+    def get_interpreter(self) -> str:
+        """Return the Python interpreter for a script-mode program: the image's `python3`."""
         return "python3"
 
     def start(self, plan: HostPlan) -> "Container":
@@ -155,13 +155,13 @@ class Container:
         # A SIGTERM to a container that has not started would be lost.
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            # Before the state is read, since the container may start and end in between.
+            # Computed before the state is read, since the container may start and end in between.
             is_over = self.has_exited() or time.monotonic() > deadline
             state = read_state(self._id)
             if state["Status"] != "created":
                 return
             if is_over or state["Error"]:
-                reason = state["Error"] or "why is in its log"
+                reason = state["Error"] or "the job's log may say why"
                 raise JobFailed(f"InternalServerError: the container did not start: {reason}")
             time.sleep(0.02)
 
@@ -217,7 +217,7 @@ def _create_container(plan: HostPlan, image: str) -> str:
     """Create a container without starting it, and return its id.
 
     The job's environment must not be on a command line, where every user of the machine could read it. It is passed in
-    a file without a name. Values that such a file cannot hold are passed in the environment of the docker command.
+    a temporary file without a name. Values that --env-file cannot read are passed in the environment of docker.
     """
     in_file = {name: value for name, value in plan.env.items() if _fits_in_line(value)}
     in_environment = {name: value for name, value in plan.env.items() if name not in in_file}

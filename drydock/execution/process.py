@@ -1,8 +1,8 @@
 """The `process` executor: each host is a process group on this machine.
 
 If the kernel permits it, each host has its own view of the machine: its tree at /opt/ml, the names of the job's hosts
-in /etc/hosts, and its own host name. Everything else is the machine's. Otherwise the job finds its tree through SM_*
-and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. This executor does not enforce cores and memory.
+in /etc/hosts, and its own host name. It shares everything else with the machine. Otherwise the job finds its tree
+by SM_* and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. Cores and memory are not limited.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import psutil
 
 from drydock.errors import JobFailed
 from drydock.execution import strays
-from drydock.execution.spawn import find_opt_ml_problem, release, start_paused
+from drydock.execution.spawn import find_opt_ml_problem, release_process, start_paused_process
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
 
@@ -40,11 +40,11 @@ class ProcessExecutor:
         self.opt_ml_problem = find_opt_ml_problem() if opt_ml else "switched off"
         self.has_opt_ml = not self.opt_ml_problem
 
-    def base(self, root: Path) -> str:
+    def get_path_in_job(self, root: Path) -> str:
         """Return the path at which a job sees the tree at root."""
         return str(CONTAINER_BASE) if self.has_opt_ml else str(root)
 
-    def interpreter(self) -> str:
+    def get_interpreter(self) -> str:
         """Return the Python interpreter for a script-mode program: the server's own."""
         return sys.executable
 
@@ -57,18 +57,18 @@ class ProcessExecutor:
         return ProcessGroup(plan, has_opt_ml=self.has_opt_ml)
 
     def kill_leftover(self, process_file: Path) -> bool:
-        """Kill what a killed server left running of one host, and delete its process file. Idempotent.
+        """Kill the processes of one host that an earlier server left running, and delete the process file. Idempotent.
 
-        Another process that has the same id by now is not killed.
+        If the process has ended and another one has its id, the other one is not killed.
 
         Returns:
             Whether anything was still running.
         """
         try:
-            known = json.loads(process_file.read_text(encoding="utf-8"))
-            tree, group = Path(known["tree"]), _find_group(known)
+            content = json.loads(process_file.read_text(encoding="utf-8"))
+            tree, group = Path(content["tree"]), _find_group(content)
         except (OSError, ValueError, TypeError, KeyError):
-            was_alive = False  # the file is incomplete, and the command starts only after it is complete
+            was_alive = False  # the file is missing or incomplete: the command starts only after it is complete
         else:
             was_alive = strays.kill_tree(tree, group=group) > 0
         process_file.unlink(missing_ok=True)
@@ -92,15 +92,15 @@ class ProcessGroup:
 
     def __init__(self, plan: HostPlan, *, has_opt_ml: bool) -> None:
         if not plan.command:
-            raise JobFailed("ClientError: what the image itself starts needs the container executor; name a script")
+            raise JobFailed("ClientError: without a script, the image's entrypoint runs, which needs --executor docker")
         self._process_file, self._root = plan.process_file, plan.root.resolve()
-        self._popen, channel = start_paused(plan, has_opt_ml=has_opt_ml)
+        self._popen, channel = start_paused_process(plan, has_opt_ml=has_opt_ml)
         with channel:
             try:
                 self._process = psutil.Process(self.pid)
                 # Written before the command runs: if the server is killed, the next one finds the process.
                 self._write_process_file()
-                problem = release(channel)
+                problem = release_process(channel)
             except (OSError, psutil.Error) as error:
                 problem = f"InternalServerError: cannot start a process: {error}"
         if problem:
@@ -157,9 +157,10 @@ def signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _find_group(known: Mapping[str, Any]) -> int | None:
-    """Return the process group that a process file names; None if its leader is gone, so that the id may be reused."""
+def _find_group(content: Mapping[str, Any]) -> int | None:
+    """Return the process group that a process file names; None if its leader has ended: its id may be reused by now."""
     try:
-        return int(known["pid"]) if psutil.Process(known["pid"]).create_time() == known["create_time"] else None
+        is_same = psutil.Process(content["pid"]).create_time() == content["create_time"]
+        return int(content["pid"]) if is_same else None
     except psutil.Error:
         return None

@@ -142,7 +142,7 @@ class JobQueue:
                 if job.phase is Phase.STARTING:
                     job.enter_phase(Phase.STARTING, NO_CAPACITY)
                 continue
-            if not self._size(job).fits_in(self._free):
+            if not self._compute_size(job).fits_in(self._free):
                 if job.phase is Phase.STARTING:
                     job.enter_phase(Phase.STARTING, "Waiting for cores and memory of this machine")
                 return
@@ -151,7 +151,7 @@ class JobQueue:
             self._start_thread(job, Run.execute)
 
     def _start_thread(self, job: Job, action: Callable[[Run], None]) -> None:
-        self._free -= self._size(job)
+        self._free -= self._compute_size(job)
         thread = threading.Thread(target=self._run_job, args=(job, action), name=job.name, daemon=True)
         self._running[job] = thread
         thread.start()
@@ -169,10 +169,10 @@ class JobQueue:
         finally:
             with self._changed:
                 del self._running[job]
-                self._free += self._size(job)
+                self._free += self._compute_size(job)
                 if not has_ended:
                     self._waiting.append(job)
                 self._changed.notify()
 
-    def _size(self, job: Job) -> MachineSize:
+    def _compute_size(self, job: Job) -> MachineSize:
         return (job.instance_size * job.host_count).limit_to(self._total)

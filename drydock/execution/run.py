@@ -12,10 +12,10 @@ from pathlib import Path
 from drydock.errors import JobFailed
 from drydock.execution.supervise import Cause, RunEnd, Supervision
 from drydock.host.executor import Executor, HostPlan, RunningHost
-from drydock.host.tree import CONTAINER_BASE, HostTree, host_names
+from drydock.host.tree import CONTAINER_BASE, HostTree, list_host_names
 from drydock.jobs.failure import read_end
 from drydock.jobs.job import Job
-from drydock.jobs.kinds import work_class
+from drydock.jobs.kinds import get_work_class
 from drydock.jobs.states import Phase, Status
 from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
@@ -23,16 +23,16 @@ from drydock.transfer.log_writer import LogStream, LogTail
 
 log = logging.getLogger(__name__)
 
-# Free space that the server's own records need, and other jobs' output within a moment.
+# With less free space, the server might fail to store its records, so a job's folder is deleted to make room.
 MIN_FREE_BYTES = 16 << 20
 PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.MAX_WAIT_EXCEEDED}
 
 
 class Run:
-    """One run of one job. Call `execute` or `finish` once, in a thread of the job's own.
+    """One run of one job. Call `execute` or `finish` once, in the job's own thread.
 
     Args:
-        job: The job. After the run it has ended, or is Interrupted and waits for its next run.
+        job: The job. After the run, it has ended, or it is Interrupted and waits for its next run.
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
@@ -45,7 +45,7 @@ class Run:
         self._job, self._executor, self._settings = job, executor, settings
         self._market, self._closing = market, closing
         self._trees = list_host_trees(job, settings.data)
-        self._work = work_class(job)(job, self._trees, executor, settings)
+        self._work = get_work_class(job)(job, self._trees, executor, settings)
         epoch = int(time.time())
         self._tails = [
             LogTail(
@@ -58,7 +58,7 @@ class Run:
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""
-        self._run_guarded(self._download_and_train)
+        self._run_and_clean_up(self._download_and_run)
 
     def finish(self, run_end: RunEnd) -> None:
         """Upload the results of a job whose command had ended when the server was killed, and end the job.
@@ -66,9 +66,9 @@ class Run:
         Args:
             run_end: How the command ended.
         """
-        self._run_guarded(lambda: self._end_run(run_end, []))
+        self._run_and_clean_up(lambda: self._end_run(run_end, []))
 
-    def _run_guarded(self, action: Callable[[], None]) -> None:
+    def _run_and_clean_up(self, action: Callable[[], None]) -> None:
         job = self._job
         try:
             action()
@@ -80,7 +80,7 @@ class Run:
         log.info("job %s: %s, %s", job.name, job.status, job.phase)
 
     def _clean_up(self) -> None:
-        # A job that has filled the disk must not block the server or other jobs, so its whole tree is deleted then.
+        # A job that has filled the disk must not block the server or other jobs: then its whole tree is deleted.
         is_disk_full = shutil.disk_usage(self._settings.data).free < MIN_FREE_BYTES
         for tree in self._trees:
             if is_disk_full:
@@ -88,7 +88,7 @@ class Run:
                 tree.delete()
             tree.delete_input()
 
-    def _download_and_train(self) -> None:
+    def _download_and_run(self) -> None:
         job, work = self._job, self._work
         if job.advance_to(Phase.DOWNLOADING):
             try:
@@ -98,18 +98,18 @@ class Run:
             work.download()
             commands = [self._build_command(tree) for tree in self._trees]
             if self._closing.is_set() and job.advance_to(Phase.STARTING):
-                return None  # the command has not started, so the next server begins anew
+                return None  # the command has not started, so the next server starts the run again
             if job.advance_to(Phase.TRAINING):
-                return self._end_run(self._train(commands), commands[0])
+                return self._end_run(self._run_commands(commands), commands[0])
         job.complete()
 
     def _build_command(self, tree: HostTree) -> list[str]:
         command = self._work.build_command(tree)
-        base = self._executor.base(tree.root)
+        base = self._executor.get_path_in_job(tree.root)
         # If the tree cannot be at /opt/ml, paths in the command below /opt/ml mean the same paths below the tree.
         return [part.replace(f"{CONTAINER_BASE}/", f"{base}/") for part in command]
 
-    def _train(self, commands: Sequence[Sequence[str]]) -> RunEnd:
+    def _run_commands(self, commands: Sequence[Sequence[str]]) -> RunEnd:
         hosts: list[RunningHost] = []
         try:
             for tree, command in zip(self._trees, commands, strict=True):
@@ -127,7 +127,7 @@ class Run:
 
     def _plan_host(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
         job, settings = self._job, self._settings
-        block = _address_block(job)
+        block = _choose_address_block(job)
         return HostPlan(
             name=job.name,
             host=tree.host,
@@ -136,7 +136,7 @@ class Run:
             command=command,
             arguments=job.arguments,
             env=self._work.build_environment(tree),
-            cwd=self._work.working_folder(tree),
+            cwd=self._work.get_working_folder(tree),
             log=tree.log,
             process_file=tree.process_file,
             image=job.image,
@@ -158,16 +158,16 @@ class Run:
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
         if cause is Cause.EXIT and run_end.exit_code != 0:
-            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._last_lines(), command))
+            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_last_lines(), command))
         for line in self._work.upload_results():
             self._tails[0].write_line(line)
         if cause in PHASE_OF_LIMIT:
             job.end(Status.STOPPED, PHASE_OF_LIMIT[cause])
         job.complete()
 
-    def _last_lines(self) -> list[str]:
+    def _read_last_lines(self) -> list[str]:
         lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
-        # An earlier server may have read the log's lines: then they are in the file only.
+        # An earlier server may have read the log's lines. Then they are only in the file.
         return lines or [read_end(self._trees[0].log)]
 
     def _shut_down(self) -> None:
@@ -180,17 +180,17 @@ class Run:
 def list_host_trees(job: Job, data: Path) -> list[HostTree]:
     """Return the trees of a job's hosts, below the server's data folder."""
     folder = data / job.folder / job.account_id / job.region / job.name
-    return [HostTree(folder / host) for host in host_names(job.host_count)]
+    return [HostTree(folder / host) for host in list_host_names(job.host_count)]
 
 
 def _finish_all(hosts: Sequence[RunningHost]) -> None:
     """Finish all hosts, even if one of them cannot be finished."""
     for host in hosts:
-        with contextlib.suppress(JobFailed):  # the container engine is gone; the other hosts must still be finished
+        with contextlib.suppress(JobFailed):  # the container engine does not answer; still finish the other hosts
             host.finish()
 
 
-def _address_block(job: Job) -> str:
-    # Two concurrent jobs should not share addresses. 127.0 is left to other programs.
+def _choose_address_block(job: Job) -> str:
+    # By the job's ARN, so that concurrent jobs seldom share addresses. Other programs use 127.0.
     number = zlib.crc32(job.arn.encode()) % (254 * 254)
     return f"{number // 254 + 1}.{number % 254 + 1}"

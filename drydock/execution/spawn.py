@@ -20,8 +20,8 @@ RELEASE_TIMEOUT_S = 60.0
 PROBE = ("/bin/sh", "-c", "test -f /opt/ml/probe && grep -q drydock-probe /etc/hosts")
 
 
-def start_paused(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a process in a session of its own that waits for `release` before it executes the plan's command.
+def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process in a session of its own that waits for `release_process` before it executes the plan's command.
 
     If this server dies before the release, the process ends.
 
@@ -54,7 +54,7 @@ def start_paused(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subprocess.Popen[
     return process, server
 
 
-def release(channel: socket.socket) -> str:
+def release_process(channel: socket.socket) -> str:
     """Let a paused process execute its command. Return "" if it does, else the reason why it cannot.
 
     Raises:
@@ -98,9 +98,9 @@ def find_opt_ml_problem() -> str:
 
 def _run_probe(plan: HostPlan) -> str:
     try:
-        process, channel = start_paused(plan, has_opt_ml=True)
+        process, channel = start_paused_process(plan, has_opt_ml=True)
         with channel:
-            reason = release(channel)
+            reason = release_process(channel)
         code = process.wait(RELEASE_TIMEOUT_S)
     except (JobFailed, OSError, subprocess.TimeoutExpired) as error:
         return str(error)

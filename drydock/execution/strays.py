@@ -20,23 +20,23 @@ def kill_tree(root: Path, group: int | None = None) -> int:
 
     Args:
         root: The tree.
-        group: The tree's process group, if it exists: all processes of the group are killed too.
+        group: Process group of the tree; all its processes are killed too. None if it does not exist.
     """
     resolved = root.resolve()
-    return kill_matching(lambda process: os.getpgid(process.pid) == group or resolved in read_trees(process))
+    return kill_matching_processes(lambda process: os.getpgid(process.pid) == group or resolved in read_trees(process))
 
 
 def kill_strays(data: Path) -> int:
     """Kill every process of any tree below data. Return how many were killed. Idempotent."""
     resolved = data.resolve()
-    return kill_matching(lambda process: any(tree.is_relative_to(resolved) for tree in read_trees(process)))
+    return kill_matching_processes(lambda process: any(tree.is_relative_to(resolved) for tree in read_trees(process)))
 
 
 def read_trees(process: psutil.Process) -> set[Path]:
-    """Return the tree that a process belongs to; an empty set if it is not a job's process.
+    """Return the trees that a process names, by its environment and by a link; an empty set if no job started it.
 
-    The link in the process's own /opt is more reliable than its environment, which a daemon may have cleaned. A process
-    that was started without its own /opt has its environment only.
+    Both name the same tree. A daemon may have cleaned its environment. Only a process with its own /opt has the link,
+    which the launcher creates there.
 
     Raises:
         psutil.Error: The process has ended, or belongs to another user.
@@ -47,11 +47,11 @@ def read_trees(process: psutil.Process) -> set[Path]:
     return {Path(tree) for tree in trees if tree}
 
 
-def kill_matching(matches: Callable[[psutil.Process], bool]) -> int:
+def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
     """Kill every matching process of this user. Give up after five seconds: a process may be stuck in the kernel.
 
     Args:
-        matches: Called for every process of the machine; it may raise psutil.Error to say no.
+        matches: Called for every process of the machine. If it raises psutil.Error, the process does not match.
 
     Returns:
         How many were killed.

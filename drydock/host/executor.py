@@ -1,4 +1,4 @@
-"""The interface of an executor, which runs the hosts of a job. The two executors are `process` and `container`."""
+"""The interface of an executor, which runs the hosts of a job. The two executors are `process` and `docker`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,10 +76,10 @@ class Executor(Protocol):
     def has_opt_ml(self) -> bool:
         """Whether a job sees its tree at /opt/ml."""
 
-    def base(self, root: Path) -> str:
+    def get_path_in_job(self, root: Path) -> str:
         """Return the path at which a job sees the tree at root."""
 
-    def interpreter(self) -> str:
+    def get_interpreter(self) -> str:
         """Return the Python interpreter for a script-mode program."""
 
     def start(self, plan: HostPlan) -> RunningHost:
@@ -90,7 +90,7 @@ class Executor(Protocol):
         """
 
     def kill_leftover(self, process_file: Path) -> bool:
-        """Kill what a killed server left running of one host, and delete its process file. Idempotent.
+        """Kill what an earlier server left running of one host, and delete its process file. Idempotent.
 
         Returns:
             Whether anything was still running.

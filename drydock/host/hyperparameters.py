@@ -8,21 +8,21 @@ from typing import Any
 TOOLKIT_PREFIX = "sagemaker_"
 
 
-def decode_hyperparameters(request: Mapping[str, Any], *, with_toolkit: bool = False) -> dict[str, Any]:
+def decode_hyperparameters(request: Mapping[str, Any], *, include_toolkit_settings: bool = False) -> dict[str, Any]:
     """Return the hyperparameters of a request by name, decoded where they are JSON.
 
     Args:
         request: A CreateTrainingJob request.
-        with_toolkit: Whether to include the toolkit's own settings.
+        include_toolkit_settings: Whether to include the toolkit's own settings.
     """
     return {
         name: _decode(text)
         for name, text in request.get("HyperParameters", {}).items()
-        if with_toolkit or not name.startswith(TOOLKIT_PREFIX)
+        if include_toolkit_settings or not name.startswith(TOOLKIT_PREFIX)
     }
 
 
-def script_arguments(request: Mapping[str, Any]) -> list[str]:
+def build_script_arguments(request: Mapping[str, Any]) -> list[str]:
     """Return the script's command-line arguments: every hyperparameter except the toolkit's own, sorted by name."""
     arguments: list[str] = []
     for name, value in sorted(decode_hyperparameters(request).items()):

@@ -59,11 +59,11 @@ class HostTree:
         """File that identifies the running process or container; it exists only while the host runs."""
         return self.root.with_name(f"{self.root.name}.process.json")
 
-    def channel(self, name: str) -> Path:
+    def get_channel_folder(self, name: str) -> Path:
         """Return the folder of one input channel."""
         return self.root / "input" / "data" / name
 
-    def local_path(self, container_path: str) -> Path:
+    def get_local_path(self, container_path: str) -> Path:
         """Return where a path below /opt/ml is on this machine."""
         return self.root / PurePosixPath(container_path).relative_to(CONTAINER_BASE)
 
@@ -105,7 +105,7 @@ class HostTree:
         shutil.rmtree(self.root / "processing" / "input", ignore_errors=True)
 
 
-def host_names(count: int) -> list[str]:
+def list_host_names(count: int) -> list[str]:
     """Return the names of a job's hosts: algo-1 to algo-count."""
     return [f"algo-{number}" for number in range(1, count + 1)]
 

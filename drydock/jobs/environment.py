@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drydock.host.executor import Executor
-from drydock.host.tree import HostTree, host_names
+from drydock.host.tree import HostTree, list_host_names
 from drydock.jobs.job import Job
 from drydock.settings import Settings
 
@@ -48,9 +48,9 @@ class HostContext:
 def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Settings) -> HostContext:
     """Return the context of the host that a tree belongs to."""
     return HostContext(
-        base=executor.base(tree.root),
+        base=executor.get_path_in_job(tree.root),
         host=tree.host,
-        hosts=host_names(job.host_count),
+        hosts=list_host_names(job.host_count),
         cores=min(job.instance_size.cores, settings.cores),
         server_env=os.environ,
         is_container=executor.is_container,
@@ -69,10 +69,10 @@ def build_common_environment(region: str, context: HostContext) -> dict[str, str
     aws = {**credentials, "AWS_ENDPOINT_URL": context.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     s3 = {"AWS_ENDPOINT_URL_S3": context.s3_url} if context.s3_url else {}
     # SageMaker's containers set PYTHONUNBUFFERED: the log is readable while the job runs.
-    return {**passed, **_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
+    return {**passed, **_build_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
 
 
-def _search_path(context: HostContext) -> dict[str, str]:
+def _build_search_path(context: HostContext) -> dict[str, str]:
     """Return a PATH whose `python` is the server's own, with all its packages; nothing for a container."""
     if context.is_container:
         return {}

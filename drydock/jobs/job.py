@@ -29,8 +29,8 @@ class Job(ABC):
     """Name of the kind's folder in the data folder."""
     summary_keys: ClassVar[Sequence[str]]
     """The keys of Describe that List shows too."""
-    duplicate_name_message: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
-    """How SageMaker's refusal of a second job with the same name begins."""
+    duplicate_name_prefix: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
+    """Start of SageMaker's message that refuses a second job with the same name."""
 
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         self.account_id, self.region, self.record = account_id, region, record

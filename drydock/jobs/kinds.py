@@ -26,6 +26,6 @@ def find_kind(name: str) -> type[Any]:
     return next(kind for kind in KINDS if kind.api_name.lower() == name)
 
 
-def work_class(job: Job) -> Callable[..., Work]:
+def get_work_class(job: Job) -> Callable[..., Work]:
     """Return the class of a job's work; its arguments are the job, its trees, the executor and the settings."""
     return _WORK_CLASSES[type(job)]

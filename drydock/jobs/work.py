@@ -43,7 +43,7 @@ class Work(Protocol):
     def build_environment(self, tree: HostTree) -> dict[str, str]:
         """Return the whole environment of a host."""
 
-    def working_folder(self, tree: HostTree) -> Path:
+    def get_working_folder(self, tree: HostTree) -> Path:
         """Return the folder that a host's command starts in."""
 
     def read_log_line(self, line: str) -> None:

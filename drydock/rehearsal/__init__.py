@@ -1,1 +1,1 @@
-"""Rehearsed failures: spot interruptions, missing capacity, outages, and the commands that order them."""
+"""Rehearsed failures: spot interruptions, missing capacity, outages, and the commands that request them."""

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from xml.sax.saxutils import escape
 
-from drydock.wsgi import WsgiApplication, signed_service
+from drydock.wsgi import WsgiApplication, read_signed_service
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Outage:
 
 
 class Outages:
-    """WSGI middleware: answer requests that an outage concerns with its error. Safe for several threads.
+    """WSGI middleware: answer the requests that an outage affects with its error. Safe for several threads.
 
     Args:
         application: Answers all other requests.
@@ -56,14 +56,16 @@ class Outages:
         if outage is None:
             return self._application(environ, start_response)
         is_xml = outage.service == "s3"
-        body = _xml_error(outage.code) if is_xml else json.dumps({"__type": outage.code, "message": "Rate exceeded"})
+        body = (
+            _build_xml_error(outage.code) if is_xml else json.dumps({"__type": outage.code, "message": "Rate exceeded"})
+        )
         content_type = "application/xml" if is_xml else "application/x-amz-json-1.1"
         start_response(f"{outage.status} {HTTPStatus(outage.status).phrase}", [("Content-Type", content_type)])
         return [body.encode()]
 
     def _match(self, environ: dict[str, Any]) -> Outage | None:
-        """Return the first outage that concerns the request, and count one response of it; None if there is none."""
-        service = signed_service(environ)
+        """Return the first outage that affects the request, and count the response; None if there is none."""
+        service = read_signed_service(environ)
         target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")
         with self._lock:
             now = time.monotonic()
@@ -75,6 +77,6 @@ class Outages:
         return None
 
 
-def _xml_error(code: str) -> str:
+def _build_xml_error(code: str) -> str:
     message = "<Message>Please reduce your request rate.</Message>"
     return f"<?xml version='1.0'?><Error><Code>{escape(code)}</Code>{message}</Error>"

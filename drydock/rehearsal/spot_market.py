@@ -47,7 +47,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Policy:
-    """How the market behaves without orders from outside. The field names are the keys of the [spot] table.
+    """How the market behaves without requests through the API. The field names are the keys of the [spot] table.
 
     Attributes:
         seed: Seed of the random interruptions: equal seeds interrupt the same runs after the same seconds.
@@ -83,9 +83,9 @@ class Policy:
 
 @dataclass
 class _JobState:
-    """What the market stores for one job: ordered interruptions, and when there is capacity again (monotonic clock)."""
+    """What the market stores for one job: requested interruptions, and when capacity is back (monotonic clock)."""
 
-    ordered: list[Interruption] = field(default_factory=list)
+    requested: list[Interruption] = field(default_factory=list)
     capacity_back_at: float = 0.0
 
 
@@ -93,7 +93,7 @@ class SpotMarket:
     """Decides when to interrupt a run, and whether a waiting job can get its instances. Safe for several threads.
 
     Args:
-        policy: How the market behaves without orders.
+        policy: How the market behaves without requests through the API.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -105,10 +105,10 @@ class SpotMarket:
             (pattern, False, math.inf) for pattern in reversed(policy.without_capacity)
         ]
 
-    def order_interruption(self, job: Job, interruption: Interruption) -> None:
+    def request_interruption(self, job: Job, interruption: Interruption) -> None:
         """Interrupt a job's current run, or its next run if none is running."""
         with self._lock:
-            self._state(job).ordered.append(interruption)
+            self._get_state(job).requested.append(interruption)
 
     def set_capacity(self, instance_types: str, available: bool, for_s: float | None = None) -> None:
         """Make spot instances available or unavailable, from now on.
@@ -129,7 +129,7 @@ class SpotMarket:
         with self._lock:
             if not job.is_spot:
                 return True
-            is_back = now >= self._state(job).capacity_back_at
+            is_back = now >= self._get_state(job).capacity_back_at
             for pattern, available, ends_at in reversed(self._capacity_rules):  # the newest rule has precedence
                 if now < ends_at and fnmatchcase(job.instance_type, pattern):
                     return available and is_back
@@ -145,11 +145,11 @@ class SpotMarket:
         if not job.is_spot:
             return None
         with self._lock:
-            state = self._state(job)
-            planned = [*state.ordered, *self._plan(job)]
+            state = self._get_state(job)
+            planned = [*state.requested, *self._plan(job)]
             due = next((interruption for interruption in planned if interruption.after_s <= running_s), None)
             if due is not None:
-                state.ordered = [interruption for interruption in state.ordered if interruption.after_s > running_s]
+                state.requested = [interruption for interruption in state.requested if interruption.after_s > running_s]
                 state.capacity_back_at = time.monotonic() + due.back_after_s
             return due
 
@@ -164,11 +164,11 @@ class SpotMarket:
             ]
         return {**asdict(self.policy), "capacity": rules}
 
-    def _state(self, job: Job) -> _JobState:
+    def _get_state(self, job: Job) -> _JobState:
         return self._states.setdefault((job.account_id, job.region, job.name), _JobState())
 
     def _plan(self, job: Job) -> list[Interruption]:
-        """Return the interruptions of the job's current run by the policy: scheduled, and random."""
+        """Return the interruptions that the policy plans for the job's current run: scheduled ones and random ones."""
         policy, run = self.policy, job.run_count - 1
         seconds = []
         schedule = next((schedule for schedule in policy.interruptions if fnmatchcase(job.name, schedule.job)), None)

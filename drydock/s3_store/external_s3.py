@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from xml.sax.saxutils import escape
 
-from drydock.wsgi import WsgiApplication, signed_service
+from drydock.wsgi import WsgiApplication, read_signed_service
 
 
 class ExternalS3Guard:
@@ -20,7 +20,7 @@ class ExternalS3Guard:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        if not self._s3_url or signed_service(environ) != "s3":
+        if not self._s3_url or read_signed_service(environ) != "s3":
             return self._application(environ, start_response)
         message = f"this drydock keeps no objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
         # Clients do not retry a 400.

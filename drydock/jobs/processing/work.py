@@ -35,7 +35,7 @@ class ProcessingWork:
         self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._continuous = [
             CheckpointSync(
-                tree.local_path(output["LocalPath"]), output["S3Uri"], self._store, settings.checkpoint_interval_s
+                tree.get_local_path(output["LocalPath"]), output["S3Uri"], self._store, settings.checkpoint_interval_s
             )
             for output in self._outputs
             if output["S3UploadMode"] == "Continuous"
@@ -46,7 +46,7 @@ class ProcessingWork:
         """Create the trees, with the folders of the inputs and outputs and the configuration files."""
         for tree in self._trees:
             paths = [entry["LocalPath"] for entry in (*self._inputs, *self._outputs)]
-            tree.create([tree.root / "config", tree.output, *map(tree.local_path, paths)])
+            tree.create([tree.root / "config", tree.output, *map(tree.get_local_path, paths)])
             resources = {"current_host": tree.host, "hosts": [other.host for other in self._trees]}
             request = {"ProcessingJobArn": self._job.arn, **self._job.request}
             for name, content in (("processingjobconfig", request), ("resourceconfig", resources)):
@@ -76,7 +76,7 @@ class ProcessingWork:
         common = build_common_environment(self._job.region, context)
         return {**common, **own, **self._job.request.get("Environment", {})}
 
-    def working_folder(self, tree: HostTree) -> Path:
+    def get_working_folder(self, tree: HostTree) -> Path:
         """Return the tree's root."""
         return tree.root
 
@@ -101,7 +101,10 @@ class ProcessingWork:
         self._read_exit_message()
         for output in self._outputs:
             for tree in self._trees:
-                folder, description = tree.local_path(output["LocalPath"]), f"Artifact upload failed: {output['S3Uri']}"
+                folder, description = (
+                    tree.get_local_path(output["LocalPath"]),
+                    f"Artifact upload failed: {output['S3Uri']}",
+                )
                 run_transfer(description, functools.partial(tree.recreate_folder, folder))
                 run_transfer(description, functools.partial(self._store.upload_folder, folder, output["S3Uri"]))
         return []
@@ -133,7 +136,7 @@ class ProcessingWork:
             return channels.download_source(
                 self._store,
                 channels.Source(uri, source["S3DataType"], distribution),
-                tree.local_path(source["LocalPath"]),
+                tree.get_local_path(source["LocalPath"]),
                 host_number=number,
                 host_count=len(self._trees),
             )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from drydock.host.hyperparameters import decode_hyperparameters, script_arguments
+from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
 from drydock.jobs.environment import HostContext, build_common_environment
 from drydock.jobs.training.job import TrainingJob
 
@@ -13,8 +13,8 @@ def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:
     """Return the whole environment of a training job's host; the request's own Environment has precedence."""
     return {
         **build_common_environment(job.region, context),
-        **_folders(job.request, context.base),
-        **_script_mode_variables(job, context),
+        **_build_folder_variables(job.request, context.base),
+        **_build_script_mode_variables(job, context),
         "TRAINING_JOB_NAME": job.name,
         "TRAINING_JOB_ARN": job.arn,
         "SAGEMAKER_REGION": job.region,
@@ -22,7 +22,7 @@ def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:
     }
 
 
-def _folders(request: Mapping[str, Any], base: str) -> dict[str, str]:
+def _build_folder_variables(request: Mapping[str, Any], base: str) -> dict[str, str]:
     checkpoints = str(request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints"))
     folders = {
         "SAGEMAKER_BASE_DIR": base,
@@ -35,12 +35,14 @@ def _folders(request: Mapping[str, Any], base: str) -> dict[str, str]:
         # Not a variable of SageMaker, where the folder is always /opt/ml/checkpoints. Here a script has to look it up.
         "SM_CHECKPOINT_DIR": base + checkpoints.removeprefix("/opt/ml"),
     }
-    return folders | {f"SM_CHANNEL_{name.upper()}": f"{base}/input/data/{name}" for name in _channel_names(request)}
+    return folders | {
+        f"SM_CHANNEL_{name.upper()}": f"{base}/input/data/{name}" for name in _list_channel_names(request)
+    }
 
 
-def _script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, str]:
+def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, str]:
     request, hyperparameters = job.request, decode_hyperparameters(job.request)
-    toolkit = decode_hyperparameters(request, with_toolkit=True)
+    toolkit = decode_hyperparameters(request, include_toolkit_settings=True)
     program = str(toolkit.get("sagemaker_program", ""))
     files = build_config_files(job, context)
     values: dict[str, Any] = {
@@ -48,9 +50,9 @@ def _script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, 
         "current_host": context.host,
         "num_gpus": 0,
         "num_cpus": context.cores,
-        "channels": sorted(_channel_names(request)),
+        "channels": sorted(_list_channel_names(request)),
         "hps": hyperparameters,
-        "user_args": script_arguments(request),
+        "user_args": build_script_arguments(request),
         "user_entry_point": program,
         "module_name": program.removesuffix(".py"),
         "module_dir": str(toolkit.get("sagemaker_submit_directory", "")),
@@ -63,7 +65,7 @@ def _script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, 
     variables |= {f"SM_HP_{name.upper()}": _to_text(value) for name, value in hyperparameters.items()}
     everything = {
         **values,
-        **_folders(request, context.base),
+        **_build_folder_variables(request, context.base),
         "hyperparameters": hyperparameters,
         "job_name": job.name,
     }
@@ -104,7 +106,7 @@ def _describe_channel(channel: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _channel_names(request: Mapping[str, Any]) -> list[str]:
+def _list_channel_names(request: Mapping[str, Any]) -> list[str]:
     return [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
 
 

@@ -29,7 +29,7 @@ class TrainingJob(Job):
         "TrainingJobStatus",
         "SecondaryStatus",
     )
-    duplicate_name_message = "Training job names must be unique within an AWS account and region, and a training"
+    duplicate_name_prefix = "Training job names must be unique within an AWS account and region, and a training"
 
     @classmethod
     def create(

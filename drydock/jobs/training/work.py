@@ -10,7 +10,7 @@ from typing import Any
 
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor
-from drydock.host.hyperparameters import decode_hyperparameters, script_arguments
+from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import HostContext, make_host_context
@@ -45,16 +45,16 @@ class TrainingWork:
         if "CheckpointConfig" in job.request:
             uri, every_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
             self._checkpoints = [
-                CheckpointSync(self._checkpoint_folder(tree), uri, self._store, every_s) for tree in trees
+                CheckpointSync(self._get_checkpoint_folder(tree), uri, self._store, every_s) for tree in trees
             ]
 
     def create_trees(self) -> None:
         """Create the trees, with their folders and the files of input/config."""
         names = [channel["ChannelName"] for channel in self._channels]
         for tree in self._trees:
-            folders = [tree.config, tree.model, tree.output_data, tree.code, self._checkpoint_folder(tree)]
-            tree.create([*folders, *map(tree.channel, names)])
-            for name, content in build_config_files(self._job, self._context(tree)).items():
+            folders = [tree.config, tree.model, tree.output_data, tree.code, self._get_checkpoint_folder(tree)]
+            tree.create([*folders, *map(tree.get_channel_folder, names)])
+            for name, content in build_config_files(self._job, self._build_host_context(tree)).items():
                 (tree.config / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def download(self) -> None:
@@ -86,18 +86,18 @@ class TrainingWork:
             return [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", [])]
         if not self._is_script_mode:
             return []
-        program = str(self._toolkit_setting("sagemaker_program"))
+        program = str(self._get_toolkit_setting("sagemaker_program"))
         script = (tree.code / program).resolve()
         if not script.is_relative_to(tree.code.resolve()) or not script.is_file():
             raise JobFailed(f"AlgorithmError: ImportModuleError: no file {program} in sagemaker_submit_directory")
-        interpreter = "/bin/sh" if script.suffix == ".sh" else self._executor.interpreter()
-        return [interpreter, program, *script_arguments(self._job.request)]
+        interpreter = "/bin/sh" if script.suffix == ".sh" else self._executor.get_interpreter()
+        return [interpreter, program, *build_script_arguments(self._job.request)]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
         """Return the whole environment of a host."""
-        return build_environment(self._job, self._context(tree))
+        return build_environment(self._job, self._build_host_context(tree))
 
-    def working_folder(self, tree: HostTree) -> Path:
+    def get_working_folder(self, tree: HostTree) -> Path:
         """Return the folder of the code."""
         return tree.code
 
@@ -147,14 +147,16 @@ class TrainingWork:
         hyperparameters = self._job.request.get("HyperParameters", {})
         return "sagemaker_program" in hyperparameters and "sagemaker_submit_directory" in hyperparameters
 
-    def _toolkit_setting(self, name: str) -> Any:
-        return decode_hyperparameters(self._job.request, with_toolkit=True)[name]
+    def _get_toolkit_setting(self, name: str) -> Any:
+        return decode_hyperparameters(self._job.request, include_toolkit_settings=True)[name]
 
-    def _context(self, tree: HostTree) -> HostContext:
+    def _build_host_context(self, tree: HostTree) -> HostContext:
         return make_host_context(self._job, tree, self._executor, self._settings)
 
-    def _checkpoint_folder(self, tree: HostTree) -> Path:
-        return tree.local_path(self._job.request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints"))
+    def _get_checkpoint_folder(self, tree: HostTree) -> Path:
+        return tree.get_local_path(
+            self._job.request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints")
+        )
 
     def _download_channel(self, channel: Mapping[str, Any], number: int, tree: HostTree) -> None:
         name, uri = channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
@@ -164,7 +166,7 @@ class TrainingWork:
             return channels.download_channel(
                 self._store,
                 channel,
-                tree.channel(name),
+                tree.get_channel_folder(name),
                 host_number=number,
                 host_count=len(self._trees),
                 default_mode=mode,
@@ -177,7 +179,7 @@ class TrainingWork:
     def _download_code(self, tree: HostTree) -> None:
         if not self._is_script_mode or "ContainerEntrypoint" in self._job.request["AlgorithmSpecification"]:
             return
-        uri = str(self._toolkit_setting("sagemaker_submit_directory"))
+        uri = str(self._get_toolkit_setting("sagemaker_submit_directory"))
         bundle = tree.root / "sourcedir.tar.gz"
         description = f"Data download failed: sagemaker_submit_directory: {uri}"
         run_transfer(description, lambda: self._store.download(uri, bundle))
@@ -187,7 +189,7 @@ class TrainingWork:
 
     def _upload_checkpoints(self, upload: Callable[[CheckpointSync], None]) -> None:
         for tree, sync in zip(self._trees, self._checkpoints, strict=False):
-            if not tree.contains(self._checkpoint_folder(tree)):
+            if not tree.contains(self._get_checkpoint_folder(tree)):
                 continue  # the job has replaced the folder with a link to files that are not its own
             try:
                 upload(sync)
@@ -211,12 +213,12 @@ class TrainingWork:
 
     def _upload_model(self, folder: Path) -> list[str]:
         if self._job.request["OutputDataConfig"].get("CompressionType", "GZIP") == "NONE":
-            base = self._artifact_uri("model/")
+            base = self._build_artifact_uri("model/")
             run_transfer("Artifact upload failed: model", lambda: self._store.upload_folder(folder, base))
             self._job.record_model_uri(base)
             return []
         lines = [] if archive.is_empty(folder) else self._upload_archive(folder, "model.tar.gz")
-        self._job.record_model_uri(self._artifact_uri("model.tar.gz"))
+        self._job.record_model_uri(self._build_artifact_uri("model.tar.gz"))
         return lines
 
     def _upload_archive(self, folder: Path, name: str) -> list[str]:
@@ -225,12 +227,12 @@ class TrainingWork:
         def upload() -> list[str]:
             try:
                 skipped = archive.pack(folder, archive_file)
-                self._store.upload(archive_file, self._artifact_uri(name))
+                self._store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
             return [f"not in {name}, since it is no file: {path}" for path in skipped]
 
         return run_transfer(f"Artifact upload failed: {name}", upload)
 
-    def _artifact_uri(self, name: str) -> str:
+    def _build_artifact_uri(self, name: str) -> str:
         return join_uri(self._job.request["OutputDataConfig"]["S3OutputPath"], self._job.name, "output", name)

@@ -43,9 +43,9 @@ class TransformWork:
     def create_trees(self) -> None:
         """Create the trees, each with the inference program and its options."""
         for tree in self._trees:
-            tree.create([tree.model, tree.output_data, tree.code, tree.channel(INPUT)])
+            tree.create([tree.model, tree.output_data, tree.code, tree.get_channel_folder(INPUT)])
             shutil.copyfile(inference.__file__, tree.code / inference.PROGRAM)
-            (tree.code / inference.OPTIONS_FILE).write_text(json.dumps(self._options()), encoding="utf-8")
+            (tree.code / inference.OPTIONS_FILE).write_text(json.dumps(self._build_options()), encoding="utf-8")
 
     def download(self) -> None:
         """Download the model and the input into the trees.
@@ -61,7 +61,10 @@ class TransformWork:
 
     def build_command(self, tree: HostTree) -> list[str]:
         """Return the command of the inference program."""
-        return [self._executor.interpreter(), str(Path(self._executor.base(tree.root)) / "code" / inference.PROGRAM)]
+        return [
+            self._executor.get_interpreter(),
+            str(Path(self._executor.get_path_in_job(tree.root)) / "code" / inference.PROGRAM),
+        ]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
         """Return the whole environment of a host."""
@@ -78,7 +81,7 @@ class TransformWork:
         own = {**job.container.get("Environment", {}), **job.request.get("Environment", {})}
         return {**build_common_environment(job.region, context), **options, **own}
 
-    def working_folder(self, tree: HostTree) -> Path:
+    def get_working_folder(self, tree: HostTree) -> Path:
         """Return the model's folder."""
         return tree.model
 
@@ -123,12 +126,12 @@ class TransformWork:
     def _check_outputs(self) -> None:
         """Check that each object has its output: the model's code may have called `os._exit(0)`."""
         for tree in self._trees:
-            source = tree.channel(INPUT)
+            source = tree.get_channel_folder(INPUT)
             for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):
                 if not (tree.output_data / inference.output_name(name)).is_file():
                     raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
-    def _options(self) -> Mapping[str, Any]:
+    def _build_options(self) -> Mapping[str, Any]:
         """Return the options of the inference program."""
         source, output = self._job.request["TransformInput"], self._job.request["TransformOutput"]
         return {
@@ -157,7 +160,7 @@ class TransformWork:
             return channels.download_source(
                 self._store,
                 channels.Source(source["S3Uri"], source["S3DataType"], "ShardedByS3Key"),
-                tree.channel(INPUT),
+                tree.get_channel_folder(INPUT),
                 host_number=number,
                 host_count=len(self._trees),
             )

@@ -106,10 +106,10 @@ def test_after_s_counts_the_seconds_of_a_run_that_has_not_begun(dock: Any) -> No
     ("body", "status", "said"),
     [
         ({"job": "unknown"}, 404, "no job of that name"),
-        ({"job": "on-demand"}, 409, "job on-demand is no spot job"),
-        ({}, 400, "job must be a text"),
-        ({"job": "on-demand", "after_s": -1}, 409, "job on-demand is no spot job"),
-        ({"job": 7}, 400, "job must be a text"),
+        ({"job": "on-demand"}, 409, "job on-demand is not a spot job"),
+        ({}, 400, "job must be a string"),
+        ({"job": "on-demand", "after_s": -1}, 409, "job on-demand is not a spot job"),
+        ({"job": 7}, 400, "job must be a string"),
     ],
 )
 def test_refuses_to_interrupt_all_but_running_spot_jobs(

@@ -94,7 +94,7 @@ def test_an_interruption_ends_no_waiter(
     assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
     # Not interrupted is who runs on demand.
     sagemaker.create_training_job(**dock.request("demand", "import time; time.sleep(60)"))
-    assert dock.send_refused_order("interrupt", job="demand") == (409, "job demand is no spot job")
+    assert dock.send_refused_order("interrupt", job="demand") == (409, "job demand is not a spot job")
     sagemaker.stop_training_job(TrainingJobName="demand")
 
 

@@ -1,4 +1,4 @@
-"""drydock's own pages: what they take and what they refuse."""
+"""drydock's own endpoints: the requests that they accept and refuse."""
 
 import json
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from werkzeug.test import Client
 
-from drydock.api.control import MAX_BODY_BYTES, ControlPages
+from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
 from drydock.execution.queue import JobQueue
 from drydock.rehearsal.outages import Outages
 from drydock.rehearsal.spot_market import Policy, SpotMarket
@@ -26,19 +26,19 @@ def outages() -> Outages:
 @pytest.fixture
 def client(outages: Outages) -> Client:
     """A client of the pages of a queue that has a market and nothing else."""
-    return Client(ControlPages(cast(JobQueue, SimpleNamespace(market=SpotMarket(Policy()))), outages))
+    return Client(ControlEndpoints(cast(JobQueue, SimpleNamespace(market=SpotMarket(Policy()))), outages))
 
 
 @pytest.mark.parametrize(
     ("method", "page", "body", "status", "said"),
     [
-        ("GET", "nothing", "", 404, "no page /drydock/nothing; there are GET /drydock/health"),
+        ("GET", "nothing", "", 404, "no endpoint /drydock/nothing; the endpoints are GET /drydock/health"),
         ("GET", "interrupt", "", 405, "use POST"),
         ("POST", "spot", "{}", 405, "use GET"),
         ("POST", "outage", "no json", 400, "must be a JSON object"),
         ("POST", "outage", "[]", 400, "must be a JSON object"),
         ("POST", "outage", "\xff", 400, "must be a JSON object"),
-        ("POST", "outage", "{}", 400, "service must be a text"),
+        ("POST", "outage", "{}", 400, "service must be a string"),
         ("POST", "outage", '{"service": "s3", "status": 200}', 400, "400 to 599, not 200"),
         ("POST", "outage", '{"service": "s3", "status": Infinity}', 400, "400 to 599, not inf"),
         ("POST", "outage", '{"service": "s3", "status": 1' + "0" * 400 + "}", 400, "must be a number of at least 0"),
@@ -47,7 +47,7 @@ def client(outages: Outages) -> Client:
         ("POST", "outage", '{"service": "s3", "for_s": "5"}', 400, "for_s must be a number of at least 0"),
         ("POST", "outage", '{"service": "s3", "times": -1}', 400, "times must be a number of at least 0"),
         ("POST", "capacity", '{"available": "no"}', 400, "available must be true or false"),
-        ("POST", "capacity", '{"available": true, "instance_type": 5}', 400, "instance_type must be a text"),
+        ("POST", "capacity", '{"available": true, "instance_type": 5}', 400, "instance_type must be a string"),
         ("POST", "capacity", "{" + " " * MAX_BODY_BYTES + "}", 400, "the body is too long"),
         ("POST", "interrupt", '{"job": "unknown"}', 404, "no job of that name"),
     ],

@@ -41,7 +41,8 @@ plan = HostPlan("job", "algo-1", {"algo-1": "127.9.8.1"}, root, command, {"PATH"
 group = executor.start(plan)
 while not group.has_exited():
     time.sleep(0.01)
-print(executor.has_opt_ml, executor.opt_ml_problem, group.finish(), executor.base(root), log.read_text(), sep="|")
+path = executor.get_path_in_job(root)
+print(executor.has_opt_ml, executor.opt_ml_problem, group.finish(), path, log.read_text(), sep="|")
 """
 
 
@@ -78,7 +79,7 @@ def test_a_host_sees_its_tree_and_the_rest_of_opt(executor: ProcessExecutor, tmp
     root = tmp_path / "tree"
     one = plan(root, "sh", "-c", "pwd; echo kept > /opt/ml/model; ls -A /opt")
     said = run(executor, one)[0].split()
-    assert said[0] == "/opt/ml/code" and executor.base(root) == "/opt/ml"
+    assert said[0] == "/opt/ml/code" and executor.get_path_in_job(root) == "/opt/ml"
     assert (root / "model").read_text() == "kept\n"
     assert set(said[1:]) - {"ml", ".drydock-tree"} == set(os.listdir("/opt")) - {"ml", ".drydock-tree"}
 
@@ -125,7 +126,11 @@ def test_hosts_reach_each_other_by_name_on_the_same_port(executor: ProcessExecut
 def test_without_opt_ml_there_are_no_host_names(tmp_path: Path) -> None:
     executor = ProcessExecutor(opt_ml=False)
     root = tmp_path / "tree"
-    assert not executor.has_opt_ml and executor.opt_ml_problem == "switched off" and executor.base(root) == str(root)
+    assert (
+        not executor.has_opt_ml
+        and executor.opt_ml_problem == "switched off"
+        and executor.get_path_in_job(root) == str(root)
+    )
     assert run(executor, plan(root, "sh", "-c", "pwd; getent hosts algo-2; test $? = 2")) == [f"{root}/code\n"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from drydock.errors import JobFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
-from drydock.execution.spawn import start_paused
+from drydock.execution.spawn import start_paused_process
 from drydock.host.executor import HostPlan
 from tests.tools.waiting import wait_until
 
@@ -122,7 +122,7 @@ def test_terminate_reaches_the_whole_group(executor: ProcessExecutor, tmp_path: 
         ({"command": ["no-such-command"]}, "AlgorithmError: cannot execute 'no-such-command': .*No such file"),
         ({"command": ["/etc/passwd"]}, "AlgorithmError: cannot execute '/etc/passwd': .*Permission denied"),
         ({"command": ["a\0b"]}, "AlgorithmError: cannot execute .*null byte"),
-        ({"command": []}, "needs the container executor"),
+        ({"command": []}, "needs --executor docker"),
         ({"cwd": "nowhere"}, "InternalServerError: cannot enter .*nowhere: .*No such file"),
         ({"process_file": "no/such/folder"}, "InternalServerError: cannot start a process: .*No such file"),
         ({"log": "no/such/folder"}, "AlgorithmError: cannot execute .*No such file"),
@@ -192,7 +192,7 @@ def test_finish_kills_a_daemon_with_a_clean_environment(tmp_path: Path) -> None:
 
 def test_a_command_does_not_start_before_it_is_released(executor: ProcessExecutor, tmp_path: Path) -> None:
     job = plan(tmp_path / "tree", "open('ran', 'w')")
-    process, server = start_paused(job, has_opt_ml=executor.has_opt_ml)
+    process, server = start_paused_process(job, has_opt_ml=executor.has_opt_ml)
     server.close()  # as when the server is killed
     assert process.wait(60) == 1
     assert not (job.cwd / "ran").exists()

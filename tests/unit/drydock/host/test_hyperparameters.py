@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drydock.host.hyperparameters import decode_hyperparameters, script_arguments
+from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
 
 Make = Callable[..., dict[str, Any]]
 
@@ -27,15 +27,15 @@ Make = Callable[..., dict[str, Any]]
     ],
 )
 def test_values_are_decoded_as_the_toolkit_does(make_request: Make, given: str, argument: str) -> None:
-    assert script_arguments(make_request(HyperParameters={"x-y": given})) == ["--x-y", argument]
+    assert build_script_arguments(make_request(HyperParameters={"x-y": given})) == ["--x-y", argument]
 
 
 def test_arguments_are_sorted_and_without_the_toolkits_own(make_request: Make) -> None:
     request = make_request(HyperParameters={"b": "1", "alpha": "2", "sagemaker_region": "us-east-1"})
-    assert script_arguments(request) == ["--alpha", "2", "-b", "1"]
+    assert build_script_arguments(request) == ["--alpha", "2", "-b", "1"]
     assert decode_hyperparameters(request) == {"b": 1, "alpha": 2}
-    assert decode_hyperparameters(request, with_toolkit=True)["sagemaker_region"] == "us-east-1"
+    assert decode_hyperparameters(request, include_toolkit_settings=True)["sagemaker_region"] == "us-east-1"
 
 
 def test_a_request_without_hyperparameters() -> None:
-    assert decode_hyperparameters({}) == {} and script_arguments({}) == []
+    assert decode_hyperparameters({}) == {} and build_script_arguments({}) == []

@@ -24,8 +24,8 @@ def spot(make_job: Make) -> TrainingJob:
 
 def test_an_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
     market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
-    market.order_interruption(spot, order)
-    market.order_interruption(job, order)
+    market.request_interruption(spot, order)
+    market.request_interruption(job, order)
     assert market.take_due_interruption(spot, 9.9) is None
     assert market.take_due_interruption(spot, 10.0) == order
     assert market.take_due_interruption(spot, 11.0) is None
