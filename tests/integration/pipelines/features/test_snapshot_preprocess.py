@@ -1,4 +1,4 @@
-"""Pinning a window and building its features: the same days give the same bytes, and nothing known later gets in."""
+"""Test the steps snapshot and preprocess: equal days give byte-identical features, without later_known values."""
 
 import datetime as dt
 import random
@@ -25,157 +25,162 @@ FILE = Path("data/snapshot.json")
 
 
 def day(number: int) -> dt.date:
+    """Return a day of January."""
     return dt.date(2013, 1, number)
 
 
 @pytest.fixture
-def fill(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., None]:
-    """Publishes days of January, changed or not."""
+def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., None]:
+    """Return the function that publishes days of January, unchanged or changed."""
 
-    def filled(*numbers: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
+    def publish_days(*numbers: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
         for number in numbers:
             Lake.open().write_partition("flights", day(number), change(day_rows(day(number).isoformat())))
 
-    return filled
+    return publish_days
 
 
-def pin(**changed: Any) -> SnapshotResult:
-    return snapshot(SnapshotSpec(**{**SMALL, **changed}))
+def pin_window(**fields: Any) -> SnapshotResult:
+    return snapshot(SnapshotSpec(**{**SMALL, **fields}))
 
 
-def without_one(rows: pa.Table) -> pa.Table:
+def drop_first_row(rows: pa.Table) -> pa.Table:
     return rows.slice(1)
 
 
-def test_what_is_pinned_is_the_window(fill: Callable[..., None]) -> None:
-    fill(*range(4, 15))
-    told = pin()
+def test_the_snapshot_is_of_the_window(publish: Callable[..., None]) -> None:
+    publish(*range(4, 15))
+    window = pin_window()
     # Labels of the 13th are known on the 14th, so as of the 15th the 13th is the last day.
-    assert (told.holdout_first, told.holdout_last) == (day(11), day(13))
-    assert (told.train_first, told.train_last) == (day(5), day(9))
-    assert told.rows == sum(Lake.open().count_rows_by_day("flights")[day(n)] for n in range(5, 14))
-    assert SnapshotResult.read(FILE) == told
+    assert (window.holdout_first, window.holdout_last) == (day(11), day(13))
+    assert (window.train_first, window.train_last) == (day(5), day(9))
+    assert window.rows == sum(Lake.open().count_rows_by_day("flights")[day(n)] for n in range(5, 14))
+    assert SnapshotResult.read(FILE) == window
 
 
-def test_unchanged_days_give_the_same_file_and_a_changed_day_another(fill: Callable[..., None]) -> None:
-    fill(*range(5, 14))
-    first = pin()
+def test_only_a_changed_day_of_the_window_changes_the_snapshot_file(publish: Callable[..., None]) -> None:
+    publish(*range(5, 14))
+    first = pin_window()
     content = FILE.read_bytes()
-    fill(2, 3, 14, 20)
-    fill(6)
-    pin()
-    assert FILE.read_bytes() == content, "other days arrived, an equal one was written again"
-    fill(4, change=without_one)
-    pin()
+    publish(2, 3, 14, 20)
+    publish(6)
+    pin_window()
+    assert FILE.read_bytes() == content, (
+        "only days outside the window are new, and one day was published again with equal rows"
+    )
+    publish(4, change=drop_first_row)
+    pin_window()
     assert FILE.read_bytes() == content
-    fill(6, change=without_one)
-    assert pin().snapshot_id != first.snapshot_id
+    publish(6, change=drop_first_row)
+    assert pin_window().snapshot_id != first.snapshot_id
     assert FILE.read_bytes() != content
 
 
-def test_missing_days_fail_and_are_named(fill: Callable[..., None]) -> None:
+def test_missing_days_are_refused_and_named(publish: Callable[..., None]) -> None:
     with pytest.raises(DataError, match="flights is empty"):
-        pin()
-    fill(5, 6, 8, 9, 11, 12)
-    with pytest.raises(DataError, match=r"lacks 3 of the 9 days .* the first 2013-01-07") as caught:
-        pin()
-    assert "--first 2013-01-07 --last 2013-01-13" in caught.value.hint
+        pin_window()
+    publish(5, 6, 8, 9, 11, 12)
+    with pytest.raises(DataError, match=r"lacks 3 of the 9 days .* the first 2013-01-07") as error:
+        pin_window()
+    assert "--first 2013-01-07 --last 2013-01-13" in error.value.hint
     assert not FILE.exists()
-    assert pin(max_missing_days=3).missing_days == 3
+    assert pin_window(max_missing_days=3).missing_days == 3
 
 
-def test_missing_days_are_ingested_where_that_is_asked_for(home: Path) -> None:
-    told = pin(missing="ingest")
-    assert told.missing_days == 0
+def test_missing_days_are_ingested_on_request(home: Path) -> None:
+    window = pin_window(missing="ingest")
+    assert window.missing_days == 0
     assert set(Lake.open().count_rows_by_day("flights")) == {day(n) for n in range(5, 14)}
     assert Lake.open().count_rows_by_day("flights_raw").keys() == Lake.open().count_rows_by_day("flights").keys()
-    assert pin(missing="ingest") == told
+    assert pin_window(missing="ingest") == window
 
 
-def test_a_refused_day_counts_as_missing_where_days_are_ingested(
-    fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch, source: Any
+def test_a_day_that_fails_validation_counts_as_missing(
+    publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
     from pipelines.datasets.flights import source as module
 
-    class Hurt:
+    class SourceWithShortDay:
         partitions = source.partitions
 
-        def read(self, wanted: dt.date) -> pa.RecordBatchReader:
-            rows = source.read(wanted).read_all()
-            return (rows.slice(0, 5) if wanted == day(7) else rows).to_reader()
+        def read(self, partition: dt.date) -> pa.RecordBatchReader:
+            rows = source.read(partition).read_all()
+            return (rows.slice(0, 5) if partition == day(7) else rows).to_reader()
 
-    monkeypatch.setattr(module, "open_source", lambda folder=None: Hurt())
+    monkeypatch.setattr(module, "open_source", lambda folder=None: SourceWithShortDay())
     with pytest.raises(DataError, match=r"lacks 1 of the 9 days|2013-01-07"):
-        pin(missing="ingest")
-    assert pin(missing="ingest", max_missing_days=1).missing_days == 1
+        pin_window(missing="ingest")
+    assert pin_window(missing="ingest", max_missing_days=1).missing_days == 1
 
 
-def test_too_few_days_are_refused_with_the_reason(fill: Callable[..., None]) -> None:
-    fill(*range(8, 14))
+def test_a_window_with_too_few_days_is_refused(publish: Callable[..., None]) -> None:
+    publish(*range(8, 14))
     with pytest.raises(DataError, match="2 days, but needs 3: flights starts on 2013-01-08"):
-        pin(min_train_days=3)
-    assert pin(min_train_days=2).train_first == day(8)
+        pin_window(min_train_days=3)
+    assert pin_window(min_train_days=2).train_first == day(8)
     with pytest.raises(DataError, match="but needs 2"):
-        pin(as_of="2013-01-02")
+        pin_window(as_of="2013-01-02")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"table": 3}', "null", '{"oops": 1}'])
-def test_a_file_that_is_no_snapshot_is_bad_data(home: Path, text: str) -> None:
+def test_preprocess_refuses_a_file_that_is_no_snapshot(home: Path, text: str) -> None:
     FILE.parent.mkdir()
     FILE.write_text(text)
-    with pytest.raises(DataError, match="no snapshot") as caught:
+    with pytest.raises(DataError, match="no snapshot") as error:
         preprocess(PreprocessSpec())
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
 
 
-def test_no_file_no_features(home: Path) -> None:
+def test_preprocess_names_the_step_that_writes_the_missing_file(home: Path) -> None:
     with pytest.raises(DataError, match="`snapshot` writes it"):
         preprocess(PreprocessSpec())
 
 
-def test_a_snapshot_of_another_lake(fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fill(*range(5, 14))
-    pin()
+def test_preprocess_refuses_a_snapshot_of_another_lake(
+    publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    publish(*range(5, 14))
+    pin_window()
     Lake.open().catalog.drop_table(("leeway", "flights"))
     with pytest.raises(DataError, match="no table"):
         preprocess(PreprocessSpec(validation_days=1))
-    fill(5)
+    publish(5)
     with pytest.raises(DataError, match="has no snapshot"):
         preprocess(PreprocessSpec(validation_days=1))
 
 
-def test_the_same_bytes_twice_and_after_other_days_arrived(fill: Callable[..., None]) -> None:
-    fill(*range(5, 14))
-    pin()
-    one = preprocess(PreprocessSpec(validation_days=1, features="one"))
-    fill(3, 14)
-    fill(6, change=without_one)
-    two = preprocess(PreprocessSpec(validation_days=1, features="two"))
-    assert one.digest == two.digest, "the snapshot is pinned"
+def test_a_pinned_window_gives_identical_features_after_the_lake_changed(publish: Callable[..., None]) -> None:
+    publish(*range(5, 14))
+    pin_window()
+    first = preprocess(PreprocessSpec(validation_days=1, features="one"))
+    publish(3, 14)
+    publish(6, change=drop_first_row)
+    second = preprocess(PreprocessSpec(validation_days=1, features="two"))
+    assert first.digest == second.digest, "the snapshot is pinned"
     for split in ("train", "validation", "holdout"):
         assert Path(f"one/{split}/data.parquet").read_bytes() == Path(f"two/{split}/data.parquet").read_bytes()
-    pin()
-    assert preprocess(PreprocessSpec(validation_days=1, features="three")).digest != one.digest
+    pin_window()
+    assert preprocess(PreprocessSpec(validation_days=1, features="three")).digest != first.digest
 
 
-def test_the_splits_are_the_days_in_order_and_labelled(fill: Callable[..., None]) -> None:
-    fill(*range(5, 14))
-    pin()
-    told = preprocess(PreprocessSpec(validation_days=2))
+def test_the_splits_have_labelled_rows_of_consecutive_days(publish: Callable[..., None]) -> None:
+    publish(*range(5, 14))
+    pin_window()
+    result = preprocess(PreprocessSpec(validation_days=2))
     tables = {name: pq.read_table(f"data/features/{name}/data.parquet") for name in ("train", "validation", "holdout")}
     days = {name: sorted(set(table["date"].to_pylist())) for name, table in tables.items()}
     assert days == {
         "train": [day(5), day(6), day(7)], "validation": [day(8), day(9)], "holdout": [day(11), day(12), day(13)],
     }  # fmt: skip
     assert all(table["late"].null_count == 0 for table in tables.values())
-    lake = Lake.open().read_window("flights", day(11), day(13), told and SnapshotResult.read(FILE).snapshot_id)
-    assert told.rows_holdout == lake.num_rows - lake["late"].null_count < lake.num_rows
-    assert told.rows_train == tables["train"].num_rows
+    holdout = Lake.open().read_window("flights", day(11), day(13), result and SnapshotResult.read(FILE).snapshot_id)
+    assert result.rows_holdout == holdout.num_rows - holdout["late"].null_count < holdout.num_rows
+    assert result.rows_train == tables["train"].num_rows
 
 
-def test_what_was_built_before_stays_where_it_fails(fill: Callable[..., None]) -> None:
-    fill(*range(5, 14))
-    pin()
+def test_a_failed_preprocess_keeps_the_features_that_were_built_before(publish: Callable[..., None]) -> None:
+    publish(*range(5, 14))
+    pin_window()
     before = preprocess(PreprocessSpec(validation_days=1)).digest
     with pytest.raises(DataError, match="leave nothing of the 5 days"):
         preprocess(PreprocessSpec(validation_days=5))
@@ -184,66 +189,70 @@ def test_what_was_built_before_stays_where_it_fails(fill: Callable[..., None]) -
     assert sha256(Path("data/features")) == before
 
 
-def test_days_without_a_label_are_refused(fill: Callable[..., None]) -> None:
-    def cancelled(rows: pa.Table) -> pa.Table:
+def test_a_holdout_without_labels_is_refused(publish: Callable[..., None]) -> None:
+    def remove_labels(rows: pa.Table) -> pa.Table:
         field = rows.schema.field("late")
         return rows.set_column(rows.schema.get_field_index("late"), field, pa.nulls(rows.num_rows, field.type))
 
-    fill(*range(5, 11))
-    fill(11, 12, 13, change=cancelled)
-    pin()
+    publish(*range(5, 11))
+    publish(11, 12, 13, change=remove_labels)
+    pin_window()
     with pytest.raises(DataError, match="holdout would be empty"):
         preprocess(PreprocessSpec(validation_days=1))
     assert not Path("data/features").exists()
 
 
-def shuffled_later_known(rows: pa.Table) -> pa.Table:
-    """Among the labelled rows, every column that is known later has its values in another order."""
+def shuffle_later_known(rows: pa.Table) -> pa.Table:
+    """Shuffle the values of every later_known column among the labelled rows."""
     labelled = pc.indices_nonzero(rows["late"].is_valid()).to_pylist()
     for n, name in enumerate(DATASET.later_known):
-        values, order = rows[name].to_pylist(), labelled.copy()
-        random.Random(n).shuffle(order)
-        for target, origin in zip(labelled, order, strict=True):
+        values, origins = rows[name].to_pylist(), labelled.copy()
+        random.Random(n).shuffle(origins)
+        for target, origin in zip(labelled, origins, strict=True):
             values[target] = rows[name][origin].as_py()
         field = rows.schema.field(name)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
 
 
-def features_without_label(folder: str) -> list[bytes]:
-    found = []
+def read_features_without_label(folder: str) -> list[bytes]:
+    """Return the bytes of each split without its label."""
+    contents = []
     for split in ("train", "validation", "holdout"):
         table = pq.read_table(f"{folder}/{split}/data.parquet").drop_columns(["late"])
         pq.write_table(table, "without_label")
-        found.append(Path("without_label").read_bytes())
-    return found
+        contents.append(Path("without_label").read_bytes())
+    return contents
 
 
-def test_permuting_all_that_is_known_later_changes_no_byte_of_the_whole_step(fill: Callable[..., None]) -> None:
-    fill(*range(5, 14))
-    pin()
-    one = preprocess(PreprocessSpec(validation_days=1, features="one"))
-    fill(*range(5, 14), change=shuffled_later_known)
-    pin()
-    two = preprocess(PreprocessSpec(validation_days=1, features="two"))
-    assert one.digest != two.digest, "the labels are in other places"
-    assert features_without_label("one") == features_without_label("two")
+def test_shuffled_later_known_columns_change_no_feature(publish: Callable[..., None]) -> None:
+    publish(*range(5, 14))
+    pin_window()
+    first = preprocess(PreprocessSpec(validation_days=1, features="one"))
+    publish(*range(5, 14), change=shuffle_later_known)
+    pin_window()
+    second = preprocess(PreprocessSpec(validation_days=1, features="two"))
+    assert first.digest != second.digest, "the labels are shuffled, too"
+    assert read_features_without_label("one") == read_features_without_label("two")
 
 
-def test_the_same_check_catches_a_leak(fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shuffled_later_known_columns_change_a_leaking_feature(
+    publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is the negative control."""
     from pipelines.datasets.flights import features as module
 
-    def leaking(rows: Any) -> Any:
+    def leaking_features(rows: Any) -> Any:
         return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
-    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: leaking)
-    # Else the column is not there to leak.
-    blind = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
-    monkeypatch.setattr("pipelines.datasets.flights.DATASET", blind)
-    fill(*range(5, 14))
-    pin()
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: leaking_features)
+    # The rows that features read contain no later_known column, so dep_delay must not be one.
+    permissive_dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    monkeypatch.setattr("pipelines.datasets.flights.DATASET", permissive_dataset)
+    publish(*range(5, 14))
+    pin_window()
     preprocess(PreprocessSpec(validation_days=1, features="one"))
-    fill(*range(5, 14), change=shuffled_later_known)
-    pin()
+    publish(*range(5, 14), change=shuffle_later_known)
+    pin_window()
     preprocess(PreprocessSpec(validation_days=1, features="two"))
-    assert features_without_label("one") != features_without_label("two")
+    assert read_features_without_label("one") != read_features_without_label("two")
