@@ -1,3 +1,5 @@
+"""Test the metrics, curves and pictures of an evaluation."""
+
 import math
 from pathlib import Path
 
@@ -13,7 +15,7 @@ RANDOM = np.random.default_rng(3)
 LABEL = (RANDOM.random(4_000) < 0.25).astype(float)
 
 
-def test_metrics_of_a_perfect_a_useless_and_a_reversed_model() -> None:
+def test_metrics_separate_a_perfect_a_useless_and_a_reversed_model() -> None:
     perfect = metrics.compute_metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
     assert perfect["auc"] == perfect["pr_auc"] == 1.0
     assert perfect["brier"] < 1e-9
@@ -27,8 +29,8 @@ def test_metrics_of_a_perfect_a_useless_and_a_reversed_model() -> None:
 
 def test_ece_equals_a_calculation_by_hand() -> None:
     label, score = np.array([0.0] * 10 + [1.0] * 10), np.array([0.2] * 10 + [0.6] * 10)
-    told = metrics.compute_metrics(label, score, 0.5)
-    assert told["ece"] == pytest.approx((0.2 * 10 + 0.4 * 10) / 20)
+    values = metrics.compute_metrics(label, score, 0.5)
+    assert values["ece"] == pytest.approx((0.2 * 10 + 0.4 * 10) / 20)
     bins = metrics.compute_calibration(label, score)
     assert sum(bins["rows"]) == 20
     assert bins["predicted"] == sorted(bins["predicted"])
@@ -49,9 +51,9 @@ def test_refuses_scores_that_are_not_finite() -> None:
         metrics.compute_metrics(LABEL, np.full(len(LABEL), math.nan), 0.25)
 
 
-def test_fewer_rows_than_bins() -> None:
-    told = metrics.compute_metrics(np.array([0.0, 1.0, 0.0]), np.array([0.1, 0.9, 0.3]), 0.3)
-    assert math.isfinite(told["ece"])
+def test_ece_is_finite_with_fewer_rows_than_bins() -> None:
+    values = metrics.compute_metrics(np.array([0.0, 1.0, 0.0]), np.array([0.1, 0.9, 0.3]), 0.3)
+    assert math.isfinite(values["ece"])
 
 
 def test_curves_are_thinned_and_keep_their_ends() -> None:
@@ -62,16 +64,16 @@ def test_curves_are_thinned_and_keep_their_ends() -> None:
 
 def test_equal_curves_give_equal_bytes(tmp_path: Path) -> None:
     score = RANDOM.random(4_000)
-    told = metrics.compute_metrics(LABEL, score, 0.25)
+    values = metrics.compute_metrics(LABEL, score, 0.25)
     tables = {
         "pr_curve": metrics.compute_precision_recall(LABEL, score),
         "calibration": metrics.compute_calibration(LABEL, score),
         "importance": metrics.tabulate_importance({"a": 0.75, "b": 0.25}),
     }
     for name in ("one.png", "two.png"):
-        draw_evaluation(tmp_path / name, tables, told, "title")
-    draw_evaluation(tmp_path / "three.png", tables, told, "another title")
-    one, two, three = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "three"))
-    assert one == two != three
+        draw_evaluation(tmp_path / name, tables, values, "title")
+    draw_evaluation(tmp_path / "three.png", tables, values, "another title")
+    first, second, third = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "three"))
+    assert first == second != third
     write_tables(tmp_path / "plots", tables)
     assert (tmp_path / "plots/importance.csv").read_text().split() == ["feature,gain_share", "a,0.75", "b,0.25"]

@@ -1,4 +1,4 @@
-"""Each check of a policy, on a holdout made for it: what keeps it, and what it must refuse or leave open."""
+"""Test each check of a policy on a simulated holdout: what passes, what fails and what is undecided."""
 
 import math
 from dataclasses import replace
@@ -30,40 +30,44 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.weighted import METRICS
 
 ROWS = 6_000
-NOTHING: dict[str, Any] = {
+NO_PARTS: dict[str, Any] = {
     **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
     **{"baseline": [], "champion": []},
 }
-"""A policy's parts, turned off."""
+"""The parts of a policy, all turned off."""
 
 
-def holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
-    """Scores that are the truth but for noise; the champion is the candidate with its signal less `gain`."""
+def build_holdout(rows: int = ROWS, seed: int = 1, gain: float = 0.0) -> Holdout:
+    """Simulate a holdout with true probabilities as the candidate's score; the champion has less signal, by `gain`."""
     random = np.random.default_rng(seed)
     signal = random.normal(size=rows)
-    chance = 1 / (1 + np.exp(-(signal - 1.4)))
-    label = (random.random(rows) < chance).astype(float)
-    noisy = 1 / (1 + np.exp(-((1 - gain) * signal + gain * random.normal(size=rows) - 1.4)))
+    candidate_score = 1 / (1 + np.exp(-(signal - 1.4)))
+    label = (random.random(rows) < candidate_score).astype(float)
+    champion_score = 1 / (1 + np.exp(-((1 - gain) * signal + gain * random.normal(size=rows) - 1.4)))
     days = pd.to_datetime("2013-03-01") + pd.to_timedelta(np.arange(rows) * 28 // rows, unit="D")
     frame = pd.DataFrame({"date": days, "origin": random.choice(["EWR", "JFK", "LGA"], rows), "signal": signal})
-    return Holdout(label, chance, noisy, frame, base_rate=float(label.mean()), last_week_rate=float(label.mean()))
+    return Holdout(
+        label, candidate_score, champion_score, frame, base_rate=float(label.mean()), last_week_rate=float(label.mean())
+    )
 
 
-def only(**policy: Any) -> Policy:
-    """A policy of these parts; one without any bounds is made past its check."""
-    made = Policy(**{**NOTHING, **policy})
-    return made if "bounds" in policy else made.model_copy(update={"bounds": {}})
+def build_policy(**parts: Any) -> Policy:
+    """Build a policy of these parts alone. A policy without bounds skips the validation, which would refuse it."""
+    policy = Policy(**{**NO_PARTS, **parts})
+    return policy if "bounds" in parts else policy.model_copy(update={"bounds": {}})
 
 
-def judged(rows: Holdout, more: Evidence | None = None, **policy: Any) -> list[Check]:
-    told = replace(more, holdout=rows) if more else Evidence(rows)
-    return judge(told, only(**{"min_rows": 0, "draws": 200, **policy})).checks
+def run_checks(rows: Holdout, evidence: Evidence | None = None, **policy: Any) -> list[Check]:
+    """Judge the rows by a policy of these parts, and return the checks."""
+    full_evidence = replace(evidence, holdout=rows) if evidence else Evidence(rows)
+    return judge(full_evidence, build_policy(**{"min_rows": 0, "draws": 200, **policy})).checks
 
 
-def outcome(rows: Holdout, name: str, more: Evidence | None = None, **policy: Any) -> str:
-    found = [one for one in judged(rows, more, **policy) if one.check.startswith(name)]
-    assert len(found) == 1, [one.check for one in found]
-    return found[0].outcome
+def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **policy: Any) -> str:
+    """Return the outcome of the only check whose name begins with `name`."""
+    checks = [check for check in run_checks(rows, evidence, **policy) if check.check.startswith(name)]
+    assert len(checks) == 1, [check.check for check in checks]
+    return checks[0].outcome
 
 
 def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
@@ -71,7 +75,7 @@ def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "parts",
     [
         {"bounds": {"acu": {"at_least": 0.5}}},
         {"bounds": {"auc": {"atleast": 0.5}}},
@@ -89,9 +93,9 @@ def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
         {"champion": [{"metric": "auc", "test": "delong"}], "draw_by": "date"},
     ],
 )
-def test_refuses_a_policy_that_would_check_nothing(wrong: dict[str, Any]) -> None:
+def test_refuses_a_policy_that_would_check_nothing(parts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Policy(**wrong)
+        Policy(**parts)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +115,19 @@ def test_refuses_a_policy_that_would_check_nothing(wrong: dict[str, Any]) -> Non
 def test_the_whole_interval_has_to_keep_a_bound(
     metric: str, bound: dict[str, float], expected: str, draw_by: str
 ) -> None:
-    assert outcome(holdout(), metric, bounds={metric: bound}, draw_by=draw_by) == expected
+    assert get_outcome(build_holdout(), metric, bounds={metric: bound}, draw_by=draw_by) == expected
 
 
 def test_a_bound_within_the_interval_is_undecided_and_gives_the_rows_needed() -> None:
-    told = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
-    check = check_estimate("auc", told, 0.69, Policy())
+    estimate = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
+    check = check_estimate("auc", estimate, 0.69, Policy())
     assert (check.outcome, check.bound) == (UNDECIDED, 0.69)
     assert check.rows_needed
-    # With those rows the same value passes: its interval is narrower.
-    more = Estimate.normal(0.70, 0.01 * (2_000 / check.rows_needed) ** 0.5, check.rows_needed, 0.05, 0.0, 1.0)
-    assert check_estimate("auc", more, 0.69, Policy()).outcome == PASSED
+    # With that number of rows the same value passes, because its interval is narrower.
+    larger_estimate = Estimate.normal(
+        0.70, 0.01 * (2_000 / check.rows_needed) ** 0.5, check.rows_needed, 0.05, 0.0, 1.0
+    )
+    assert check_estimate("auc", larger_estimate, 0.69, Policy()).outcome == PASSED
     assert f"{check.rows_needed:,} rows" in check.reason
 
 
@@ -132,9 +138,9 @@ def test_no_number_of_rows_decides_a_value_on_its_bound() -> None:
 
 
 def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
-    told = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
-    assert check_estimate("gain", told, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
-    assert check_estimate("gain", told, 0.0, Policy(), matters=0.01).outcome == FAILED
+    estimate = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
+    assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
+    assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.01).outcome == FAILED
 
 
 def test_too_few_rows_are_undecided() -> None:
@@ -151,7 +157,7 @@ def test_a_value_that_is_not_finite_never_passes(value: float | None) -> None:
         check_value("d", value, at_least=0),
     ):
         assert check.outcome == FAILED
-        assert Check.model_validate_json(check.model_dump_json()) == check  # JSON that can be read again
+        assert Check.model_validate_json(check.model_dump_json()) == check  # valid JSON
 
 
 def test_an_exact_value_may_equal_its_bound() -> None:
@@ -161,144 +167,152 @@ def test_an_exact_value_may_equal_its_bound() -> None:
 
 
 def test_the_candidate_has_to_beat_trivial_models() -> None:
-    good = holdout()
+    good = build_holdout()
     useless = replace(good, candidate_score=np.full(ROWS, good.base_rate + 0.05))
     for name in ("log_loss against the training's", "log_loss against its last week's"):
-        assert outcome(good, name, baseline=["log_loss"]) == PASSED
-        assert outcome(useless, name, baseline=["log_loss"]) == FAILED
+        assert get_outcome(good, name, baseline=["log_loss"]) == PASSED
+        assert get_outcome(useless, name, baseline=["log_loss"]) == FAILED
 
 
 @pytest.mark.parametrize("metric", ["auc", "log_loss", "brier"])
 @pytest.mark.parametrize("draw_by", ["", "date"])
 def test_the_candidate_may_not_be_worse_than_the_champion(metric: str, draw_by: str) -> None:
-    better = holdout(gain=0.4)
+    better = build_holdout(gain=0.4)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
-    asked = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
-    assert outcome(better, f"{metric} against the champion's", **asked) == PASSED
-    assert outcome(worse, f"{metric} against the champion's", **asked) == FAILED
+    policy = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
+    assert get_outcome(better, f"{metric} against the champion's", **policy) == PASSED
+    assert get_outcome(worse, f"{metric} against the champion's", **policy) == FAILED
 
 
 def test_a_model_is_neither_better_nor_worse_than_itself() -> None:
-    rows = holdout()
+    rows = build_holdout()
     same = replace(rows, champion_score=rows.candidate_score)
-    assert outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
+    assert get_outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
     for matters in (0.0, 0.005):
-        assert outcome(same, "auc against", champion=[{"metric": "auc", "matters": matters}]) == FAILED
+        assert get_outcome(same, "auc against", champion=[{"metric": "auc", "matters": matters}]) == FAILED
 
 
 def test_two_models_that_differ_by_chance_are_undecided() -> None:
-    one, other = holdout(gain=0.3, seed=1), np.random.default_rng(9).normal(size=ROWS)
-    mixed = 1 / (1 + np.exp(-(0.7 * one.features.signal.to_numpy() + 0.3 * other - 1.4)))
-    told = judged(replace(one, candidate_score=mixed), champion=[{"metric": "auc"}])
-    assert told[1].outcome == UNDECIDED
-    assert told[1].rows_needed
+    rows, noise = build_holdout(gain=0.3, seed=1), np.random.default_rng(9).normal(size=ROWS)
+    mixed = 1 / (1 + np.exp(-(0.7 * rows.features.signal.to_numpy() + 0.3 * noise - 1.4)))
+    checks = run_checks(replace(rows, candidate_score=mixed), champion=[{"metric": "auc"}])
+    assert checks[1].outcome == UNDECIDED
+    assert checks[1].rows_needed
 
 
 def test_without_a_champion_nothing_is_compared() -> None:
-    rows = replace(holdout(), champion_score=None)
-    names = [one.check for one in judged(rows, champion=[{"metric": "auc"}], threshold=0.5)]
+    rows = replace(build_holdout(), champion_score=None)
+    names = [check.check for check in run_checks(rows, champion=[{"metric": "auc"}], threshold=0.5)]
     assert names == ["rows of holdout"]
 
 
 def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold() -> None:
-    better = holdout(gain=0.9)
+    better = build_holdout(gain=0.9)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
-    assert outcome(better, "right at 0.3", threshold=0.3) == PASSED
-    assert outcome(worse, "right at 0.3", threshold=0.3) == FAILED
+    assert get_outcome(better, "right at 0.3", threshold=0.3) == PASSED
+    assert get_outcome(worse, "right at 0.3", threshold=0.3) == FAILED
 
 
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
 def test_a_candidate_that_is_older_than_the_champion_fails(days: int, expected: str) -> None:
-    assert outcome(holdout(), "days that the window", Evidence(holdout(), days_newer=days)) == expected
+    assert get_outcome(build_holdout(), "days that the window", Evidence(build_holdout(), days_newer=days)) == expected
 
 
-def broken_in(origin: str) -> Holdout:
-    rows = holdout(gain=0.1)
-    there = (rows.features.origin == origin).to_numpy()
+def build_broken_holdout(origin: str) -> Holdout:
+    """Build a holdout where the candidate's score is noise for flights from this origin."""
+    rows = build_holdout(gain=0.1)
+    is_broken = (rows.features.origin == origin).to_numpy()
     noise = np.random.default_rng(5).random(ROWS)
-    return replace(rows, candidate_score=np.where(there, noise, rows.candidate_score))
+    return replace(rows, candidate_score=np.where(is_broken, noise, rows.candidate_score))
 
 
 def test_a_slice_that_falls_behind_fails() -> None:
-    asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": 500}}
-    assert outcome(holdout(gain=0.1), "AUC against the champion's in the slices of origin", **asked) == PASSED
-    broken = judged(broken_in("JFK"), **asked)[1]
-    assert broken.outcome == FAILED
-    assert "JFK" in broken.reason
+    policy = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": 500}}
+    assert (
+        get_outcome(build_holdout(gain=0.1), "AUC against the champion's in the slices of origin", **policy) == PASSED
+    )
+    check = run_checks(build_broken_holdout("JFK"), **policy)[1]
+    assert check.outcome == FAILED
+    assert "JFK" in check.reason
 
 
 def test_small_slices_are_reported_and_not_judged() -> None:
-    asked = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": ROWS}}
-    assert outcome(broken_in("JFK"), "AUC against the champion's in the slices", **asked) == REPORTED
+    policy = {"slices": {"columns": ["origin"], "max_drop": 0.05, "min_rows": ROWS}}
+    assert get_outcome(build_broken_holdout("JFK"), "AUC against the champion's in the slices", **policy) == REPORTED
 
 
 def test_many_slices_that_differ_by_chance_pass() -> None:
-    """Each of 200 slices of one model against itself but for noise: without Holm some would be refused."""
-    rows = holdout(40_000, gain=0.02)
+    """The models differ only by noise in each of 200 slices. Without Holm's correction some slices would fail."""
+    rows = build_holdout(40_000, gain=0.02)
     by_chance = replace(rows, features=rows.features.assign(cell=np.arange(40_000) % 200))
-    asked = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
-    told = judge(Evidence(by_chance), only(min_rows=0, **asked))
-    assert told.checks[1].outcome == PASSED
-    assert len(told.slices) == 200
+    policy = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
+    judgement = judge(Evidence(by_chance), build_policy(min_rows=0, **policy))
+    assert judgement.checks[1].outcome == PASSED
+    assert len(judgement.slices) == 200
 
 
 def test_without_a_champion_slices_are_reported() -> None:
-    rows = replace(holdout(), champion_score=None)
-    told = judge(Evidence(rows), only(slices={"columns": ["origin"]}))
-    assert told.checks[1].outcome == REPORTED
-    assert sorted(told.slices["slice"]) == ["EWR", "JFK", "LGA"]
+    rows = replace(build_holdout(), champion_score=None)
+    judgement = judge(Evidence(rows), build_policy(slices={"columns": ["origin"]}))
+    assert judgement.checks[1].outcome == REPORTED
+    assert sorted(judgement.slices["slice"]) == ["EWR", "JFK", "LGA"]
 
 
 def test_refuses_a_slice_column_that_is_missing() -> None:
     with pytest.raises(DataError, match="no column dest"):
-        judged(holdout(), slices={"columns": ["dest"]})
+        run_checks(build_holdout(), slices={"columns": ["dest"]})
 
 
 def test_a_week_that_falls_behind_fails() -> None:
-    rows = holdout()
-    late = np.arange(ROWS) >= ROWS * 3 // 4
-    broken = replace(rows, candidate_score=np.where(late, np.random.default_rng(5).random(ROWS), rows.candidate_score))
-    assert outcome(rows, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == PASSED
-    assert outcome(broken, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == FAILED
+    rows = build_holdout()
+    is_last_week = np.arange(ROWS) >= ROWS * 3 // 4
+    broken = replace(
+        rows, candidate_score=np.where(is_last_week, np.random.default_rng(5).random(ROWS), rows.candidate_score)
+    )
+    assert get_outcome(rows, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == PASSED
+    assert get_outcome(broken, "AUC of the holdout's weeks", stability={"max_drop": 0.1}) == FAILED
 
 
 def test_a_feature_that_leaks_the_label_fails() -> None:
-    rows = holdout()
-    leaky = replace(rows, features=rows.features.assign(arr_delay=rows.label + 0.1))
-    assert outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
-    told = Evidence(leaky, features=("origin", "arr_delay"))
-    assert outcome(leaky, "AUC of one feature alone (arr_delay)", told, max_solo_auc=0.75) == FAILED
+    rows = build_holdout()
+    leaking = replace(rows, features=rows.features.assign(arr_delay=rows.label + 0.1))
+    assert (
+        get_outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
+    )
+    evidence = Evidence(leaking, features=("origin", "arr_delay"))
+    assert get_outcome(leaking, "AUC of one feature alone (arr_delay)", evidence, max_solo_auc=0.75) == FAILED
 
 
-def test_auc_of_a_single_feature() -> None:
+def test_the_auc_of_a_single_feature_measures_what_it_says_about_the_label() -> None:
     random = np.random.default_rng(1)
     label = (random.random(4_000) < 0.3).astype(float)
     unique = pd.Series([f"N{n}" for n in range(4_000)])
-    assert compute_single_auc(label, unique) == pytest.approx(
-        0.5, abs=0.02
-    )  # a tail number each: no rate of its own to learn
+    # Each row has a value of its own, so there is no rate to learn.
+    assert compute_single_auc(label, unique) == pytest.approx(0.5, abs=0.02)
     assert compute_single_auc(label, pd.Series(-label)) == 1.0
     assert compute_single_auc(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
     assert compute_single_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
 
 
 def test_the_packaged_model_has_to_keep_its_bounds() -> None:
-    measured = PackageMeasurements(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
-    told = Evidence(holdout(), package=measured)
+    measurements = PackageMeasurements(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
+    evidence = Evidence(build_holdout(), package=measurements)
     tight = {"serving": {"max_skew": 1e-6, "max_mb": 1, "max_single_ms": 2, "max_batch_ms": 20}}
     wide = {"serving": {"max_skew": 1e-5, "max_mb": 10, "max_single_ms": 5, "max_batch_ms": 50}}
-    assert [one.outcome for one in judged(told.holdout, told, **tight)][1:] == [FAILED] * 4
-    assert [one.outcome for one in judged(told.holdout, told, **wide)][1:] == [PASSED] * 4
-    assert [one.outcome for one in judged(told.holdout, told, serving={})][1:] == [FAILED] + [REPORTED] * 3
+    assert [check.outcome for check in run_checks(evidence.holdout, evidence, **tight)][1:] == [FAILED] * 4
+    assert [check.outcome for check in run_checks(evidence.holdout, evidence, **wide)][1:] == [PASSED] * 4
+    assert [check.outcome for check in run_checks(evidence.holdout, evidence, serving={})][1:] == [FAILED] + [
+        REPORTED
+    ] * 3
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.5, PASSED), (2.0, FAILED)])
 def test_a_training_that_costs_too_much_fails(cost: float, expected: str) -> None:
-    assert outcome(holdout(), "cost", Evidence(holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
+    assert get_outcome(build_holdout(), "cost", Evidence(build_holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
 
 
 def test_refuses_a_holdout_that_cannot_be_judged() -> None:
-    good = holdout(1_000)
+    good = build_holdout(1_000)
     with pytest.raises(DataError, match="lack one of the labels"):
         replace(good, label=np.ones(1_000))
     with pytest.raises(DataError, match="candidate's score is not a finite number for 1 rows"):
@@ -307,7 +321,7 @@ def test_refuses_a_holdout_that_cannot_be_judged() -> None:
         replace(good, champion_score=good.candidate_score[1:])
 
 
-def row(outcome: str, reason: str = "x") -> Check:
+def build_check(outcome: str, reason: str = "x") -> Check:
     return Check(check="c", value=1, bound=1, outcome=outcome, reason=reason)  # type: ignore[arg-type]
 
 
@@ -321,12 +335,12 @@ def row(outcome: str, reason: str = "x") -> Check:
         ([PASSED, UNDECIDED, FAILED], FAILED),
     ],
 )
-def test_combines_outcomes(outcomes: list[str], expected: str) -> None:
-    assert combine_outcomes([row(one) for one in outcomes]) == expected
+def test_the_worst_outcome_of_the_checks_decides(outcomes: list[str], expected: str) -> None:
+    assert combine_outcomes([build_check(outcome) for outcome in outcomes]) == expected
 
 
-def test_summarizes_failed_checks_before_undecided_ones() -> None:
-    told = [row(PASSED, "fine"), row(UNDECIDED, "open"), row(FAILED, "bad")]
-    assert summarize_checks(told) == "bad; open"
-    assert summarize_checks(told[:1]) == "all 1 checks passed"
+def test_the_summary_names_failed_checks_before_undecided_ones() -> None:
+    checks = [build_check(PASSED, "fine"), build_check(UNDECIDED, "open"), build_check(FAILED, "bad")]
+    assert summarize_checks(checks) == "bad; open"
+    assert summarize_checks(checks[:1]) == "all 1 checks passed"
     assert summarize_checks([]) == "nothing was checked"

@@ -1,3 +1,5 @@
+"""Test DeLong's intervals of the AUC and of its difference against their definition and against scipy."""
+
 import math
 
 import numpy as np
@@ -11,66 +13,68 @@ from pipelines.evaluation.statistics import delong
 RANDOM = np.random.default_rng(5)
 LABEL = (RANDOM.random(700) < 0.3).astype(int)
 SCORE = RANDOM.normal(LABEL * 0.8)
-TIED = np.round(SCORE + RANDOM.normal(size=700) * 0.7, 1)
+TIED_SCORE = np.round(SCORE + RANDOM.normal(size=700) * 0.7, 1)
 
 
-def defined(label: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
-    """Difference of the AUCs and its variance by the O(mn) definition: DeLong et al. 1988, (4) to (6)."""
+def compute_by_definition(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
+    """Compute the difference of the AUCs and its variance by the O(mn) definition: DeLong et al. 1988, (4) to (6)."""
 
     def components(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
         ones, zeros = score[label == 1][:, None], score[label == 0][None, :]
         psi = (zeros < ones) + 0.5 * (zeros == ones)
         return psi.mean(axis=1), psi.mean(axis=0)
 
-    (v10, v01), (w10, w01) = components(one), components(other)
+    (v10, v01), (w10, w01) = components(first), components(second)
     s10, s01 = np.cov(v10, w10), np.cov(v01, w01)
     s = s10 / len(v10) + s01 / len(v01)
     return v10.mean() - w10.mean(), s[0, 0] + s[1, 1] - 2 * s[0, 1]
 
 
-@pytest.mark.parametrize("score", [SCORE, TIED], ids=["distinct", "ties"])
+@pytest.mark.parametrize("score", [SCORE, TIED_SCORE], ids=["distinct", "ties"])
 def test_the_variance_equals_that_of_brunner_and_munzel(score: np.ndarray) -> None:  # type: ignore[type-arg]
-    told = delong.estimate_auc(LABEL, score, 0.05)
-    assert told.value == pytest.approx(roc_auc_score(LABEL, score), abs=1e-12)
-    theirs = brunnermunzel(score[LABEL == 0], score[LABEL == 1], distribution="normal").statistic
-    assert (told.value - 0.5) / told.se == pytest.approx(theirs, rel=1e-10)
-    assert told.low == pytest.approx(told.value - norm.isf(0.05) * told.se, abs=1e-14)
-    assert told.high == pytest.approx(told.value + norm.isf(0.05) * told.se, abs=1e-14)
-    assert told.rows == 700
+    estimate = delong.estimate_auc(LABEL, score, 0.05)
+    assert estimate.value == pytest.approx(roc_auc_score(LABEL, score), abs=1e-12)
+    statistic = brunnermunzel(score[LABEL == 0], score[LABEL == 1], distribution="normal").statistic
+    assert (estimate.value - 0.5) / estimate.se == pytest.approx(statistic, rel=1e-10)
+    assert estimate.low == pytest.approx(estimate.value - norm.isf(0.05) * estimate.se, abs=1e-14)
+    assert estimate.high == pytest.approx(estimate.value + norm.isf(0.05) * estimate.se, abs=1e-14)
+    assert estimate.rows == 700
 
 
 def test_the_paired_variance_equals_its_definition() -> None:
-    told = delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05)
-    value, variance = defined(LABEL, SCORE, TIED)
-    assert told.value == pytest.approx(value, abs=1e-12)
-    assert told.se == pytest.approx(math.sqrt(variance), rel=1e-10)
-    turned = delong.estimate_auc_difference(LABEL, TIED, SCORE, 0.05)
-    assert (turned.value, turned.low, turned.high) == ((-told).value, (-told).low, (-told).high)
+    estimate = delong.estimate_auc_difference(LABEL, SCORE, TIED_SCORE, 0.05)
+    value, variance = compute_by_definition(LABEL, SCORE, TIED_SCORE)
+    assert estimate.value == pytest.approx(value, abs=1e-12)
+    assert estimate.se == pytest.approx(math.sqrt(variance), rel=1e-10)
+    reverse = delong.estimate_auc_difference(LABEL, TIED_SCORE, SCORE, 0.05)
+    assert (reverse.value, reverse.low, reverse.high) == ((-estimate).value, (-estimate).low, (-estimate).high)
 
 
 def test_pairing_makes_the_interval_narrower() -> None:
-    alone = math.hypot(delong.estimate_auc(LABEL, SCORE, 0.05).se, delong.estimate_auc(LABEL, TIED, 0.05).se)
-    assert delong.estimate_auc_difference(LABEL, SCORE, TIED, 0.05).se < 0.8 * alone
+    unpaired_se = math.hypot(
+        delong.estimate_auc(LABEL, SCORE, 0.05).se, delong.estimate_auc(LABEL, TIED_SCORE, 0.05).se
+    )
+    assert delong.estimate_auc_difference(LABEL, SCORE, TIED_SCORE, 0.05).se < 0.8 * unpaired_se
 
 
-def test_equal_models_differ_by_nothing() -> None:
-    told = delong.estimate_auc_difference(LABEL, SCORE, SCORE * 3 + 1, 0.05)
-    assert (told.value, told.low, told.high, told.se) == (0, 0, 0, 0)
+def test_equal_models_have_no_difference() -> None:
+    estimate = delong.estimate_auc_difference(LABEL, SCORE, SCORE * 3 + 1, 0.05)
+    assert (estimate.value, estimate.low, estimate.high, estimate.se) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])
 def test_without_variance_the_interval_is_one_value(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
-    told = delong.estimate_auc(LABEL, score, 0.05)
-    assert (told.value, told.low, told.high, told.se) == (value, value, value, 0)
+    estimate = delong.estimate_auc(LABEL, score, 0.05)
+    assert (estimate.value, estimate.low, estimate.high, estimate.se) == (value, value, value, 0)
 
 
 def test_the_interval_is_cut_to_zero_and_one() -> None:
-    told = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
-    assert told.high == 1.0
-    assert 0 <= told.low < told.value < 1
+    estimate = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
+    assert estimate.high == 1.0
+    assert 0 <= estimate.low < estimate.value < 1
 
 
-BAD = [
+INVALID_ROWS = [
     (np.zeros(0), np.zeros(0), "no rows"),
     (np.zeros((2, 2)), np.zeros(4), "no rows"),
     (np.ones(5), np.arange(5), "label 1"),
@@ -83,11 +87,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("label", "score", "told"), BAD)
-def test_refuses_invalid_rows(label: np.ndarray, score: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
-    with pytest.raises(DataError, match=told):
+@pytest.mark.parametrize(("label", "score", "message"), INVALID_ROWS)
+def test_refuses_invalid_rows(label: np.ndarray, score: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(DataError, match=message):
         delong.estimate_auc(label, score, 0.05)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         delong.estimate_auc_difference(label, score, score, 0.05)
 
 

@@ -1,3 +1,5 @@
+"""Test the hypothesis tests, the corrections for many tests, the decision and the number of rows needed."""
+
 import itertools
 import math
 from fractions import Fraction
@@ -10,40 +12,40 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import decide, holm, mcnemar, rows_needed
 
 
-def table(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
-    """Label, candidate and champion: so many rows that both, the candidate, the champion, neither has right."""
+def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+    """Build labels and two scores; both, only the candidate, only the champion or neither is right on so many rows."""
     label = np.arange(both + gained + lost + neither) % 2
-    one = np.repeat([True, True, False, False], [both, gained, lost, neither])
-    other = np.repeat([True, False, True, False], [both, gained, lost, neither])
-    return [label, *(np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (one, other))]
+    candidate_right = np.repeat([True, True, False, False], [both, gained, lost, neither])
+    champion_right = np.repeat([True, False, True, False], [both, gained, lost, neither])
+    return [label, *(np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (candidate_right, champion_right))]
 
 
 def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
-    # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p 3.1e-5; the exact p by its sum.
-    told = mcnemar(*table(794, 150, 86, 570), threshold=0.5)
-    assert (told.candidate_only, told.champion_only, told.rows) == (150, 86, 1600)
+    # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p = 3.1e-5; the exact p is this sum.
+    result = mcnemar(*build_rows(794, 150, 86, 570), threshold=0.5)
+    assert (result.candidate_only, result.champion_only, result.rows) == (150, 86, 1600)
     exact = 2 * sum(Fraction(math.comb(236, k), 2**236) for k in range(87))
-    assert told.p_value == pytest.approx(float(exact), rel=1e-10)
-    assert told.p_value == pytest.approx(3.1e-5, rel=0.3)
+    assert result.p_value == pytest.approx(float(exact), rel=1e-10)
+    assert result.p_value == pytest.approx(3.1e-5, rel=0.3)
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(5, 1), (1, 5), (3, 3), (0, 9), (24, 10)])
 def test_mcnemar_equals_the_binomial_test(gained: int, lost: int) -> None:
     number = gained + lost
     chance = [math.comb(number, k) / 2**number for k in range(number + 1)]
-    as_rare = sum(one for one in chance if one <= chance[gained] * (1 + 1e-7))
-    assert mcnemar(*table(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(as_rare, rel=1e-10)
+    expected = sum(probability for probability in chance if probability <= chance[gained] * (1 + 1e-7))
+    assert mcnemar(*build_rows(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(expected, rel=1e-10)
 
 
 def test_models_that_agree_on_every_row_have_p_value_one() -> None:
-    assert mcnemar(*table(40, 0, 0, 20), threshold=0.5).p_value == 1.0
-    label, one, _ = table(40, 9, 0, 20)
-    assert mcnemar(label, one, np.where(one >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
+    assert mcnemar(*build_rows(40, 0, 0, 20), threshold=0.5).p_value == 1.0
+    label, candidate, _ = build_rows(40, 9, 0, 20)
+    assert mcnemar(label, candidate, np.where(candidate >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
 
 
 def test_a_score_at_the_threshold_predicts_one() -> None:
-    told = mcnemar(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
-    assert (told.candidate_only, told.champion_only) == (1, 0)
+    result = mcnemar(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
+    assert (result.candidate_only, result.champion_only) == (1, 0)
 
 
 def test_mcnemar_refuses_scores_that_are_not_finite() -> None:
@@ -51,14 +53,14 @@ def test_mcnemar_refuses_scores_that_are_not_finite() -> None:
         mcnemar(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
 
 
-def stepped_down(p_values: list[float], alpha: float) -> set[int]:
-    """What Holm's procedure refuses at alpha, step by step, as he wrote it."""
-    refused: set[int] = set()
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda one: p_values[one])):
-        if p_values[place] > alpha / (len(p_values) - rank):
+def reject_step_down(p_values: list[float], alpha: float) -> set[int]:
+    """Return the indices that Holm's procedure rejects at alpha, step by step, as in his paper."""
+    rejected: set[int] = set()
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda number: p_values[number])):
+        if p_values[index] > alpha / (len(p_values) - rank):
             break
-        refused.add(place)
-    return refused
+        rejected.add(index)
+    return rejected
 
 
 def test_holm_rejects_the_same_as_the_step_down_procedure() -> None:
@@ -66,8 +68,8 @@ def test_holm_rejects_the_same_as_the_step_down_procedure() -> None:
     for size, alpha in itertools.product((1, 2, 5, 9), (0.001, 0.01, 0.05, 0.3)):
         for _ in range(50):
             p_values = (random.random(size) ** 4).tolist()
-            refused = {place for place, one in enumerate(holm(p_values)) if one <= alpha}
-            assert refused == stepped_down(p_values, alpha)
+            rejected = {index for index, p_value in enumerate(holm(p_values)) if p_value <= alpha}
+            assert rejected == reject_step_down(p_values, alpha)
 
 
 def test_holm_gives_known_values() -> None:
@@ -76,14 +78,14 @@ def test_holm_gives_known_values() -> None:
     assert holm([0.9, 0.6]) == [1.0, 1.0]
     assert holm([0.01, 0.01]) == pytest.approx([0.02, 0.02])
     assert holm([]) == []
-    # Negative control: without the correction one of them would be refused at 0.05.
+    # Negative control: without the correction, the smallest would be rejected at 0.05.
     assert min(holm([0.04, 0.5, 0.6])) > 0.05
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan])
-def test_holm_refuses_invalid_p_values(wrong: float) -> None:
+@pytest.mark.parametrize("p_value", [-0.1, 1.1, math.nan])
+def test_holm_refuses_invalid_p_values(p_value: float) -> None:
     with pytest.raises(DataError, match="p-value"):
-        holm([0.1, wrong])
+        holm([0.1, p_value])
 
 
 def test_rows_needed_gives_a_known_case() -> None:

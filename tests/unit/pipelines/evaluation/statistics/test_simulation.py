@@ -1,4 +1,4 @@
-"""How often a gate on these intervals is wrong, and how often it finds a gain, over 2,000 simulated holdouts."""
+"""Simulate 2,000 holdouts, and test how often a gate on these intervals is wrong and how often it finds a gain."""
 
 import math
 from collections.abc import Callable
@@ -18,67 +18,67 @@ ALPHA, POWER = 0.05, 0.8
 Gate = Callable[[Array, Array, Array, int], Estimate]
 
 
-def of_auc(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
+def estimate_auc_gain(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
     return delong.estimate_auc_difference(label, candidate, champion, ALPHA)
 
 
-def of_log_loss(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
-    """Greater is better: the sign is turned. Draws enough for these ends."""
+def estimate_log_loss_gain(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
+    """Estimate the gain: the sign is inverted, so that greater is better. 400 draws are enough for these ends."""
     return -bootstrap.estimate_difference(label, candidate, champion, "log_loss", alpha=ALPHA, seed=seed, draws=400)
 
 
-def holdout(rows: int, random: np.random.Generator, noises: tuple[float, float]) -> tuple[Array, Array, Array]:
-    """Rows of two models that see the same signal, each with noise of its own."""
+def build_holdout(rows: int, random: np.random.Generator, noises: tuple[float, float]) -> tuple[Array, Array, Array]:
+    """Simulate the scores of two models that see the same signal with different noise."""
     label = (random.random(rows) < 0.4).astype(int)
     shared = -0.9 + random.normal(label, 1, rows)
-    one, other = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in noises)
-    return label, one, other
+    candidate, champion = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in noises)
+    return label, candidate, champion
 
 
-def passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int = TRIALS) -> int:
+def count_passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int = TRIALS) -> int:
     random = np.random.default_rng(1)
-    told = (gate(*holdout(rows, random, noises), trial) for trial in range(trials))
-    return sum(decide(one, bound=0.0, matters=0.01) == "passed" for one in told)
+    estimates = (gate(*build_holdout(rows, random, noises), trial) for trial in range(trials))
+    return sum(decide(estimate, bound=0.0, matters=0.01) == "passed" for estimate in estimates)
 
 
-GATES = pytest.mark.parametrize("gate", [of_auc, of_log_loss], ids=["delong", "bootstrap"])
+GATES = pytest.mark.parametrize("gate", [estimate_auc_gain, estimate_log_loss_gain], ids=["delong", "bootstrap"])
 
 
 @GATES
 def test_equal_models_pass_in_alpha_of_the_cases(gate: Gate) -> None:
-    passed = passes(gate, 300, (0.5, 0.5))
-    assert stats.binomtest(passed, TRIALS, ALPHA).pvalue > 0.01
+    passes = count_passes(gate, 300, (0.5, 0.5))
+    assert stats.binomtest(passes, TRIALS, ALPHA).pvalue > 0.01
 
 
 @GATES
-def test_a_worse_model_passes_less_and_a_better_one_more(gate: Gate) -> None:
-    # Negative control of the one above: it would notice.
+def test_a_worse_model_passes_less_often_and_a_better_model_more_often(gate: Gate) -> None:
+    # Negative control: the test above would notice a difference.
     for noises, side in (((0.8, 0.5), "less"), ((0.5, 0.8), "greater")):
-        passed = passes(gate, 300, noises, trials=400)
-        assert stats.binomtest(passed, 400, ALPHA, alternative=side).pvalue < 1e-3
+        passes = count_passes(gate, 300, noises, trials=400)
+        assert stats.binomtest(passes, 400, ALPHA, alternative=side).pvalue < 1e-3
 
 
 @GATES
-def test_a_planted_gain_is_detected_with_the_promised_power(gate: Gate) -> None:
+def test_a_gain_is_detected_with_the_required_power(gate: Gate) -> None:
     noises = (0.5, 1.0)
-    gain = GAINS[gate](*holdout(1_000_000, np.random.default_rng(3), noises))
+    gain = GAINS[gate](*build_holdout(1_000_000, np.random.default_rng(3), noises))
     needed = rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
     assert 200 < needed < 2_000
-    found = passes(gate, needed, noises) / TRIALS
-    # Three standard errors of the simulation, and two points for the normal approximation.
-    assert found == pytest.approx(POWER, abs=3 * math.sqrt(POWER * (1 - POWER) / TRIALS) + 0.02)
-    # Negative control: half the rows have not this power.
-    assert passes(gate, needed // 2, noises, trials=400) / 400 < POWER - 0.1
+    power = count_passes(gate, needed, noises) / TRIALS
+    # The tolerance is three standard errors of the simulation, and two points for the normal approximation.
+    assert power == pytest.approx(POWER, abs=3 * math.sqrt(POWER * (1 - POWER) / TRIALS) + 0.02)
+    # Negative control: half the rows do not have this power.
+    assert count_passes(gate, needed // 2, noises, trials=400) / 400 < POWER - 0.1
 
 
-def gain_in_auc(label: Array, one: Array, other: Array) -> Estimate:
-    return delong.estimate_auc_difference(label, one, other, ALPHA)
+def compute_auc_gain(label: Array, candidate: Array, champion: Array) -> Estimate:
+    return delong.estimate_auc_difference(label, candidate, champion, ALPHA)
 
 
-def gain_in_log_loss(label: Array, one: Array, other: Array) -> Estimate:
-    better, worse = (-np.log(np.where(label, score, 1 - score)) for score in (one, other))
+def compute_log_loss_gain(label: Array, candidate: Array, champion: Array) -> Estimate:
+    better, worse = (-np.log(np.where(label, score, 1 - score)) for score in (candidate, champion))
     gain = worse - better
     return Estimate.normal(gain.mean(), gain.std() / math.sqrt(len(gain)), len(gain), ALPHA, -math.inf, math.inf)
 
 
-GAINS = {of_auc: gain_in_auc, of_log_loss: gain_in_log_loss}
+GAINS = {estimate_auc_gain: compute_auc_gain, estimate_log_loss_gain: compute_log_loss_gain}

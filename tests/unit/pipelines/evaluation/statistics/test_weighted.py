@@ -1,10 +1,12 @@
+"""Test the weighted metrics against scikit-learn."""
+
 import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
-from sklearn import metrics as theirs
+from sklearn import metrics as sklearn_metrics
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation import metrics
@@ -18,36 +20,36 @@ SCORE = 1 / (1 + np.exp(1 - RANDOM.normal(LABEL)))
 SCORES = {
     "distinct": SCORE,
     "ties": np.round(SCORE, 1),
-    "sure": np.where(SCORE > 0.6, 1.0, SCORE),
-    "one": np.full(ROWS, 0.3),
+    "certain": np.where(SCORE > 0.6, 1.0, SCORE),
+    "constant": np.full(ROWS, 0.3),
 }
 WEIGHTS = RANDOM.integers(0, 4, ROWS).astype(float)
 
-Theirs = Callable[..., float]
+Metric = Callable[..., float]
 
 
-def called(metric: Theirs) -> Theirs:
-    return lambda label, score, **more: metric(label, score >= 0.5, **more)
+def apply_threshold(metric: Metric) -> Metric:
+    return lambda label, score, **options: metric(label, score >= 0.5, **options)
 
 
-THEIRS: dict[str, Theirs] = {
-    "auc": theirs.roc_auc_score,
-    "pr_auc": theirs.average_precision_score,
-    "log_loss": theirs.log_loss,
-    "brier": theirs.brier_score_loss,
-    "accuracy": called(theirs.accuracy_score),
-    "precision": called(partial(theirs.precision_score, zero_division=0)),
-    "recall": called(theirs.recall_score),
-    "f1": called(theirs.f1_score),
+EXPECTED: dict[str, Metric] = {
+    "auc": sklearn_metrics.roc_auc_score,
+    "pr_auc": sklearn_metrics.average_precision_score,
+    "log_loss": sklearn_metrics.log_loss,
+    "brier": sklearn_metrics.brier_score_loss,
+    "accuracy": apply_threshold(sklearn_metrics.accuracy_score),
+    "precision": apply_threshold(partial(sklearn_metrics.precision_score, zero_division=0)),
+    "recall": apply_threshold(sklearn_metrics.recall_score),
+    "f1": apply_threshold(sklearn_metrics.f1_score),
 }
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-@pytest.mark.parametrize("metric", THEIRS)
+@pytest.mark.parametrize("metric", EXPECTED)
 def test_each_metric_equals_scikit_learn(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
-    assert compute_metric(LABEL, score, metric) == pytest.approx(THEIRS[metric](LABEL, score), abs=1e-10)
-    same = THEIRS[metric](LABEL, score, sample_weight=WEIGHTS)
-    assert compute_metric(LABEL, score, metric, WEIGHTS) == pytest.approx(same, abs=1e-10)
+    assert compute_metric(LABEL, score, metric) == pytest.approx(EXPECTED[metric](LABEL, score), abs=1e-10)
+    expected = EXPECTED[metric](LABEL, score, sample_weight=WEIGHTS)
+    assert compute_metric(LABEL, score, metric, WEIGHTS) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
@@ -58,7 +60,7 @@ def test_ece_equals_that_of_the_evaluation(score: np.ndarray) -> None:  # type: 
 
 
 def test_every_metric_is_tested() -> None:
-    assert METRICS.keys() == THEIRS.keys() | {"ece"}
+    assert METRICS.keys() == EXPECTED.keys() | {"ece"}
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -70,7 +72,7 @@ def test_a_better_score_has_a_better_metric(metric: str) -> None:
     assert (better > worse) is METRICS[metric].greater_is_better
 
 
-@pytest.mark.parametrize("metric", [one for one in METRICS if one != "ece"])
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != "ece"])
 def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
     copies = np.repeat(np.arange(ROWS), WEIGHTS.astype(int))
     assert compute_metric(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(
@@ -84,17 +86,17 @@ def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
     draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
-    together = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
-    assert together.shape == (4,)
-    assert together.tolist() == pytest.approx(
-        [compute_metric(LABEL, SCORES["ties"], metric, one) for one in draws], abs=1e-12
+    values = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
+    assert values.shape == (4,)
+    assert values.tolist() == pytest.approx(
+        [compute_metric(LABEL, SCORES["ties"], metric, draw) for draw in draws], abs=1e-12
     )
 
 
 def test_accepts_another_threshold() -> None:
-    told = compute_metric(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
-    assert told == pytest.approx(theirs.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
-    assert told != compute_metric(LABEL, SCORE, "f1")
+    value = compute_metric(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
+    assert value == pytest.approx(sklearn_metrics.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
+    assert value != compute_metric(LABEL, SCORE, "f1")
 
 
 def test_calibration_bins_do_not_depend_on_the_weights() -> None:
@@ -108,11 +110,11 @@ def test_a_draw_without_one_label_is_nan(metric: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"),
+    ("weights", "message"),
     [(np.full(ROWS, math.nan), "weight is not a finite number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
 )
-def test_refuses_invalid_weights(weights: np.ndarray, told: str) -> None:  # type: ignore[type-arg]
-    with pytest.raises(DataError, match=told):
+def test_refuses_invalid_weights(weights: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(DataError, match=message):
         compute_metric(LABEL, SCORE, "auc", weights)
 
 
