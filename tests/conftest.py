@@ -245,7 +245,7 @@ class Commands:
     def step(self, *arguments: str, **options: Any) -> SimpleNamespace:
         """Run `python -m pipelines` with these arguments. Python processes that it starts are forked, too."""
         if not options.get("is_real"):
-            options["executable_of_child"] = forking.stand_in()
+            options["executable_of_child"] = forking.ensure_stand_in()
         return self.run(sys.executable, "-m", "pipelines", *arguments, **options)
 
     def members(self, group: int) -> list[psutil.Process]:

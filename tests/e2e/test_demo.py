@@ -208,7 +208,7 @@ def airflow(checkout: Checkout, first: Any) -> Iterator[AirflowClient]:
     """The stack is up, over the project as it was committed."""
     checkout.git("checkout", "--quiet", "--", "params.yaml")
     # What the steps do is proved above, in processes of their own: these are forked, which takes a fifth of the time.
-    answer = checkout.python("-m", "stack", "up", LEEWAY_PYTHON=forking.stand_in())
+    answer = checkout.python("-m", "stack", "up", LEEWAY_PYTHON=forking.ensure_stand_in())
     assert answer.returncode == 0, answer.stdout + answer.stderr
     url, password = (re.findall(what, answer.stdout)[0] for what in (r"Airflow\W+(http\S+)", r"password (\S+)"))
     yield AirflowClient(url, "admin", password)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.airflow_db import put_database
+from tests.tools.airflow_db import copy_migrated_database
 
 PACKAGE = """
 from pipelines.dataset import Dataset
@@ -101,4 +101,4 @@ def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.fixture(scope="session")
 def put_airflow_database(run_folder: Path) -> Callable[[Path], None]:
     """Return the function that puts a migrated database into an Airflow home."""
-    return partial(put_database, run_folder)
+    return partial(copy_migrated_database, run_folder)

@@ -1,4 +1,4 @@
-"""An empty Airflow database, migrated once for all workers of a run of the tests: that costs a processor 5 to 10 s."""
+"""Migrate an empty Airflow database once for all workers of a test run: it takes 5 to 10 s of CPU time."""
 
 import os
 import shutil
@@ -11,28 +11,28 @@ from pathlib import Path
 from pipelines.system.locks import hold_lock
 
 
-def put_database(shared: Path, home: Path) -> None:
-    """Leaves a migrated database in an Airflow home.
+def copy_migrated_database(shared: Path, home: Path) -> None:
+    """Copy the migrated database into an Airflow home; migrate it first where no worker has.
 
     Args:
-        shared: folder of all workers, where the one is kept that is copied.
-        home: the Airflow home; airflow.db is where Airflow looks for it by itself.
+        shared: folder of all workers, with the database that is copied.
+        home: the Airflow home; airflow.db is where Airflow looks for it by default.
     """
-    made = shared / "airflow.db"
+    database = shared / "airflow.db"
     with hold_lock(shared / "airflow.lock"):
-        if not made.exists():
-            _migrate(shared / "airflow", made)
+        if not database.exists():
+            _migrate(shared / "airflow", database)
     home.mkdir(parents=True, exist_ok=True)
-    shutil.copy(made, home / "airflow.db")
+    shutil.copy(database, home / "airflow.db")
 
 
-def _migrate(home: Path, made: Path) -> None:
+def _migrate(home: Path, database: Path) -> None:
     env = {**os.environ, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__UNIT_TEST_MODE": "False"}
     command = [sys.executable, "-m", "airflow", "db", "migrate"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2_000:]
-    part = made.with_suffix(".part")
-    # Not a copy of the file: what is in its write-ahead log would be missing.
-    with closing(sqlite3.connect(home / "airflow.db")) as found, closing(sqlite3.connect(part)) as copy:
-        found.backup(copy)
-    part.rename(made)
+    result = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2_000:]
+    part = database.with_suffix(".part")
+    # A copy of the file would lack what is in its write-ahead log.
+    with closing(sqlite3.connect(home / "airflow.db")) as migrated, closing(sqlite3.connect(part)) as copy:
+        migrated.backup(copy)
+    part.rename(database)

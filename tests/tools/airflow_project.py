@@ -1,6 +1,6 @@
-"""The project of the tests that need a whole Airflow: one repository with the DAGs of all of them.
+"""Write the project of the tests that need a whole Airflow: one repository with the DAGs of all of them.
 
-`local/` is a DAG bundle without versions, `dags/` one whose versions are the repository's commits.
+`local/` is a DAG bundle without versions. `dags/` is a bundle whose versions are the repository's commits.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ stages:
 """
 
 
-def documented(page: str, pattern: str) -> str:
-    """Return what a page of the documentation shows to its readers."""
+def read_example(page: str, pattern: str) -> str:
+    """Return the first group of a pattern in a page of the documentation."""
     match = re.search(pattern, (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert match, f"{page} shows nothing like {pattern}"
     return match[1]
@@ -98,11 +98,11 @@ def write_project(project: Path, training_script: str) -> None:
     """Write the project, with a first commit.
 
     Args:
-        project: folder of the repository; it is made.
-        training_script: train.py, which does as its hyperparameter `mode` says.
+        project: folder of the repository; it is created.
+        training_script: train.py. Its hyperparameter `mode` says what it does.
     """
-    channels = documented("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
-    commit_of_run = documented("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
+    channels = read_example("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
+    commit_of_run = read_example("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
     files = {
         "local/spot.py": SPOT,
         "local/spark.py": SPARK % channels,
@@ -126,31 +126,31 @@ def write_project(project: Path, training_script: str) -> None:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
     (project / "python").chmod(0o755)
-    git(project, "init", "-q")
-    commit(project, "one")
+    run_git(project, "init", "-q")
+    commit_word(project, "one")
 
 
-def bundles(project: Path) -> str:
-    """Return the value of Airflow's dag_bundle_config_list."""
+def format_bundle_config(project: Path) -> str:
+    """Return the value of Airflow's dag_bundle_config_list, in JSON."""
     local = {"path": str(project / "local"), "refresh_interval": 5}
     repository = {"repository": str(project), "refresh_interval": 1}
-    found = (
+    bundles = (
         ("local", "airflow.dag_processing.bundles.local.LocalDagBundle", local),
         ("project", "repository_bundle.RepositoryBundle", repository),
     )
-    return json.dumps([{"name": name, "classpath": path, "kwargs": given} for name, path, given in found])
+    return json.dumps([{"name": name, "classpath": path, "kwargs": kwargs} for name, path, kwargs in bundles])
 
 
-def git(project: Path, *arguments: str) -> str:
-    """Return what a git command wrote."""
-    own = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", *own, *arguments], cwd=project, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+def run_git(project: Path, *arguments: str) -> str:
+    """Run a git command, and return its stdout."""
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    result = subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True, text=True)
+    return result.stdout.strip()
 
 
-def commit(project: Path, word: str) -> str:
-    """Let the project's stage make the word from here on; return the commit."""
+def commit_word(project: Path, word: str) -> str:
+    """Commit a word that the project's stage copies from now on; return the commit."""
     (project / "pipelines/word.txt").write_text(word)
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", word)
-    return git(project, "rev-parse", "HEAD")
+    run_git(project, "add", "-A")
+    run_git(project, "commit", "-qm", word)
+    return run_git(project, "rev-parse", "HEAD")

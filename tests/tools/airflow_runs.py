@@ -1,4 +1,4 @@
-"""One process that runs DAGs, one after the other: Airflow is imported, and its API built, only once."""
+"""Run DAGs in one process, one after the other: Airflow is imported, and its API built, only once."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from tests.tools.groups import end_group
 SERVE = """
 import datetime as dt, json, os, sys
 answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what runs print is log
+os.dup2(2, 1)  # what runs print goes to the log
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
@@ -25,22 +25,22 @@ for line in sys.stdin:
     assert bag.import_errors == {}, bag.import_errors
     date = dt.datetime.fromisoformat(logical).replace(tzinfo=dt.UTC) if logical else None
     run = bag.dags[dag_id].test(logical_date=date, run_conf=conf)
-    of = {"dag_id": dag_id, "run_id": run.run_id}
+    keys = {"dag_id": dag_id, "run_id": run.run_id}
     with create_session() as session:
-        states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(**of)}
-        found = session.query(XComModel).filter_by(**of, key="return_value")
-        xcoms = {one.task_id: XComModel.deserialize_value(one) for one in found}
+        states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(**keys)}
+        rows = session.query(XComModel).filter_by(**keys, key="return_value")
+        xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
     sys.stdout.flush()
     print(json.dumps({"state": run.state, "states": states, "xcoms": xcoms}), file=answers, flush=True)
 """
 
 
 class AirflowRuns:
-    """Runs DAGs in one process of the environment, each read anew from its file.
+    """Run DAGs in one process; read each DAG anew from its file.
 
     Args:
-        env: of the process; its Airflow database is migrated.
-        folder: where it works, and leaves its log.
+        env: environment of the process; its Airflow database has to be migrated.
+        folder: working directory of the process; its log is written there.
     """
 
     def __init__(self, env: Mapping[str, str], folder: Path) -> None:
@@ -53,19 +53,19 @@ class AirflowRuns:
             )
 
     def run(self, dags: Path, dag_id: str, logical: str | None, conf: Mapping[str, Any]) -> SimpleNamespace:
-        """State of the run, states and results of its tasks, and what was logged meanwhile."""
+        """Run a DAG; return the run's state, its tasks' states and results, and what was logged meanwhile."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        before = self._log.stat().st_size
+        log_start = self._log.stat().st_size
         self._child.stdin.write(json.dumps([str(dags), dag_id, logical, conf]) + "\n")
         self._child.stdin.flush()
         answer = self._child.stdout.readline()
-        log = self._log.read_bytes()[before:].decode(errors="replace")
+        log = self._log.read_bytes()[log_start:].decode(errors="replace")
         assert answer, log[-4_000:]
         return SimpleNamespace(log=log, **json.loads(answer))
 
     def close(self) -> None:
-        """The process is gone, and all that it started."""
+        """End the process and all that it started."""
         end_group(self._child)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe:

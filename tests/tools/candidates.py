@@ -1,4 +1,4 @@
-"""A trained and evaluated model becomes a version of the registry, without measuring it once more."""
+"""Register a trained and evaluated model without a second evaluation."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,14 @@ from pipelines.system.files import sha256
 
 
 def register(name: str, **fields: Any) -> str:
-    """The version that the candidate in data/ is of model `name`, by the second half of the step `evaluate`.
+    """Register the candidate in data/ by the second half of the step `evaluate`; return its version.
 
-    For tests of what comes after it. The first half, 2 s of a processor, left data/evaluation: it must be of data/model
-    and data/features, as in a copy of the fixture `trained`.
+    The first half takes 2 s of CPU time and wrote data/evaluation. That folder must belong to data/model and
+    data/features, as in a copy of the fixture `trained`.
+
+    Args:
+        name: the model's name in the registry.
+        fields: further fields of EvaluateSpec.
     """
     spec = evaluate.EvaluateSpec(register_as=name, **fields)
     metrics = json.loads((spec.evaluation / "metrics.json").read_text())

@@ -1,4 +1,4 @@
-"""docker-compose.yaml as a Compose client reads it, and its services' commands as they run without Docker."""
+"""Read docker-compose.yaml as a Compose client does, and translate its services' commands to run without Docker."""
 
 import re
 from collections.abc import Mapping
@@ -13,88 +13,92 @@ FILE = ROOT / "docker-compose.yaml"
 VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?])((?:[^{}])*))?\})")
 
 
-class Missing(KeyError):
-    """A variable that must have a value has none."""
+class MissingVariableError(KeyError):
+    """Report a variable that needs a value and has none."""
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """What a .env file sets."""
+    """Return the variables that a .env file sets."""
     lines = [line.strip() for line in path.read_text().splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def interpolate(text: str, env: Mapping[str, str]) -> str:
-    """The text with $$, ${NAME}, ${NAME:-DEFAULT} and ${NAME:?REASON} replaced."""
+    """Replace $$, ${NAME}, ${NAME:-DEFAULT} and ${NAME:?REASON} in a text.
+
+    Raises:
+        MissingVariableError: a variable that needs a value has none.
+    """
 
     def value(match: re.Match[str]) -> str:
-        name, how, rest = match.groups()
+        name, operator, rest = match.groups()
         if name is None:
             return "$"
         if env.get(name):
             return env[name]
-        if how and "?" in how:
-            raise Missing(f"{name}: {rest}")
+        if operator and "?" in operator:
+            raise MissingVariableError(f"{name}: {rest}")
         return rest or ""
 
     return VARIABLE.sub(value, text)
 
 
-def resolved(node: Any, env: Mapping[str, str]) -> Any:
-    """The node with the variables of all its values replaced."""
+def interpolate_all(node: Any, env: Mapping[str, str]) -> Any:
+    """Replace the variables in all texts of a YAML node."""
     if isinstance(node, dict):
-        return {key: resolved(value, env) for key, value in node.items()}
+        return {key: interpolate_all(value, env) for key, value in node.items()}
     if isinstance(node, list):
-        return [resolved(value, env) for value in node]
+        return [interpolate_all(value, env) for value in node]
     return interpolate(node, env) if isinstance(node, str) else node
 
 
 def load(env: Mapping[str, str] | None = None, path: Path = FILE) -> dict[str, Any]:
-    """The file; with its variables replaced where an environment is given.
+    """Return the file's content. Its variables are replaced where an environment is given.
 
     Raises:
-        Missing: a variable that must have a value has none.
+        MissingVariableError: a variable that needs a value has none.
     """
     content = yaml.safe_load(path.read_text())
-    return dict(content if env is None else resolved(content, env))
+    return dict(content if env is None else interpolate_all(content, env))
 
 
 @dataclass
-class Here:
-    """How what stands in the file for a place in a container reads on this machine.
+class LocalTranslator:
+    """Translate a service's definition from addresses and paths of containers to those of this machine.
 
     Args:
-        services: of the file, resolved.
-        ports: (service, port in its container) to a free port.
-        places: path in a container to a path here; the longest that fits counts.
+        services: services of the file, with their variables replaced.
+        ports: (service, port in its container) to a free local port.
+        paths: path in a container to a local path; the longest match counts.
     """
 
     services: Mapping[str, Any]
     ports: Mapping[tuple[str, int], int]
-    places: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
-    def text(self, value: str, service: str) -> str:
-        """A value of the service's definition, with addresses and paths of this machine."""
-        for (name, port), here in self.ports.items():
-            value = re.sub(rf"\b{re.escape(name)}:{port}\b", f"127.0.0.1:{here}", value)
+    def translate(self, value: str, service: str) -> str:
+        """Return a value of the service's definition with local addresses and paths."""
+        for (name, port), local_port in self.ports.items():
+            value = re.sub(rf"\b{re.escape(name)}:{port}\b", f"127.0.0.1:{local_port}", value)
             if name == service:
-                value = re.sub(rf"\b127\.0\.0\.1:{port}\b", f"127.0.0.1:{here}", value)
+                value = re.sub(rf"\b127\.0\.0\.1:{port}\b", f"127.0.0.1:{local_port}", value)
         value = value.replace("0.0.0.0", "127.0.0.1")
-        for path in sorted(self.places, key=len, reverse=True):
-            value = re.sub(rf"{re.escape(path)}(?=/|$|\b)", self.places[path], value)
+        for path in sorted(self.paths, key=len, reverse=True):
+            value = re.sub(rf"{re.escape(path)}(?=/|$|\b)", self.paths[path], value)
         return value
 
     def command(self, service: str) -> list[str]:
-        """The service's command."""
-        return [self.text(one, service) for one in self.services[service]["command"]]
+        """Return the service's command."""
+        return [self.translate(word, service) for word in self.services[service]["command"]]
 
     def healthcheck(self, service: str) -> list[str]:
-        """The command of the service's health check."""
+        """Return the command of the service's health check."""
         kind, *command = self.services[service]["healthcheck"]["test"]
-        command = [self.text(one, service) for one in command]
+        command = [self.translate(word, service) for word in command]
         return command if kind == "CMD" else ["/bin/sh", "-c", *command]
 
     def environment(self, service: str) -> dict[str, str]:
-        """The service's environment: its own alone."""
-        own = self.services[service].get("environment") or {}
-        return {name: self.text(str(value), service) for name, value in own.items()}
+        """Return the variables that the file sets for the service."""
+        variables = self.services[service].get("environment") or {}
+        return {name: self.translate(str(value), service) for name, value in variables.items()}

@@ -1,4 +1,4 @@
-"""Signals to the process groups that tests start, and to no other group."""
+"""Send signals to the process groups that tests start, and to no other group."""
 
 import contextlib
 import os
@@ -10,10 +10,11 @@ import psutil
 
 
 def signal_group(child: "subprocess.Popen[Any]", number: int = signal.SIGKILL) -> None:
-    """What is left of the group that `child` led has been sent the signal.
+    """Send a signal to the processes that are left of the group that `child` led.
 
-    Until the child is reaped its number is its own. Then the kernel may give it away, in a long run to a server of
-    another worker, but not while the group lives: where a process has the number, the group is gone.
+    The kernel does not reuse the child's number before the child is reaped, nor while its group has members. After that
+    the number may belong to a server of another worker. So if the child is reaped and a process has the number, the
+    group is gone, and nothing is sent.
     """
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
@@ -22,6 +23,6 @@ def signal_group(child: "subprocess.Popen[Any]", number: int = signal.SIGKILL) -
 
 
 def end_group(child: "subprocess.Popen[Any]") -> None:
-    """Nothing of the group lives, and the child is reaped."""
+    """Kill the group, and reap the child."""
     signal_group(child)
     child.wait()

@@ -1,4 +1,7 @@
-"""What IAM says to a call, of what its policies here use: Allow and Deny, wildcards in resources, a few conditions."""
+"""Decide about a call as IAM does, for what this project's policies use.
+
+That is Allow and Deny, wildcards in actions and resources, and a few conditions.
+"""
 
 from __future__ import annotations
 
@@ -16,79 +19,93 @@ NAMES = {
     **{"environment": "leeway-airflow", "key_arn": "arn:aws:kms:eu-west-1:123456789012:key/k"},
     **{"job_role_arn": "arn:aws:iam::123456789012:role/leeway-job", "topic_arn": "arn:aws:sns:x:123456789012:news"},
 }
-"""What the tests give for what the policies leave open, as Terraform does for an account."""
+"""Values of the policies' variables, which Terraform sets for an account."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call: the action as IAM names it, the ARN, and what conditions look at."""
+    """One call of AWS.
+
+    Args:
+        action: the action as IAM names it.
+        resource: ARN of the resource.
+        context: keys and values that conditions compare.
+    """
 
     action: str
     resource: str
-    about: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str] = field(default_factory=dict)
 
 
-def policy(name: str) -> dict[str, Any]:
-    """The policy document infra/policies/NAME.json with the names of the tests."""
+def load_policy(name: str) -> dict[str, Any]:
+    """Return the policy document infra/policies/NAME.json with its variables replaced by NAMES."""
     return dict(json.loads(Template((POLICIES / f"{name}.json").read_text()).substitute(NAMES)))
 
 
-def recorded() -> dict[str, list[Call]]:
-    """The calls that tools/record_calls.py noted, by role."""
-    found: dict[str, list[Call]] = {"airflow": [], "job": []}
-    for one in json.loads((POLICIES / "calls.json").read_text()):
-        resource = one["resource"].replace("REGION", NAMES["region"]).replace("ACCOUNT", NAMES["account"])
-        found[one["role"]].append(Call(one["action"], resource))
-    return found
+def load_calls() -> dict[str, list[Call]]:
+    """Return the calls that tools/record_calls.py recorded, by role."""
+    calls: dict[str, list[Call]] = {"airflow": [], "job": []}
+    for entry in json.loads((POLICIES / "calls.json").read_text()):
+        resource = entry["resource"].replace("REGION", NAMES["region"]).replace("ACCOUNT", NAMES["account"])
+        calls[entry["role"]].append(Call(entry["action"], resource))
+    return calls
 
 
-def statements(document: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
-    """The statements that speak of the call."""
-    return [one for one in document["Statement"] if _speaks(one, call)]
+def find_statements(document: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
+    """Return the statements that match the call."""
+    return [statement for statement in document["Statement"] if _matches(statement, call)]
 
 
-def allows(document: Mapping[str, Any], call: Call) -> bool:
-    """Whether the policy allows the call: something does, and nothing denies it."""
-    effects = {one["Effect"] for one in statements(document, call)}
+def is_allowed(document: Mapping[str, Any], call: Call) -> bool:
+    """Whether the policy allows the call: a statement allows it, and none denies it."""
+    effects = {statement["Effect"] for statement in find_statements(document, call)}
     return effects == {"Allow"}
 
 
-def _speaks(statement: Mapping[str, Any], call: Call) -> bool:
+def _matches(statement: Mapping[str, Any], call: Call) -> bool:
     return (
-        any(_like(call.action.lower(), one.lower()) for one in statement["Action"])
-        and any(_like(call.resource, one) for one in statement["Resource"])
-        and all(_holds(kind, wanted, call) for kind, wanted in statement.get("Condition", {}).items())
+        any(_matches_pattern(call.action.lower(), action.lower()) for action in statement["Action"])
+        and any(_matches_pattern(call.resource, resource) for resource in statement["Resource"])
+        and all(_condition_holds(kind, patterns, call) for kind, patterns in statement.get("Condition", {}).items())
     )
 
 
-def _holds(kind: str, wanted: Mapping[str, Any], call: Call) -> bool:
+def _condition_holds(kind: str, patterns: Mapping[str, Any], call: Call) -> bool:
     if kind not in ("StringEquals", "StringLike", "Bool"):
-        raise ValueError(f"the condition {kind} is not known here")
-    return all(_like(call.about.get(key, ""), pattern) for key, pattern in wanted.items())
+        raise ValueError(f"the condition {kind} is not supported")
+    return all(_matches_pattern(call.context.get(key, ""), pattern) for key, pattern in patterns.items())
 
 
-def _like(text: str, pattern: str) -> bool:
+def _matches_pattern(text: str, pattern: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), text) is not None
 
 
-def granted(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Each action with each resource that the policy allows it on."""
-    for one in document["Statement"]:
-        if one["Effect"] == "Allow":
-            yield from ((action, resource) for action in one["Action"] for resource in one["Resource"])
+def list_grants(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield each action that the policy allows, with each of its resources."""
+    for statement in document["Statement"]:
+        if statement["Effect"] == "Allow":
+            yield from ((action, resource) for action in statement["Action"] for resource in statement["Resource"])
 
 
-def unseen(document: Mapping[str, Any], calls: Iterable[Call], reasons: Mapping[str, str]) -> list[str]:
-    """What the policy allows, and no call needed, and no reason is given for: each action, and each resource."""
-    calls, found = list(calls), []
-    for one in document["Statement"]:
-        if one["Effect"] != "Allow":
+def find_unneeded(document: Mapping[str, Any], calls: Iterable[Call], reasons: Mapping[str, str]) -> list[str]:
+    """List the actions and the resources that the policy allows, that no call needed, and that have no reason.
+
+    Args:
+        document: policy document.
+        calls: the recorded calls.
+        reasons: action, or Sid of a statement, to the reason why it is allowed without a recorded call.
+    """
+    calls, unneeded = list(calls), []
+    for statement in document["Statement"]:
+        if statement["Effect"] != "Allow":
             continue
-        made = [call for call in calls if _speaks(one, call)]
-        excused = [action for action in one["Action"] if action in reasons]
-        found += [
-            action for action in one["Action"] if action not in reasons and action not in {m.action for m in made}
+        matches = [call for call in calls if _matches(statement, call)]
+        called = {call.action for call in matches}
+        excused = [action for action in statement["Action"] if action in reasons]
+        unneeded += [action for action in statement["Action"] if action not in reasons and action not in called]
+        is_excused = len(excused) == len(statement["Action"]) or statement["Sid"] in reasons
+        resources = [] if is_excused else statement["Resource"]
+        unneeded += [
+            resource for resource in resources if not any(_matches_pattern(call.resource, resource) for call in matches)
         ]
-        needs = [] if len(excused) == len(one["Action"]) or one["Sid"] in reasons else one["Resource"]
-        found += [place for place in needs if not any(_like(call.resource, place) for call in made)]
-    return found
+    return unneeded

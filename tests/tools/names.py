@@ -1,4 +1,4 @@
-"""Names that belong to one test."""
+"""Name what belongs to one test."""
 
 import hashlib
 import re

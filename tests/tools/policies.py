@@ -1,4 +1,4 @@
-"""A policy of the gate that any model passes, for tests of what comes after it."""
+"""Policies of the gate, for tests of the steps after it."""
 
 from typing import Any
 
@@ -10,5 +10,6 @@ EASY: dict[str, Any] = {
     "champion": [{"metric": "auc", "margin": 0.9}],
     **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
 }
+"""Any model passes this policy."""
 HARD: dict[str, Any] = {**EASY, "bounds": {"auc": {"at_least": 0.99}}}
-"""One that no model passes."""
+"""No model passes this policy."""

@@ -13,46 +13,46 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[2]
 DURATIONS = ROOT / "tests" / "durations.json"
-"""Seconds of each test file, with the set-up and the end of its fixtures; `make test STORE=1` writes it anew."""
+"""Seconds of each test file, with the set-up and the teardown of its fixtures; `make test STORE=1` writes it anew."""
 TOGETHER = ("tests/integration/leeway/processes/",)
 """Folders whose tests run on one worker, since they share a server that is started once."""
 UNKNOWN_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
 SHORT_S = 1.0
-"""A file of less is not worth a line, nor an order."""
+"""Files that take less are neither stored nor ordered."""
 
 
-def scope_of(node_id: str) -> str:
-    """Return what runs on one worker: the test's file, or the folder whose tests share a server."""
+def find_scope(node_id: str) -> str:
+    """Return what one worker runs: the test's file, or the folder whose tests share a server."""
     file = node_id.partition("::")[0]
     return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-def known_durations() -> dict[str, float]:
-    """Return the seconds of each scope that is known."""
+def load_durations() -> dict[str, float]:
+    """Return the stored seconds of each scope."""
     seconds: dict[str, float] = defaultdict(float)
     for file, duration in (json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}).items():
-        seconds[scope_of(file)] += duration
+        seconds[find_scope(file)] += duration
     return dict(seconds)
 
 
-def duration_of(scope: str, known: dict[str, float]) -> float:
-    """Return a scope's seconds, as known or as guessed from its folder."""
+def estimate_duration(scope: str, durations: dict[str, float]) -> float:
+    """Return a scope's stored seconds, or a guess by its folder."""
     guess = next((seconds for folder, seconds in UNKNOWN_S.items() if scope.startswith(folder)), 0.0)
-    return known.get(scope, guess)
+    return durations.get(scope, guess)
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """Give a scope to the worker that is free, in the order of the collection, which has the longest first."""
+    """Give the next scope to a worker that is free, in the order of the collection, which has the longest first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid)
+        return find_scope(nodeid)
 
 
 class Balance:
-    """The plug-in of pytest; it only acts where there are workers.
+    """Order the tests as a plug-in of pytest, where there are workers; measure the durations of the test files.
 
     Args:
-        stores: whether the durations of this run are kept.
+        stores: whether the durations of this run are written to tests/durations.json.
     """
 
     def __init__(self, stores: bool) -> None:
@@ -63,14 +63,14 @@ class Balance:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if "PYTEST_XDIST_WORKER" not in os.environ:
             return
-        known = known_durations()
-        scopes = {scope_of(item.nodeid) for item in items}
-        rank = {scope: -duration_of(scope, known) for scope in scopes}
-        items.sort(key=lambda item: rank[scope_of(item.nodeid)])  # stable: of equals the folders' order stays
+        durations = load_durations()
+        scopes = {find_scope(item.nodeid) for item in items}
+        rank = {scope: -estimate_duration(scope, durations) for scope in scopes}
+        items.sort(key=lambda item: rank[find_scope(item.nodeid)])  # stable: equal scopes stay in the folders' order
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LongestFirst:
-        config.option.loadscopereorder = False  # the order is the collection's
+        config.option.loadscopereorder = False  # keep the order of the collection
         return LongestFirst(config, log)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

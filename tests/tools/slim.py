@@ -1,4 +1,4 @@
-"""An interpreter that has what one group of pyproject.toml installs, and nothing else of this environment."""
+"""Write an interpreter that has what one group of pyproject.toml installs, and nothing else of this environment."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-# The interpreter imports it by itself, before all else; a module that it refuses looks as if it were not installed.
+# Python imports sitecustomize by itself before all else. A module that it refuses looks as if it were not installed.
 SITE = """
 import json, pathlib, sys
 
@@ -26,62 +26,65 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 """
 SHELL = """#!/bin/sh
-# The interpreter of another image: nothing of the first one's applies there.
+# The interpreter of another image: it must not inherit this image's PYTHONPATH.
 PYTHONPATH={site}:{root} exec {python} "$@"
 """
 
 
-def installed(group: str) -> set[str]:
-    """The distributions that `uv sync --only-group GROUP` installs here, by uv.lock."""
+def list_installed(group: str) -> set[str]:
+    """List the distributions that `uv sync --only-group GROUP` installs on this machine, by uv.lock."""
     lock = tomllib.loads((ROOT / "uv.lock").read_text())
-    packages = {one["name"]: one for one in lock["package"]}
-    wanted = [(one["name"], extra) for one in _group(packages["leeway"], group) for extra in _extras(one)]
-    found: set[tuple[str, str]] = set()
-    while wanted:
-        name, extra = one = wanted.pop()
-        if one in found:
+    packages = {package["name"]: package for package in lock["package"]}
+    requirements = _list_group(packages["leeway"], group)
+    queue = [(requirement["name"], extra) for requirement in requirements for extra in _list_extras(requirement)]
+    visited: set[tuple[str, str]] = set()
+    while queue:
+        name, extra = item = queue.pop()
+        if item in visited:
             continue
-        found.add(one)
-        wanted += [(needed["name"], more) for needed in _needs(packages[name], extra) for more in _extras(needed)]
-    return {name for name, _ in found}
+        visited.add(item)
+        requirements = _list_requirements(packages[name], extra)
+        queue += [(requirement["name"], extra) for requirement in requirements for extra in _list_extras(requirement)]
+    return {name for name, _ in visited}
 
 
-def _group(project: dict[str, Any], group: str) -> Iterator[dict[str, Any]]:
-    return _applying(project["dev-dependencies"][group])
+def _list_group(project: dict[str, Any], group: str) -> Iterator[dict[str, Any]]:
+    return _select_applicable(project["dev-dependencies"][group])
 
 
-def _needs(package: dict[str, Any], extra: str) -> Iterator[dict[str, Any]]:
-    return _applying(
+def _list_requirements(package: dict[str, Any], extra: str) -> Iterator[dict[str, Any]]:
+    return _select_applicable(
         package.get("optional-dependencies", {}).get(extra, []) if extra else package.get("dependencies", [])
     )
 
 
-def _applying(needed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return (one for one in needed if "marker" not in one or Marker(one["marker"]).evaluate())
+def _select_applicable(requirements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Return the requirements whose markers are true on this machine."""
+    return (item for item in requirements if "marker" not in item or Marker(item["marker"]).evaluate())
 
 
-def _extras(needed: dict[str, Any]) -> list[str]:
-    return ["", *needed.get("extra", [])]
+def _list_extras(requirement: dict[str, Any]) -> list[str]:
+    return ["", *requirement.get("extra", [])]
 
 
-def absent(group: str) -> list[str]:
-    """The modules of this environment that an image of the group alone does not have."""
-    there = installed(group) | {"leeway", "pip", "setuptools", "wheel"}
+def list_absent_modules(group: str) -> list[str]:
+    """List the modules of this environment that an image with this group alone does not have."""
+    installed = list_installed(group) | {"leeway", "pip", "setuptools", "wheel"}
     owners = packages_distributions().items()
-    return sorted(module for module, names in owners if not {canonicalize_name(one) for one in names} & there)
+    return sorted(module for module, names in owners if not {canonicalize_name(name) for name in names} & installed)
 
 
-def site(folder: Path, group: str) -> Path:
-    """The folder that makes each interpreter slim that has it first in its PYTHONPATH."""
+def write_site(folder: Path, group: str) -> Path:
+    """Write a folder, and return it. First in PYTHONPATH, it leaves an interpreter the group's modules only."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(SITE)
-    (folder / "absent.json").write_text(json.dumps(absent(group)))
+    (folder / "absent.json").write_text(json.dumps(list_absent_modules(group)))
     return folder
 
 
-def interpreter(folder: Path, group: str) -> Path:
-    """The interpreter of the group's image: an executable, whoever asks for it."""
+def write_interpreter(folder: Path, group: str) -> Path:
+    """Write an executable that is the interpreter of the group's image, and return its path."""
     path = folder / f"python-{group}"
-    path.write_text(SHELL.format(site=site(folder / f"site-{group}", group), root=ROOT, python=sys.executable))
+    path.write_text(SHELL.format(site=write_site(folder / f"site-{group}", group), root=ROOT, python=sys.executable))
     path.chmod(0o755)
     return path

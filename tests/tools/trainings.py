@@ -1,4 +1,4 @@
-"""A training as a step, caught in the middle of its rounds."""
+"""Suspend a training step in the middle of its rounds."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 from tests.tools.groups import signal_group
 
 
-def still(
+def start_suspended_training(
     commands: Any,
     until: Callable[..., Any],
     home: Path,
@@ -20,19 +20,19 @@ def still(
     rounds: int,
     env: Mapping[str, str] | None = None,
 ) -> "subprocess.Popen[str]":
-    """`python -m pipelines train`, standing still since it left a checkpoint of so many rounds, until it is killed or
-    continued.
+    """Start `python -m pipelines train`, and suspend it as soon as it has a checkpoint of at least `rounds` rounds.
 
-    One that was done before it was looked at, on a machine that had no time for this process, is started again.
+    The caller kills or continues it. On a loaded machine a training may end before it is suspended; then another one
+    is started.
     """
 
-    def left() -> bool:
+    def has_checkpoint() -> bool:
         return any(int(path.name) >= rounds for path in home.glob("training/*/checkpoints/[0-9]*"))
 
     command = (sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(hyperparameters))
     for _ in range(5):
         child: subprocess.Popen[str] = commands.start(*command, env=env)
-        until(lambda child=child: child.poll() is not None or left(), most_s=0.01)
+        until(lambda child=child: child.poll() is not None or has_checkpoint(), most_s=0.01)
         signal_group(child, signal.SIGSTOP)
         if len(commands.members(child.pid)) == 2:  # the step and the script
             return child
@@ -40,4 +40,4 @@ def still(
         _, err = child.communicate(timeout=60)
         assert child.returncode == 0, err[-2_000:]
         shutil.rmtree(commands.cwd / "data/model")
-    raise AssertionError("five trainings were done before they were looked at")
+    raise AssertionError("five trainings ended before they could be suspended")

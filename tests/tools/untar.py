@@ -1,7 +1,7 @@
-"""Archives of our own, on every Python that the project knows: Debian 12's, before 3.11.4, has no filter."""
+"""Extract trusted archives on every supported Python: before 3.11.4, as in Debian 12, tarfile has no filters."""
 
 import tarfile
 from typing import Any
 
-DATA: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-"""For `extract` and `extractall`."""
+EXTRACT_OPTIONS: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Options of `TarFile.extract` and `TarFile.extractall`."""

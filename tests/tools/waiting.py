@@ -15,8 +15,8 @@ def wait_until(
     """Wait until `condition()` is true, and return what it returned.
 
     Args:
-        condition: called again and again. An error that it raises ends the wait.
-        within_s: seconds to wait at most. Only a test that fails waits so long: be generous, the machine may be loaded.
+        condition: called repeatedly. An error that it raises ends the wait.
+        within_s: seconds to wait at most. Only a failing test waits so long: be generous, the machine may be loaded.
         most_s: longest pause between two calls, in seconds. The first pauses are short.
         reason: what is waited for, for the message.
 
@@ -27,5 +27,5 @@ def wait_until(
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {reason}"
         time.sleep(min(pause_s, most_s))
-        pause_s *= 1.5  # who asks all the while takes a core from what it waits for
+        pause_s *= 1.5  # a loop without pauses would take a core from the process that it waits for
     return value

@@ -70,8 +70,8 @@ class Stack:
         self.secrets = compose.read_env(env)
         self.services = compose.load(self.secrets | OURS)["services"]
         self.ports = {(name, port): free_port() for name, port in PORTS.items()}
-        self.here = compose.Here(self.services, self.ports, self._places())
-        self.site = slim.site(folder / "site", "airflow")
+        self.here = compose.LocalTranslator(self.services, self.ports, self._places())
+        self.site = slim.write_site(folder / "site", "airflow")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.revived: list[str] = []
         self.down: set[str] = set()
@@ -83,8 +83,8 @@ class Stack:
         return {
             "/opt/leeway/dags": str(DAGS),
             "/opt/leeway": str(compose.ROOT),
-            "/opt/pipelines/bin/python": str(slim.interpreter(self.folder, "pipelines")),
-            "/opt/drydock/bin/python": str(slim.interpreter(self.folder, "drydock")),
+            "/opt/pipelines/bin/python": str(slim.write_interpreter(self.folder, "pipelines")),
+            "/opt/drydock/bin/python": str(slim.write_interpreter(self.folder, "drydock")),
             "/var/lib": str(self.folder / "var"),
             "/data": str(self.folder / "var/redis"),
         }
@@ -172,7 +172,7 @@ class Stack:
     def _command(self, service: str) -> list[str]:
         port = str(self.ports.get((service, PORTS.get(service, 0)), 0))
         if service == "s3":
-            python, data = self.here.places["/opt/drydock/bin/python"], self.here.places["/var/lib"] + "/seaweedfs"
+            python, data = self.here.paths["/opt/drydock/bin/python"], self.here.paths["/var/lib"] + "/seaweedfs"
             return [python, "-m", "drydock", "--port", port, "--data", data]
         command = self._translated(service, self.here.command(service))
         if service == "postgres":
@@ -267,7 +267,7 @@ class Stack:
     def step(self, *arguments: str) -> Any:
         """A step by hand, with what a worker's steps have."""
         return subprocess.run(
-            [self.here.places["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
+            [self.here.paths["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
             env=self._environment("worker"), cwd=compose.ROOT, capture_output=True, text=True,
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ import pytest
 
 from tests.tools import forking
 from tests.tools.groups import end_group
-from tests.tools.recording import TESTS
+from tests.tools.recording import TEST_ACCESS_KEY
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "leeway"
@@ -63,7 +63,7 @@ class Dock:
 
     def client(self, service: str) -> Any:
         if service not in self.clients:
-            keys = {"aws_access_key_id": TESTS, "aws_secret_access_key": "drydock-takes-any"}
+            keys = {"aws_access_key_id": TEST_ACCESS_KEY, "aws_secret_access_key": "drydock-takes-any"}
             self.clients[service] = boto3.client(service, endpoint_url=self.url, region_name="us-east-1", **keys)
         return self.clients[service]
 

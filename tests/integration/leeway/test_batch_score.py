@@ -419,7 +419,7 @@ def test_the_champion_scores_the_same_in_a_job_as_in_process(
     lake.write_partition("flights", dt.date(2013, 2, 1), rows, load_dataset("flights").key)
     fields = {
         **{"dataset": "flights", "model_name": "transformed", "partition": "2013-02-01", "config": {}},
-        "python": forking.stand_in(),
+        "python": forking.ensure_stand_in(),
         "transform_above_rows": rows.num_rows - 1,
     }
     told = finish(task(**fields), start(task(**fields), context))

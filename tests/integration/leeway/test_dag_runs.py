@@ -79,7 +79,7 @@ def airflow(
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0",
         "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud",
-        "LEEWAY_PYTHON": forking.stand_in(),
+        "LEEWAY_PYTHON": forking.ensure_stand_in(),
         "LEEWAY_PROJECT": str(project),
         "LEEWAY_HOME": str(folder / "home"),
         "LEEWAY_BUCKET": "leeway",

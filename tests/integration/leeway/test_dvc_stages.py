@@ -134,7 +134,7 @@ def test_a_real_run_goes_through_all_of_them_in_one_workspace(
         "AIRFLOW_HOME": str(tmp_path / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "LEEWAY_PYTHON": forking.stand_in(),
+        "LEEWAY_PYTHON": forking.ensure_stand_in(),
         "LEEWAY_PROJECT": str(staged),
         "LEEWAY_HOME": str(tmp_path / "home"),
     }

@@ -83,7 +83,7 @@ def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, st
     uri = at_dock.describe(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = at_dock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        tar.extractall(tmp_path / "alone", **untar.DATA)
+        tar.extractall(tmp_path / "alone", **untar.EXTRACT_OPTIONS)
     if without:
         (tmp_path / "alone" / without).unlink()
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.tools.airflow_api import patient
+from tests.tools.airflow_api import open_retrying_session
 from tests.tools.groups import end_group
 
 ROOT = Path(__file__).parents[3]
@@ -137,7 +137,7 @@ class Airflow:
 
     @cached_property
     def session(self) -> requests.Session:
-        return patient()
+        return open_retrying_session()
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}

@@ -300,7 +300,7 @@ def test_spark_builds_the_same_features_in_the_job_as_duckdb_does_here(
     fields = {
         "snapshot": str(tmp_path / "data/snapshot.json"),
         "folder": str(tmp_path / "brought"),
-        "python": forking.stand_in(),
+        "python": forking.ensure_stand_in(),
         "environment": {"LC_ALL": "C.UTF-8", "JAVA_TOOL_OPTIONS": os.environ["JAVA_TOOL_OPTIONS"]},
     }
     told = finish(task(**fields), start(task(**fields), context))

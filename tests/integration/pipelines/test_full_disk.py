@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.contract import Report
 from pipelines.system.files import sha256
-from tests.tools import evaluated
+from tests.tools.evaluations import write_evaluation
 
 
 def soak_case(left_kib: int) -> Any:
@@ -154,7 +154,7 @@ def test_a_full_disk_keeps_the_old_output(
 
 
 def test_a_full_disk_keeps_the_old_result_file(disk: Path, fill_disk: Callable[[int], None], commands: Any) -> None:
-    evaluated.write(Path("data"))
+    write_evaluation(Path("data"))
     (disk / "result.json").write_text("old")
     fill_disk(0)
     result = commands.step("gate", "--out", str(disk / "result.json"))

@@ -61,8 +61,8 @@ def run_step(repository: SimpleNamespace, base: str, head: str) -> subprocess.Co
     git(repository.folder, "checkout", "--quiet", head)
     env = {**os.environ, "BASE": base, "LEEWAY_HOME": str(repository.home)}
     env["GITHUB_STEP_SUMMARY"] = str(repository.summary)
-    env["PATH"] = f"{Path(forking.stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
-    script = script.replace(".venv/bin/python", forking.stand_in())
+    env["PATH"] = f"{Path(forking.ensure_stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
+    script = script.replace(".venv/bin/python", forking.ensure_stand_in())
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=repository.folder, env=env, capture_output=True, text=True
     )

@@ -1,14 +1,14 @@
 """Start Python processes quickly: fork them from a server that has imported the heavy libraries already.
 
-Of a step's two to five seconds most are imports of third-party libraries. A process that is forked from the server has
-them, and only them: the code under test is imported in the child, from the child's own path and working directory.
+A step takes two to five seconds, most of it imports of third-party libraries. A process that is forked from the server
+has them, and only them: the child imports the code under test from its own path and working directory.
 
-What differs from a process that was started anew: its parent is the server, and it shares the server's hash seed. Tests
-about starting, about parents, about memory, and about bytes that must not depend on a hash seed start real processes
+A forked process differs from a new one in two ways: its parent is the server, and it shares the server's hash seed.
+Tests of starts, parents, memory, and bytes that must not depend on a hash seed start real processes
 (`subprocess.Popen`).
 """
 
 from tests.tools.forking.client import Popen, run, stop_server
-from tests.tools.forking.stand_in import stand_in, write_stand_in
+from tests.tools.forking.stand_in import ensure_stand_in, write_stand_in
 
-__all__ = ["Popen", "run", "stand_in", "stop_server", "write_stand_in"]
+__all__ = ["Popen", "ensure_stand_in", "run", "stop_server", "write_stand_in"]

@@ -31,10 +31,10 @@ SENSITIVE = (
     "S3_",
     "MOTO_",
 )
-"""Beginnings of variables that Python or a library reads when it starts: a process where one differs starts anew."""
+"""Prefixes of variables that Python or a library reads at its start. Where one differs, no fork is used."""
 FREE = ("PYTHONPATH",)
 _servers: dict[int, tuple[subprocess.Popen[bytes], str, dict[str, str]]] = {}
-"""Process to its server: a process that was forked from this one has its own."""
+"""Process ID to its server, socket and sensitive variables: a process forked from this one has its own server."""
 
 
 def server_socket() -> str:
@@ -49,10 +49,10 @@ def server_socket() -> str:
         )
         _servers[os.getpid()] = process, path, sensitive(env)
     process, path, _ = _servers[os.getpid()]
-    ends = time.monotonic() + 300
+    deadline = time.monotonic() + 300
     while not Path(path).exists():
         assert process.poll() is None, "the forking server ended; FORKING_LOG=1 shows what it wrote"
-        assert time.monotonic() < ends, "the forking server did not start"
+        assert time.monotonic() < deadline, "the forking server did not start"
         time.sleep(0.01)
     return path
 
@@ -74,7 +74,7 @@ def sensitive(env: dict[str, str]) -> dict[str, str]:
 
 
 def connect(path: str) -> socket.socket:
-    """Connect to a server; one that has bound its socket may not listen yet."""
+    """Connect to a server, and retry for some seconds: one that has bound its socket may not listen yet."""
     for _ in range(500):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -87,7 +87,7 @@ def connect(path: str) -> socket.socket:
 
 
 class Popen(subprocess.Popen[Any]):
-    """A subprocess.Popen whose process is forked from the server; where that cannot be, it is started anew.
+    """A subprocess.Popen whose process is forked from the server; where that is impossible, it is started anew.
 
     The first word of the command has to be this interpreter; the next are `[-u] -m MODULE`, `[-u] -c CODE` or
     `[-u] SCRIPT`.
@@ -105,18 +105,19 @@ class Popen(subprocess.Popen[Any]):
         self._executable_of_child = executable_of_child
         super().__init__(args, **options)
 
-    def _execute_child(self, *given: Any) -> None:
-        (args, executable, preexec_fn, _close_fds, pass_fds, cwd, env, _info, _flags, shell) = given[:10]
-        pipes, (_restore, gid, gids, uid, umask, session, group) = given[10:16], given[16:23]
+    def _execute_child(self, *arguments: Any) -> None:
+        (args, executable, preexec_fn, _close_fds, pass_fds, cwd, env, _info, _flags, shell) = arguments[:10]
+        pipes, (_restore, gid, gids, uid, umask, session, group) = arguments[10:16], arguments[16:23]
         environment = dict(os.environ if env is None else env)
         plain = not (executable or preexec_fn or pass_fds or shell or gids) and (gid, uid, umask, group) == (
             None, None, -1, -1,
         )  # fmt: skip
         if not (plain and can_fork(args, environment)):
-            super()._execute_child(*given)  # type: ignore[misc]
+            super()._execute_child(*arguments)  # type: ignore[misc]
             return
         p2cread, _, _, c2pwrite, _, errwrite = pipes
-        numbers = [own if own != -1 else standard for standard, own in enumerate((p2cread, c2pwrite, errwrite))]
+        streams = enumerate((p2cread, c2pwrite, errwrite))
+        numbers = [pipe if pipe != -1 else standard for standard, pipe in streams]
         request = {
             "arguments": [os.fspath(word) for word in args[1:]], "cwd": os.path.abspath(os.fspath(cwd or os.getcwd())),
             "env": environment, "session": bool(session), "tied": False,
@@ -136,7 +137,7 @@ class Popen(subprocess.Popen[Any]):
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _answer(self, timeout: float | None) -> dict[str, int] | None:
-        """The server's next line; None where none came in time."""
+        """Return the server's next line, or None where none came in time."""
         assert self._connection
         while b"\n" not in self._answers:
             if timeout is not None and not select.select([self._connection], [], [], timeout)[0]:
@@ -154,15 +155,15 @@ class Popen(subprocess.Popen[Any]):
         answer = self._answer(0.0 if wait_flags & os.WNOHANG else None)
         if answer is None:
             return 0, 0
-        self._connection.shutdown(socket.SHUT_WR)  # the server reaps it, and closes its end after that
+        self._connection.shutdown(socket.SHUT_WR)  # then the server reaps the child, and closes its end after that
         while self._connection.recv(100):
             pass
         self._connection.close()
         return self.pid, answer["status"]
 
-    def _internal_poll(self, *given: Any, **more: Any) -> int | None:
+    def _internal_poll(self, *arguments: Any, **options: Any) -> int | None:
         if self._connection is None:
-            return super()._internal_poll(*given, **more)  # type: ignore[misc, no-any-return]
+            return super()._internal_poll(*arguments, **options)  # type: ignore[misc, no-any-return]
         if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
             try:
                 if self.returncode is None:
@@ -176,14 +177,14 @@ class Popen(subprocess.Popen[Any]):
 
 
 def can_fork(args: Any, env: dict[str, str]) -> bool:
-    """Whether the server may serve the command."""
+    """Whether the server can run the command."""
     if not hasattr(os, "pidfd_open") or isinstance(args, str | bytes) or os.fspath(args[0]) != sys.executable:
         return False
     words = [os.fspath(word) for word in args[1:]]
     first = next((word for word in words if word != "-u"), "")
     if len(words) < 2 or (first.startswith("-") and first not in ("-m", "-c")):
         return False
-    if "LEEWAY_PARENT" in env:  # the step compares it with its own parent
+    if "LEEWAY_PARENT" in env:  # a step compares it with its real parent, which would be the server
         return False
     server_socket()
     return sensitive(env) == _servers[os.getpid()][2]

@@ -1,12 +1,12 @@
 """Fork a Python process for each request that comes through a Unix socket.
 
-A program by itself: `python -P server.py SOCKET`. It ends when its standard input is closed.
+Run it as `python -P server.py SOCKET`. It ends when its standard input is closed.
 
 A request is one message: a header of 8 bytes (length of the body), then a JSON body, the header with the three file
 descriptors that become the child's stdin, stdout and stderr. The answers are lines of JSON: {"pid": N} from the child
-as soon as it is in its place, and {"status": N} when it has ended, a status of waitpid(2). The child stays a zombie, so
-that nobody else has its number, until the client closes its end of the connection; the server closes the other end when
-the child is reaped. A client that closes its end before that kills a child that is `tied` to it.
+as soon as its directory and descriptors are set, and {"status": N} when it has ended, a status of waitpid(2). The child
+stays a zombie until the client closes its end of the connection, so that no other process gets its number; the server
+closes the other end when the child is reaped. A client that closes its end before that kills a child that is `tied`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ PRELOADED = (
     *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),
     *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
 )
-"""Imported once. None starts a thread of Python or a pool of Arrow, DuckDB or OpenMP at its import: `main` looks."""
+"""Libraries that are imported once. None starts a thread or a pool at its import: `main` checks Python's threads."""
 
 
 class Child:
-    """A process that was forked, and the connection to the client that wants to know its end."""
+    """A forked process, and the connection to the client that waits for its end."""
 
     def __init__(self, pid: int, connection: socket.socket, is_tied: bool) -> None:
         self.pid, self.connection, self.is_tied = pid, connection, is_tied
@@ -57,9 +57,9 @@ class Server:
     """Serve requests until standard input is closed.
 
     Args:
-        path: of the Unix socket.
+        path: path of the Unix socket.
         libraries: entries of sys.path that every child has after its own.
-        exit_calls: what the preloaded libraries registered to be called at the end of a process.
+        exit_calls: functions that the preloaded libraries registered for the end of a process.
     """
 
     def __init__(self, path: str, libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
@@ -70,30 +70,30 @@ class Server:
         self.lifeline = os.dup(0)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ, self._accept)
-        self.selector.register(self.lifeline, selectors.EVENT_READ, self._leave)
+        self.selector.register(self.lifeline, selectors.EVENT_READ, self._exit)
 
     def serve(self) -> Callable[[], None]:
-        """Serve; return only in a child, what it has to do."""
+        """Serve; return only in a child: the function that it has to call."""
         while True:
             for key, _ in self.selector.select():
-                # What came before it in this batch may have closed it.
+                # An earlier event of this batch may have closed the file.
                 if self.selector.get_map().get(key.fd) == key and (job := key.data()) is not None:
                     return job
 
-    def _leave(self) -> None:
+    def _exit(self) -> None:
         os._exit(0)
 
     def _accept(self) -> Callable[[], None] | None:
         connection, _ = self.listener.accept()
         try:
-            request, descriptors = _received(connection)
+            request, descriptors = _receive(connection)
         except (OSError, ValueError):
             connection.close()
             return None
         pid = os.fork()
         if pid == 0:
-            self._forget()
-            return lambda: become(request, descriptors, connection, self.libraries, self.exit_calls)
+            self._close_server_files()
+            return lambda: run_request(request, descriptors, connection, self.libraries, self.exit_calls)
         for descriptor in descriptors:
             os.close(descriptor)
         child = Child(pid, connection, bool(request["tied"]))
@@ -116,39 +116,39 @@ class Server:
         self.selector.unregister(child.connection)
         if not child.has_ended:
             self.selector.unregister(child.pidfd)
-            self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._bury(child))
+            self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._reap(child))
             if child.is_tied:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
         else:
             os.waitpid(child.pid, 0)
-        child.connection.close()  # after the reaping, which the client waits for
+        child.connection.close()  # the client waits for this: the child has to be reaped before
 
-    def _bury(self, child: Child) -> None:
+    def _reap(self, child: Child) -> None:
         self.selector.unregister(child.pidfd)
         os.close(child.pidfd)
         os.waitpid(child.pid, 0)
 
     def _send(self, child: Child, answer: dict[str, int]) -> None:
-        with contextlib.suppress(OSError):  # a client that is gone: `_release` comes next
+        with contextlib.suppress(OSError):  # the client is gone: `_release` comes next
             child.connection.sendall(json.dumps(answer).encode() + b"\n")
 
-    def _forget(self) -> None:
-        """Close in a child what belongs to the server."""
+    def _close_server_files(self) -> None:
+        """Close in a child the files that belong to the server."""
         registered = [key.fileobj for key in self.selector.get_map().values()]
         self.selector.close()
-        for each in registered:
-            if isinstance(each, int):
-                os.close(each)
+        for file in registered:
+            if isinstance(file, int):
+                os.close(file)
             else:
-                each.close()
+                file.close()
 
 
-def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """The request, and the descriptors that came with it."""
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Receive a request, and the descriptors that come with it."""
     descriptors = array.array("i")
-    room = socket.CMSG_SPACE(3 * descriptors.itemsize)
-    header, ancillary, _, _ = connection.recvmsg(8, room)
+    size = socket.CMSG_SPACE(3 * descriptors.itemsize)
+    header, ancillary, _, _ = connection.recvmsg(8, size)
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
@@ -163,14 +163,14 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(parts), list(descriptors)
 
 
-def become(
+def run_request(
     request: dict[str, Any],
     descriptors: list[int],
     connection: socket.socket,
     libraries: list[str],
     exit_calls: list[tuple[Any, ...]],
 ) -> None:
-    """Be the Python process of the request, from its first line to its end."""
+    """Run the request in this forked process, and end the process."""
     if request["session"]:
         os.setsid()
     for number, descriptor in enumerate(descriptors):
@@ -192,8 +192,8 @@ def become(
     try:
         _run(request["arguments"], libraries, exit_calls)
         code = 0
-    except SystemExit as ended:
-        code = _exit_code(ended)
+    except SystemExit as error:
+        code = _exit_code(error)
     except BaseException as error:
         _show(error)
         if isinstance(error, KeyboardInterrupt):
@@ -201,10 +201,10 @@ def become(
     _end(code)
 
 
-def _exit_code(ended: SystemExit) -> int:
-    if ended.code is None or isinstance(ended.code, int):
-        return int(ended.code or 0) & 0xFF
-    print(ended.code, file=sys.stderr)  # noqa: T201
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return int(error.code or 0) & 0xFF
+    print(error.code, file=sys.stderr)  # noqa: T201
     return 1
 
 
@@ -217,7 +217,7 @@ def _show(error: BaseException) -> None:
 
 
 def _end(code: int) -> None:
-    """End the process as the interpreter does, but without taking apart object by object what was preloaded."""
+    """End the process as the interpreter does, but without freeing the preloaded objects one by one."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -268,10 +268,10 @@ def _run(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any,
 
 
 def _register_first(exit_calls: list[tuple[Any, ...]]) -> None:
-    """Register the libraries' exit calls after the program's first own one, as if it imported them now.
+    """Register the libraries' exit calls after the program's first own one, as if it imported the libraries now.
 
-    `python -m pipelines` registers, before it imports anything, a call that ends the process at once: what is
-    registered after it is called before it.
+    Before `python -m pipelines` imports anything, it registers a call that ends the process at once. Calls that are
+    registered later run before that one.
     """
     register = atexit.register
 
@@ -291,7 +291,7 @@ def _register_first(exit_calls: list[tuple[Any, ...]]) -> None:
 
 
 def preload() -> list[tuple[Any, ...]]:
-    """Import the libraries; return what they wanted to be called at the end of the process."""
+    """Import the libraries; return the exit calls that they registered."""
     exit_calls: list[tuple[Any, ...]] = []
     register = atexit.register
 
@@ -310,12 +310,14 @@ def preload() -> list[tuple[Any, ...]]:
 
 
 def main() -> Callable[[], None]:
-    """Serve; return only in a child, what it has to do."""
+    """Serve; return only in a child: the function that it has to call."""
     exit_calls = preload()
     assert threading.active_count() == 1, threading.enumerate()
-    assert not {"pipelines", "drydock", "leeway", "stack"} & sys.modules.keys(), "the code under test is the child's"
+    assert not {"pipelines", "drydock", "leeway", "stack"} & sys.modules.keys(), (
+        "only a child may import the code under test"
+    )
     gc.collect()
-    gc.freeze()  # the children's collector does not touch, and so copy, what is here
+    gc.freeze()  # so the children's collector neither touches nor copies these objects
     return Server(sys.argv[1], list(sys.path), exit_calls).serve()
 
 

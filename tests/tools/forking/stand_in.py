@@ -1,4 +1,4 @@
-"""Write a `python` that asks the forking server for its process, for programs that start Python by a path."""
+"""Write an executable `python` that runs in the forking server, for programs that start Python by a path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ program = words[1:] if words[:1] == ["-u"] else words
 if not program or (program[0] not in ("-m", "-c") and not program[0].endswith(".py")) or program[:1] == ["-c"]:
     os.execv({python!r}, [{python!r}, *words])
 parent = os.environ.pop("LEEWAY_PARENT", "")
-if parent:  # the child would compare it with its own parent, which is the server: this process goes with it instead
+if parent:  # the child's parent is the server: so this process ends with the parent, and the child with it
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
@@ -54,8 +54,8 @@ os._exit(os.WEXITSTATUS(status))
 """
 
 
-def stand_in() -> str:
-    """Return the path of this process's stand-in, writing it first where there is none."""
+def ensure_stand_in() -> str:
+    """Return the path of this process's stand-in; write it first where there is none."""
     path = Path(f"{server_socket()}-bin") / "python"
     return str(path if path.exists() else write_stand_in(path.parent))
 
@@ -63,9 +63,9 @@ def stand_in() -> str:
 def write_stand_in(folder: Path) -> Path:
     """Write the executable `python` into a folder, and return its path.
 
-    It serves `[-u] -m MODULE` and `[-u] SCRIPT.py`; all else runs in the real interpreter. The child is in a process
-    group of its own: signals are forwarded to it, and it is killed where the stand-in is. Put it where steps are
-    started to see what they do, not where tests look at processes.
+    It forks for `[-u] -m MODULE` and `[-u] SCRIPT.py`; other commands run in the real interpreter. The child is in a
+    process group of its own: signals are forwarded to it, and it is killed when the stand-in is killed. Use it in tests
+    of what steps do, not in tests of processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "python"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.tools import compose
-from tests.tools.compose_rules import breaches
+from tests.tools.compose_rules import find_violations
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_it_keeps_the_rules(written):
-    assert breaches(written) == []
+    assert find_violations(written) == []
 
 
 def put(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -62,22 +62,22 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
     [
         (drop("redis", "healthcheck"), "redis: no health check"),
         (put("worker", "healthcheck", value={"disable": True}), "worker: no health check"),
-        (drop("mlflow", "deploy"), "mlflow: no limit of processors and memory"),
-        (put("s3", "deploy", "resources", "limits", value={"cpus": "1"}), "s3: no limit of processors and memory"),
+        (drop("mlflow", "deploy"), "mlflow: no limit of cores and memory"),
+        (put("s3", "deploy", "resources", "limits", value={"cpus": "1"}), "s3: no limit of cores and memory"),
         (
             put("worker", "deploy", "resources", "limits", "cpus", value="4"),
-            "worker: is refused by a machine of fewer than 4 cores",
+            "worker: needs a machine with 4 cores",
         ),
         (drop("scheduler", "restart"), "scheduler: restart is not unless-stopped"),
         (put("init", "restart", value="always"), "init: restart is not on-failure"),
-        (drop("postgres", "user"), "postgres: runs as root, or does not say as whom"),
-        (put("worker", "user", value="0:0"), "worker: runs as root, or does not say as whom"),
+        (drop("postgres", "user"), "postgres: runs as root, or names no user"),
+        (put("worker", "user", value="0:0"), "worker: runs as root, or names no user"),
         (put("drydock", "privileged", value=True), "drydock: has capabilities"),
         (drop("drydock", "cap_drop"), "drydock: has capabilities"),
         (drop("drydock", "security_opt"), "drydock: may gain privileges"),
         (put("mlflow", "read_only", value=False), "mlflow: may write to its image"),
-        (put("mlflow", "ports", value=["5000:5000"]), "mlflow: port 5000:5000 is published off loopback"),
-        (put("mlflow", "ports", value=[ANY]), f"mlflow: port {ANY} is published off loopback"),
+        (put("mlflow", "ports", value=["5000:5000"]), "mlflow: port 5000:5000 is published beyond loopback"),
+        (put("mlflow", "ports", value=[ANY]), f"mlflow: port {ANY} is published beyond loopback"),
         (put("mlflow", "networks", value=["data"]), "mlflow: publishes a port from an internal network"),
         (put("mlflow", "network_mode", value="host"), "mlflow: has the host's network"),
         (put("redis", "image", value="redis"), "redis: image redis is not pinned"),
@@ -99,8 +99,8 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
             "redis: its command has a password",
         ),
         (drop("docs", "networks"), "docs: is on the default network"),
-        (put("docs", "networks", value=["elsewhere"]), "docs: network elsewhere is not there"),
-        (put("docs", "volumes", value=["other:/x"]), "docs: volume other is not there"),
+        (put("docs", "networks", value=["elsewhere"]), "docs: network elsewhere does not exist"),
+        (put("docs", "volumes", value=["other:/x"]), "docs: volume other does not exist"),
         (put("docs", "volumes", value=["./docs:/x"]), "docs: may write to the host's ./docs"),
         (put("drydock", "volumes", value=["/var/run/docker.sock:/s:ro"]), "drydock: has the engine's socket"),
         (put("scheduler", "depends_on", value=["postgres"]), "scheduler: does not wait until postgres is ready"),
@@ -112,17 +112,17 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
             put("scheduler", "depends_on", "postgres", "condition", value="service_completed_successfully"),
             "scheduler: does not wait until postgres is ready",
         ),
-        (put("docs", "depends_on", "x", value={}), "docs: depends on x, which is not there"),
+        (put("docs", "depends_on", "x", value={}), "docs: depends on x, which does not exist"),
         (
             put("docs", "depends_on", "redis", value={"condition": "service_healthy"}),
-            "docs: depends on redis, which is only there in a profile",
+            "docs: depends on redis, which exists only in a profile",
         ),
     ],
 )  # fmt: skip
 def test_breach_is_told(written, change, told):
     broken = copy.deepcopy(written)
     change(broken)
-    assert told in breaches(broken)
+    assert told in find_violations(broken)
 
 
 def test_drydock_reaches_no_database(written):
@@ -199,7 +199,7 @@ def test_redis_wants_its_password_and_no_process_shows_it(env, tmp_path, free_po
 
 @pytest.mark.parametrize("name", ["REDIS_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_ADMIN_PASSWORD"])
 def test_missing_secret_stops_it(env, name):
-    with pytest.raises(compose.Missing, match=f"{name}: run make compose-init"):
+    with pytest.raises(compose.MissingVariableError, match=f"{name}: run make compose-init"):
         compose.load({key: value for key, value in env.items() if key != name})
 
 

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from tests.tools import compose
-from tests.tools.dockerfile import breaches, sent
+from tests.tools.dockerfile import find_violations, is_sent
 
 TEXT = (compose.ROOT / "Dockerfile").read_text()
 IGNORE = (compose.ROOT / ".dockerignore").read_text()
@@ -20,7 +20,7 @@ HAS = {str(path.relative_to(compose.ROOT)) for path in FILES if path.exists()}
 
 
 def told(text: str = TEXT, ignore: str = IGNORE, targets: set[str] = TARGETS) -> list[str]:
-    return breaches(text, ignore, HAS, GROUPS, targets)
+    return find_violations(text, ignore, HAS, GROUPS, targets)
 
 
 def test_it_keeps_the_rules():
@@ -37,7 +37,7 @@ def test_it_keeps_the_rules():
         ("FROM runs AS drydock", "FROM runs AS dock", "no target drydock"),
         ("--only-group drydock", "--only-group dock", "build-drydock: no group dock"),
         ("COPY --from=build-drydock", "COPY --from=build-dock", "drydock: no stage build-dock"),
-        ("COPY expectations", "COPY expectation", "code: expectation is not there"),
+        ("COPY expectations", "COPY expectation", "code: expectation does not exist"),
         ("COPY dags", "COPY tests /opt/leeway/tests\nCOPY dags", "code: tests is ignored"),
         (
             "FROM runs-airflow AS worker",
@@ -57,14 +57,14 @@ def test_breach_is_told(old, new, breach):
     "path", [".env", ".git", ".leeway", "uv", "tests", "data", "docker/init_env.py", "dags/__pycache__/x.pyc"]
 )
 def test_what_no_image_needs_is_not_sent(path):
-    assert not sent(path, IGNORE)
+    assert not is_sent(path, IGNORE)
 
 
 @pytest.mark.parametrize(
     "path", ["dags/flights_train.py", "docker/airflow/init.sh", "uv.lock", "plugins/leeway/__init__.py"]
 )
 def test_what_images_need_is_sent(path):
-    assert sent(path, IGNORE)
+    assert is_sent(path, IGNORE)
 
 
 def test_secrets_are_not_committed():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools import compose
-from tests.tools.dockerfile import stages
+from tests.tools.dockerfile import parse_dockerfile
 
 TOOL = compose.ROOT / "tools/offline-images"
 STAND_INS = sorted(path.parent for path in (compose.ROOT / "docker/offline").glob("*/Dockerfile"))
@@ -64,7 +64,7 @@ def named() -> set[str]:
     files = [compose.ROOT / "Dockerfile", *(compose.ROOT / "docker").glob("*/Dockerfile")]
     images = {str(one.get("image", "")) for one in compose.load()["services"].values()}
     for file in files:
-        arguments, found = stages(file.read_text())
+        arguments, found = parse_dockerfile(file.read_text())
         bases = {re.sub(r"\$\{(\w+)\}", lambda match, has=arguments: has[match[1]], one.base) for one in found.values()}
         images |= bases - {name for name, one in found.items() if name != one.base}
     return {image for image in images if not image.startswith("leeway/")}
@@ -141,10 +141,10 @@ def test_help(machine):
 
 @pytest.mark.parametrize("folder", STAND_INS, ids=lambda path: path.name)
 def test_stand_ins_begin_with_what_the_tool_makes(folder):
-    _, found = stages((folder / "Dockerfile").read_text())
+    _, found = parse_dockerfile((folder / "Dockerfile").read_text())
     (stage,) = found.values()
     assert f"\nDEBIAN={stage.base} " in TOOL.read_text()
-    assert stage.all("LABEL") == [f"leeway.stand-in={folder.name}"]
+    assert stage.find_all("LABEL") == [f"leeway.stand-in={folder.name}"]
 
 
 def test_entrypoint_of_postgres_is_a_script():

@@ -7,7 +7,7 @@ import re
 import tomllib
 
 from tests.tools import compose
-from tests.tools.dockerfile import stages
+from tests.tools.dockerfile import parse_dockerfile
 
 FOLDER = compose.ROOT / "docker" / "seaweedfs"
 START = (FOLDER / "start.sh").read_text()
@@ -22,8 +22,8 @@ def test_names_of_objects_are_kept_where_the_objects_are():
     names = tomllib.loads((FOLDER / "filer.toml").read_text())["leveldb2"]
     assert names["enabled"] is True
     assert names["dir"].startswith(f"{kept}/")
-    (stage,) = stages((FOLDER / "Dockerfile").read_text())[1].values()
-    assert "filer.toml /etc/seaweedfs/filer.toml" in stage.all("COPY")
+    (stage,) = parse_dockerfile((FOLDER / "Dockerfile").read_text())[1].values()
+    assert "filer.toml /etc/seaweedfs/filer.toml" in stage.find_all("COPY")
     assert f"-dir={kept} " in START
     assert f"mkdir -p {names['dir']}\n" in START  # it is not made where a filer.toml names it
 

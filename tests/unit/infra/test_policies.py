@@ -1,4 +1,4 @@
-"""The roles' policies against the calls that were recorded: each is allowed, and nothing else is."""
+"""Test the policies of the roles: they allow each recorded call, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,54 +8,56 @@ from typing import Any
 
 import pytest
 
-from tests.tools.iam import POLICIES, Call, allows, granted, policy, recorded, unseen
+from tests.tools.iam import POLICIES, Call, find_unneeded, is_allowed, list_grants, load_calls, load_policy
 
 ROLES = ["airflow", "job"]
 REASONS = json.loads((POLICIES / "reasons.json").read_text())
-# Actions that IAM knows no resource for, and those that it knows none of while the resource is not made.
-ANYWHERE = {
+ANY_RESOURCE = {
     *("sagemaker:ListTrainingJobs", "sagemaker:ListProcessingJobs", "sagemaker:ListTransformJobs"),
     *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages"),
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),
 }
+"""Actions that have no resource in IAM, or none before the resource is created."""
 DOCUMENTS = sorted(path.stem for path in POLICIES.glob("*.json") if path.stem not in ("calls", "reasons"))
 
 
-def refused(role: str, document: dict[str, Any]) -> list[Call]:
-    return [call for call in recorded()[role] if not allows(document, call)]
+def list_refused(role: str, document: dict[str, Any]) -> list[Call]:
+    """List the recorded calls of a role that a policy does not allow."""
+    return [call for call in load_calls()[role] if not is_allowed(document, call)]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_each_call_that_was_recorded_is_allowed(role: str) -> None:
-    assert len(recorded()[role]) > 5
-    assert refused(role, policy(role)) == []
+def test_policy_allows_each_recorded_call(role: str) -> None:
+    assert len(load_calls()[role]) > 5
+    assert list_refused(role, load_policy(role)) == []
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_nothing_else_is_allowed(role: str) -> None:
-    assert unseen(policy(role), recorded()[role], REASONS[role]) == []
+def test_policy_allows_nothing_else(role: str) -> None:
+    assert find_unneeded(load_policy(role), load_calls()[role], REASONS[role]) == []
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_no_reason_is_left_over(role: str) -> None:
-    named = {action for action, _ in granted(policy(role))} | {one["Sid"] for one in policy(role)["Statement"]}
-    assert set(REASONS[role]) <= named
-    assert not {call.action for call in recorded()[role]} & set(REASONS[role]), "it was recorded: no reason is needed"
+def test_each_reason_is_needed(role: str) -> None:
+    actions = {action for action, _ in list_grants(load_policy(role))}
+    ids = {statement["Sid"] for statement in load_policy(role)["Statement"]}
+    assert set(REASONS[role]) <= actions | ids
+    assert not {call.action for call in load_calls()[role]} & set(REASONS[role]), "a recorded call needs no reason"
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_policy_without_any_one_of_its_actions_refuses_a_recorded_call(role: str) -> None:
-    whole, needed = policy(role), {call.action for call in recorded()[role]}
-    for number, statement in enumerate(whole["Statement"]):
-        for action in set(statement["Action"]) & needed:
-            less = copy.deepcopy(whole)
-            less["Statement"][number]["Action"].remove(action)
-            assert refused(role, less), f"{statement['Sid']} allows {action} twice, or for nothing"
+def test_policy_without_any_one_of_its_actions_refuses_a_recorded_call(role: str) -> None:
+    policy, actions = load_policy(role), {call.action for call in load_calls()[role]}
+    for number, statement in enumerate(policy["Statement"]):
+        for action in set(statement["Action"]) & actions:
+            smaller = copy.deepcopy(policy)
+            smaller["Statement"][number]["Action"].remove(action)
+            assert list_refused(role, smaller), f"{statement['Sid']} allows {action} twice, or for nothing"
 
 
 @pytest.mark.parametrize(
-    "more",
+    "statement",
     [
         {"Action": ["s3:*"]},
         {"Action": ["s3:DeleteBucket"]},
@@ -64,64 +66,67 @@ def test_a_policy_without_any_one_of_its_actions_refuses_a_recorded_call(role: s
     ],
 )
 @pytest.mark.parametrize("role", ROLES)
-def test_a_policy_that_allows_more_is_found_out(role: str, more: dict[str, Any]) -> None:
-    wider = policy(role)
-    wider["Statement"].append({"Sid": "More", "Effect": "Allow", "Resource": ["*"], **more})
-    assert unseen(wider, recorded()[role], REASONS[role])
+def test_check_finds_a_policy_that_allows_more(role: str, statement: dict[str, Any]) -> None:
+    policy = load_policy(role)
+    policy["Statement"].append({"Sid": "More", "Effect": "Allow", "Resource": ["*"], **statement})
+    assert find_unneeded(policy, load_calls()[role], REASONS[role])
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_recorded_call_on_something_elses_is_refused(role: str) -> None:
-    for call in recorded()[role]:
+def test_policy_refuses_a_recorded_call_on_a_foreign_resource(role: str) -> None:
+    for call in load_calls()[role]:
         if call.resource != "*":
-            elsewhere = call.resource.replace("leeway", "other").replace("123456789012", "210987654321")
-            if elsewhere != call.resource:
-                assert not allows(policy(role), Call(call.action, elsewhere)), call
+            foreign = call.resource.replace("leeway", "other").replace("123456789012", "210987654321")
+            if foreign != call.resource:
+                assert not is_allowed(load_policy(role), Call(call.action, foreign)), call
 
 
-def test_the_jobs_role_is_handed_to_sagemaker_only() -> None:
+def test_only_sagemaker_may_take_the_job_role() -> None:
     role = "arn:aws:iam::123456789012:role/leeway-job"
-    for service, allowed in (("sagemaker.amazonaws.com", True), ("ec2.amazonaws.com", False)):
-        assert allows(policy("airflow"), Call("iam:PassRole", role, {"iam:PassedToService": service})) is allowed
+    for service, expected in (("sagemaker.amazonaws.com", True), ("ec2.amazonaws.com", False)):
+        call = Call("iam:PassRole", role, {"iam:PassedToService": service})
+        assert is_allowed(load_policy("airflow"), call) is expected
     admin = Call("iam:PassRole", f"{role}-admin", {"iam:PassedToService": "sagemaker.amazonaws.com"})
-    assert not allows(policy("airflow"), admin)
+    assert not is_allowed(load_policy("airflow"), admin)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_no_wildcard_where_an_action_or_a_resource_can_be_named(name: str) -> None:
-    for action, resource in granted(policy_or_trust(name)):
-        if (name, action) == ("key", "kms:*"):  # a key's policy: the account's own IAM decides
+def test_no_wildcard_stands_where_an_action_or_a_resource_can_be_named(name: str) -> None:
+    for action, resource in list_grants(load_with_resources(name)):
+        if (name, action) == ("key", "kms:*"):  # in a key's policy, the account's own IAM decides
             continue
         assert "*" not in action, f"{name}: {action}"
-        if name != "key":  # of a key's policy the resource is that key
-            assert resource != "*" or action in ANYWHERE, f"{name}: {action} on everything"
+        if name != "key":  # in a key's policy, * is that key
+            assert resource != "*" or action in ANY_RESOURCE, f"{name}: {action} on everything"
 
 
-def policy_or_trust(name: str) -> dict[str, Any]:
-    """The document; who may assume a role is of no resource."""
-    document = policy(name)
-    for one in document["Statement"]:
-        one.setdefault("Resource", [])
+def load_with_resources(name: str) -> dict[str, Any]:
+    """Return a document with a list of resources in each statement. Trust policies name no resources."""
+    document = load_policy(name)
+    for statement in document["Statement"]:
+        statement.setdefault("Resource", [])
     return document
 
 
 @pytest.mark.parametrize(("encrypted", "version", "denied"), [("false", "1.3", True), ("true", "1.3", False)])
-def test_buckets_are_reached_by_tls_only(encrypted: str, version: str, denied: bool) -> None:
-    document = policy("bucket")
-    tls = next(one for one in document["Statement"] if one["Sid"] == "TlsOnly")
+def test_bucket_policy_denies_access_without_tls(encrypted: str, version: str, denied: bool) -> None:
+    document = load_policy("bucket")
+    tls = next(statement for statement in document["Statement"] if statement["Sid"] == "TlsOnly")
     tls["Action"] = [tls["Action"]] if isinstance(tls["Action"], str) else tls["Action"]
-    asked = Call("s3:GetObject", "arn:aws:s3:::leeway/x", {"aws:SecureTransport": encrypted})
+    call = Call("s3:GetObject", "arn:aws:s3:::leeway/x", {"aws:SecureTransport": encrypted})
     everyone = {"Sid": "All", "Effect": "Allow", "Action": ["*"], "Resource": ["*"]}
-    assert allows({"Statement": [tls, everyone]}, asked) is not denied
+    assert is_allowed({"Statement": [tls, everyone]}, call) is not denied
 
 
 @pytest.mark.parametrize("name", ["key", "news"])
-def test_eventbridge_is_let_in_as_it_comes_and_others_for_this_account_only(name: str) -> None:
-    """EventBridge names no source account to SNS and KMS: where one is asked for, the mail of a failed job is lost.
+def test_only_eventbridge_may_call_without_a_source_account(name: str) -> None:
+    """EventBridge names no source account to SNS and KMS: a condition on it would lose the mail of a failed job.
 
-    As the SNS guide has it, "Key management": the keys are not supported for EventBridge to encrypted topics.
+    Source: SNS guide, "Key management": these condition keys are not supported for EventBridge to encrypted topics.
     """
-    told = [one for one in policy(name)["Statement"] if "Service" in one["Principal"]]
-    events = [one for one in told if "events.amazonaws.com" in one["Principal"]["Service"]]
-    assert [(one["Principal"]["Service"], one.get("Condition")) for one in events] == [(["events.amazonaws.com"], None)]
-    assert all(one.get("Condition") for one in told if one not in events)
+    statements = [statement for statement in load_policy(name)["Statement"] if "Service" in statement["Principal"]]
+    events = [statement for statement in statements if "events.amazonaws.com" in statement["Principal"]["Service"]]
+    assert [(statement["Principal"]["Service"], statement.get("Condition")) for statement in events] == [
+        (["events.amazonaws.com"], None)
+    ]
+    assert all(statement.get("Condition") for statement in statements if statement not in events)

@@ -20,8 +20,8 @@ import psutil
 import pytest
 import requests
 
-from tests.tools.airflow_api import patient
-from tests.tools.airflow_project import DAG_IDS, bundles, write_project
+from tests.tools.airflow_api import open_retrying_session
+from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_project
 
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
@@ -83,7 +83,7 @@ class Airflow:
 
     @cached_property
     def session(self) -> requests.Session:
-        return patient()
+        return open_retrying_session()
 
     @cached_property
     def token(self) -> str:
@@ -231,7 +231,7 @@ def environment(project: Path, dock: Any) -> dict[str, str]:
         **os.environ,
         **{f"AIRFLOW__{name}": str(value) for name, value in SETTINGS.items()},
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": format_bundle_config(project),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(home / "bundles"),
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.tools.airflow_project import commit, git
+from tests.tools.airflow_project import commit_word, run_git
 
 
 def test_a_run_that_is_cleared_has_the_code_of_its_version(airflow, begun, until):
     project = airflow.project
-    one = git(project, "rev-parse", "HEAD")
+    one = run_git(project, "rev-parse", "HEAD")
     run = begun("versions", "versioned", works=False)
     tasks = [run, run.of("plain")]
     until(lambda: [task.state() for task in tasks] == ["success"] * 2, 180)
     assert [task.result()["git_commit"] for task in tasks] == [one, one]
 
-    two = commit(project, "two")
+    two = commit_word(project, "two")
     until(lambda: airflow.call("GET", "/dags/versions")["bundle_version"] == two, 120)
     for task in tasks:
         task.clear()

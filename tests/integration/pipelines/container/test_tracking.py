@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.system.mlflow_server import JOB_TAG, is_reachable
 from tests.tools.groups import signal_group
-from tests.tools.trainings import still
+from tests.tools.trainings import start_suspended_training
 
 QUICK = {"num_round": 30, "early_stopping_rounds": 30, "checkpoint_rounds": 5}
 SLOW = {"num_round": 250, "early_stopping_rounds": 250, "checkpoint_rounds": 10}
@@ -77,7 +77,7 @@ def test_the_run_has_params_metrics_a_round_and_environment(features: None, comm
 def test_a_killed_training_goes_on_with_its_run(
     features: None, commands: Any, mlflow_uri: str, until: Callable[..., Any], home: Path
 ) -> None:
-    child = still(commands, until, home, SLOW, 30, {"MLFLOW_TRACKING_URI": mlflow_uri})
+    child = start_suspended_training(commands, until, home, SLOW, 30, {"MLFLOW_TRACKING_URI": mlflow_uri})
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     done = train(commands, mlflow_uri, SLOW)
@@ -99,7 +99,8 @@ def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
     features: None, commands: Any, start_mlflow: Callable[[], Any], until: Callable[..., Any], home: Path
 ) -> None:
     server, uri = start_mlflow()
-    child = still(commands, until, home, SLOW, 20, {"MLFLOW_TRACKING_URI": uri})  # its rounds wait for the server's end
+    # Its rounds wait for the server's end.
+    child = start_suspended_training(commands, until, home, SLOW, 20, {"MLFLOW_TRACKING_URI": uri})
     os.killpg(server.pid, signal.SIGKILL)
     server.wait()
     signal_group(child, signal.SIGCONT)

@@ -16,7 +16,7 @@ from pipelines.errors import DataError, SpecError, TrainingError
 from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
 from pipelines.system.files import sha256
-from tests.tools.trainings import still
+from tests.tools.trainings import start_suspended_training
 
 ROOT = Path(__file__).parents[4]
 SLOW = {"num_round": 400, "early_stopping_rounds": 400, "checkpoint_rounds": 10, "eta": 0.05}
@@ -71,7 +71,7 @@ def test_nothing_is_left_in_the_home_of_a_training_that_is_done(features: Path, 
 
 def started(commands: Any, until: Callable[..., Any], home: Path, checkpoints: int) -> Any:
     """A training that stands still since it left that checkpoint."""
-    return still(commands, until, home, SLOW, checkpoints)
+    return start_suspended_training(commands, until, home, SLOW, checkpoints)
 
 
 @pytest.fixture

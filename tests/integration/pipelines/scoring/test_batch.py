@@ -47,7 +47,7 @@ def run_packaged_model(folder: Path) -> str:
     """Score the rows in a process that can import only the package, and return the folder of its output."""
     model, out = folder / "unpacked", folder / "out"
     with tarfile.open(folder / "model" / "model.tar.gz") as archive:
-        archive.extractall(model, **untar.DATA)
+        archive.extractall(model, **untar.EXTRACT_OPTIONS)
     out.mkdir()
     subprocess.run([sys.executable, "-I", "-c", PREDICT, str(model), str(folder / "rows"), str(out)], check=True)
     return str(out)

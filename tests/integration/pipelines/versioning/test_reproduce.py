@@ -40,7 +40,7 @@ class Shop:
         command = [sys.executable, "-m", "pipelines", *arguments]
         done = forking.run(
             command, cwd=self.project, env={**self.env, **env}, capture_output=True, text=True, timeout=400,
-            executable_of_child=forking.stand_in(),
+            executable_of_child=forking.ensure_stand_in(),
         )  # fmt: skip
         return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 

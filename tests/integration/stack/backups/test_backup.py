@@ -66,7 +66,7 @@ def test_copies_a_database_in_use_up_to_its_last_commit(full: HomeWithBackup, tm
     assert result.returncode == 0, result.stderr
     with tarfile.open(tmp_path / "kept.tar") as tar:
         assert not [name for name in tar.getnames() if name.endswith("-wal")]
-        tar.extract("airflow/airflow.db", tmp_path, **untar.DATA)
+        tar.extract("airflow/airflow.db", tmp_path, **untar.EXTRACT_OPTIONS)
     with sqlite3.connect(tmp_path / "airflow/airflow.db") as reader:
         assert [text for (text,) in reader.execute("SELECT text FROM said")] == ["a run", "committed"]
     reader.close()

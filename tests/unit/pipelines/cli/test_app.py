@@ -15,7 +15,7 @@ from pipelines.cli import app
 from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
 from pipelines.steps import gate
-from tests.tools import evaluated
+from tests.tools.evaluations import write_evaluation
 
 QUICK = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: []}}\n"
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_s
     """A project of its own, with an evaluation for `gate` to judge: the step that needs no more than that."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
-    evaluated.write(tmp_path / "data")
+    write_evaluation(tmp_path / "data")
     (tmp_path / "params.yaml").write_text(QUICK)
     return tmp_path
 
