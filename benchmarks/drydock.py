@@ -29,7 +29,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
 # A spot job without capacity never runs, so that only the submission is measured.
 SPOT = {
@@ -287,12 +287,12 @@ def _read_name(archive: bytes) -> str:
 
 
 def _wait_for(probe: Callable[[], Any], every_s: float = 0.005) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if value := probe():
             return value
         time.sleep(every_s)
-    raise SystemExit(f"error: no result within {PATIENCE_S:.0f} s: {probe}")
+    raise SystemExit(f"error: no result within {TIMEOUT_S:.0f} s: {probe}")
 
 
 def _check(is_true: bool, claim: str) -> None:

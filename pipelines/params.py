@@ -9,7 +9,7 @@ import yaml
 
 from pipelines.errors import SpecError
 from pipelines.settings import PARAMS_FILE
-from pipelines.steps import STEPS, spec_of
+from pipelines.steps import STEPS, load_spec_class
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
@@ -65,4 +65,4 @@ def _check(path: Path, name: str, section: Any) -> None:
     if not isinstance(section, dict):
         raise SpecError(f"{path.name}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
     # The command line may set the fields that the file does not (a partition, say): a missing field is no error here.
-    spec_of(name).check(section, origin=f"{path.name}, section {name!r}")
+    load_spec_class(name).check(section, origin=f"{path.name}, section {name!r}")

@@ -44,7 +44,7 @@ class Window:
     holdout: Days
 
     @classmethod
-    def of(cls, as_of: dt.date, train_days: int, holdout_days: int, label_delay_days: int) -> Self:
+    def compute(cls, as_of: dt.date, train_days: int, holdout_days: int, label_delay_days: int) -> Self:
         """Compute the window that ends with the last day whose label is known before `as_of`.
 
         Args:

@@ -15,7 +15,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from drydock.api import sagemaker
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
-from drydock.api.unimplemented import UnimplementedGuard
+from drydock.api.unimplemented import UnimplementedMiddleware
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
@@ -25,7 +25,7 @@ from drydock.logs_store import backend as logs_backend
 from drydock.rehearsal.outages import Outages
 from drydock.rehearsal.spot_market import Policy, SpotMarket
 from drydock.s3_store import backend as s3_backend
-from drydock.s3_store.external_s3 import ExternalS3Guard
+from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings
 from drydock.store import Store
 from drydock.wsgi import WsgiApplication
@@ -153,10 +153,10 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue) -> App
     """Install drydock's backends in moto, and return the server's application."""
     moto = DomainDispatcherApplication(create_backend_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
-    outages = Outages(ExternalS3Guard(add_s3_middleware(moto), settings.s3_url))
+    outages = Outages(ExternalS3Middleware(add_s3_middleware(moto), settings.s3_url))
     logs_backend.install(store)
     sagemaker.install(queue, store)
-    return Application(UnimplementedGuard(outages), ControlEndpoints(queue, outages), settings.url)
+    return Application(UnimplementedMiddleware(outages), ControlEndpoints(queue, outages), settings.url)
 
 
 def _open_store(data: Path) -> Store:

@@ -15,7 +15,7 @@ STATUS = "501 Not Implemented"
 CODE = "NotImplemented"
 
 
-class UnimplementedGuard:
+class UnimplementedMiddleware:
     """WSGI middleware: turn a NotImplementedError into an error response.
 
     Args:

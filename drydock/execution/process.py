@@ -70,7 +70,7 @@ class ProcessExecutor:
         except (OSError, ValueError, TypeError, KeyError):
             was_alive = False  # the file is missing or incomplete: the command starts only after it is complete
         else:
-            was_alive = strays.kill_tree(tree, group=group) > 0
+            was_alive = strays.kill_host_processes(tree, group=group) > 0
         process_file.unlink(missing_ok=True)
         return was_alive
 
@@ -135,7 +135,7 @@ class ProcessGroup:
         """
         if self._popen.returncode is None:  # after the process is reaped, its id may belong to another group
             self.kill()
-            strays.kill_tree(self._root, group=self.pid)
+            strays.kill_host_processes(self._root, group=self.pid)
             self._popen.wait()
             self._process_file.unlink(missing_ok=True)
         code = int(self._popen.returncode)

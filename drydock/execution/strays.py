@@ -1,4 +1,7 @@
-"""Find and kill the processes of a job, including those that have left the job's process group."""
+"""Find and kill the processes of a job, including those that have left the job's process group.
+
+A tree is the folder of one host of a job (`HostTree`). A process belongs to the host in whose tree it runs.
+"""
 
 import contextlib
 import os
@@ -11,28 +14,32 @@ import psutil
 from drydock.execution.launcher import TREE_LINK
 
 TREE_VARIABLE = "DRYDOCK_TREE"
-"""Environment variable of every process of a job: the resolved path of the job's tree."""
+"""Environment variable of every process of a host: the resolved path of the host's tree."""
 KILL_TIMEOUT_S = 5.0
 
 
-def kill_tree(root: Path, group: int | None = None) -> int:
-    """Kill every process of one tree. Return how many were killed. Idempotent.
+def kill_host_processes(root: Path, group: int | None = None) -> int:
+    """Kill every process of the host that a tree belongs to. Return how many were killed. Idempotent.
 
     Args:
         root: The tree.
         group: Process group of the tree; all its processes are killed too. None if it does not exist.
     """
     resolved = root.resolve()
-    return kill_matching_processes(lambda process: os.getpgid(process.pid) == group or resolved in read_trees(process))
+    return kill_matching_processes(
+        lambda process: os.getpgid(process.pid) == group or resolved in read_host_trees(process)
+    )
 
 
 def kill_strays(data: Path) -> int:
     """Kill every process of any tree below data. Return how many were killed. Idempotent."""
     resolved = data.resolve()
-    return kill_matching_processes(lambda process: any(tree.is_relative_to(resolved) for tree in read_trees(process)))
+    return kill_matching_processes(
+        lambda process: any(tree.is_relative_to(resolved) for tree in read_host_trees(process))
+    )
 
 
-def read_trees(process: psutil.Process) -> set[Path]:
+def read_host_trees(process: psutil.Process) -> set[Path]:
     """Return the trees that a process names, by its environment and by a link; an empty set if no job started it.
 
     Both name the same tree. A daemon may have cleaned its environment. Only a process with its own /opt has the link,

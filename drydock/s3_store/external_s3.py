@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 from drydock.wsgi import WsgiApplication, read_signed_service
 
 
-class ExternalS3Guard:
+class ExternalS3Middleware:
     """WSGI middleware: refuse requests signed for S3 while S3 is on another server.
 
     Args:

@@ -29,7 +29,7 @@ from pipelines import params
 from pipelines.contract import Report
 from pipelines.errors import SpecError
 from pipelines.settings import settings
-from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
+from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 
@@ -69,7 +69,7 @@ def build_app(named: str = "") -> typer.Typer:
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
     for name in [named] if named in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
         if name in STEPS:
-            app.command(name, help=summary_of(name))(_make_command(name))
+            app.command(name, help=read_summary(name))(_make_command(name))
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app
@@ -77,7 +77,7 @@ def build_app(named: str = "") -> typer.Typer:
 
 def _make_command(step: str) -> Callable[..., None]:
     """Make the function of a step's command; its signature is made from the step's Spec."""
-    fields, positional = spec_of(step).model_fields, spec_of(step).argument
+    fields, positional = load_spec_class(step).model_fields, load_spec_class(step).argument
 
     def command(*, spec: str, out: str, schema: bool, **values: Any) -> None:
         if values.get(POSITIONAL) is not None:
@@ -123,11 +123,11 @@ def _parse_value(text: str, field: FieldInfo) -> Any:
 def _run_step(step: str, file: str, out: str, options: dict[str, str]) -> None:
     """Run the step and write its result; after an error write the report and exit with its code."""
     try:
-        fields = spec_of(step).model_fields
+        fields = load_spec_class(step).model_fields
         parsed = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         values = params.load_section(settings().project, step) | _read_spec(file) | parsed
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
-            result = runner_of(step)(spec_of(step).parse(values, step))
+            result = load_run_function(step)(load_spec_class(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -177,7 +177,7 @@ def _write(out: str, text: str) -> None:
 
 
 def _print_schema(step: str) -> None:
-    schemas = {"spec": spec_of(step).model_json_schema(), "result": result_of(step).model_json_schema()}
+    schemas = {"spec": load_spec_class(step).model_json_schema(), "result": load_result_class(step).model_json_schema()}
     sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
 
 

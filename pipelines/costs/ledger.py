@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
 from pipelines.lake import PARTITION
-from pipelines.lake.month_table import MonthTable, TableVersion, month_of
+from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "training_costs"
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
@@ -66,7 +66,7 @@ class Ledger:
         Raises:
             ConflictError: other processes kept writing. A retry can help.
         """
-        dated = [{**row, PARTITION: month_of(row["created"])} for row in rows]
+        dated = [{**row, PARTITION: get_month(row["created"])} for row in rows]
         stored: dict[tuple[str, dt.datetime], Row] = {}
         for month, group in groupby(sorted(dated, key=_month), _month):
             stored |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))

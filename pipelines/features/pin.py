@@ -41,7 +41,7 @@ class WindowSpec(Spec):
 
     def window(self) -> Window:
         """Compute the window, before it is clipped to the days that are published."""
-        return Window.of(self.as_of, self.train_days, self.holdout_days, self.label_delay_days)
+        return Window.compute(self.as_of, self.train_days, self.holdout_days, self.label_delay_days)
 
 
 class PinnedWindow(Result):

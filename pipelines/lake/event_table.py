@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
 from pipelines.lake.commits import PARTITION
-from pipelines.lake.month_table import MonthTable, TableVersion, month_of
+from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TEXT = pa.string()
 COMMON_COLUMNS = [
@@ -94,7 +94,7 @@ class EventTable(ABC, Generic[E, S]):
         event = decide(self.fold(rows))
         if event is None or event.id in {row["id"] for row in rows}:
             return None
-        month = month_of(event.at)
+        month = get_month(event.at)
         row = {**self.to_row(event), PARTITION: month, "place": len(rows)}
         added = pa.Table.from_pylist([row], schema=self.columns)
         # All events of a month in one file: with a file for each event, reading a thousand of them takes seconds.

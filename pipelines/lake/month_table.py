@@ -23,12 +23,12 @@ T = TypeVar("T")
 ALL_COLUMNS = ("*",)
 
 
-def month_of(moment: dt.datetime) -> dt.date:
+def get_month(moment: dt.datetime) -> dt.date:
     """Return the first day of the month of a moment, in UTC: the partition of a row of that moment."""
-    return month_of_day(moment.astimezone(dt.UTC).date())
+    return get_month_of_day(moment.astimezone(dt.UTC).date())
 
 
-def month_of_day(day: dt.date) -> dt.date:
+def get_month_of_day(day: dt.date) -> dt.date:
     """Return the first day of the month of a day: the partition of a row of that day."""
     return day.replace(day=1)
 

@@ -18,30 +18,30 @@ STEPS = (
 others: incremental sources, many days, DVC's stages, packages, batches for transform jobs, images, and costs."""
 
 
-def class_prefix(step: str) -> str:
+def get_class_prefix(step: str) -> str:
     """Return how the classes of a step begin: `RecordOutcome` of `record_outcome`."""
     return "".join(word.capitalize() for word in step.split("_"))
 
 
-def spec_of(step: str) -> type[Spec]:
+def load_spec_class(step: str) -> type[Spec]:
     """Return the Spec class of a step of `STEPS`."""
-    return _part(step, f"{class_prefix(step)}Spec")  # type: ignore[no-any-return]
+    return _load_attribute(step, f"{get_class_prefix(step)}Spec")  # type: ignore[no-any-return]
 
 
-def result_of(step: str) -> type[Result]:
+def load_result_class(step: str) -> type[Result]:
     """Return the Result class of a step of `STEPS`."""
-    return _part(step, f"{class_prefix(step)}Result")  # type: ignore[no-any-return]
+    return _load_attribute(step, f"{get_class_prefix(step)}Result")  # type: ignore[no-any-return]
 
 
-def runner_of(step: str) -> Callable[[Any], Result]:
+def load_run_function(step: str) -> Callable[[Any], Result]:
     """Return the function `run` of a step of `STEPS`."""
-    return _part(step, "run")  # type: ignore[no-any-return]
+    return _load_attribute(step, "run")  # type: ignore[no-any-return]
 
 
-def summary_of(step: str) -> str:
+def read_summary(step: str) -> str:
     """Return the first line of the docstring of a step's module."""
     return str(import_module(f"pipelines.steps.{step}").__doc__).splitlines()[0]
 
 
-def _part(step: str, name: str) -> Any:
+def _load_attribute(step: str, name: str) -> Any:
     return getattr(import_module(f"pipelines.steps.{step}"), name)

@@ -134,7 +134,7 @@ class _Promotion:
         if objections and not spec.force:
             reasons = "; ".join(objections)
             raise PromotionError(f"version {spec.version} of {spec.model_name} is not promoted: {reasons}.")
-        return Event.of(
+        return Event.create(
             Kind.PROMOTED,
             spec.model_name,
             spec.version,

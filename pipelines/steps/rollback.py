@@ -108,7 +108,7 @@ class _Rollback:
                 f"version {state.champion} of {spec.model_name} became champion meanwhile: nothing was rolled back.",
                 "See `python -m pipelines registry events`, then run it again.",
             )
-        return Event.of(
+        return Event.create(
             Kind.ROLLED_BACK,
             spec.model_name,
             state.champion,

@@ -99,7 +99,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         datadocs.add_run(evidence)
         if outcome.verdict == "blocked":
             withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw else 0
-            raise _make_error(spec, judgement.of("critical"), split, withdrawn)
+            raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
     _log_result(spec, judgement, commit.rows, split.count)
@@ -107,7 +107,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
 
 
 def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quarantined: int) -> None:
-    for failure in judgement.of("warning", "info"):
+    for failure in judgement.list_failures("warning", "info"):
         write = log.warning if failure["severity"] == "warning" else log.info
         write("%s %s: %s", spec.dataset, spec.partition, describe_failure(failure))
     log.info("%s %s: %d rows published, %d quarantined", spec.dataset, spec.partition, published, quarantined)
@@ -122,7 +122,7 @@ def _make_result(
         rows=commit.rows,
         quarantined=split.count,
         evaluated=judgement.evaluated,
-        warnings=judgement.of("warning", "info")[:MAX_FAILURES],
+        warnings=judgement.list_failures("warning", "info")[:MAX_FAILURES],
         evidence=evidence,
         docs=settings().docs_page(spec.dataset, str(spec.partition)),
         snapshot_id=commit.snapshot_id,

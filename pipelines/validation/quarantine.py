@@ -107,11 +107,11 @@ def decide_outcome(judgement: Judgement, bad: int, rows: int, allowed: float) ->
         rows: number of all rows, at least 1.
         allowed: largest share of bad rows, 0 to 1. A partition with only bad rows is always blocked.
     """
-    if judgement.of("critical") or bad == rows or bad > allowed * rows:
+    if judgement.list_failures("critical") or bad == rows or bad > allowed * rows:
         return Outcome("blocked", rows, bad, allowed)
     if bad:
         return Outcome("quarantined", rows, bad, allowed)
-    return Outcome("warned" if judgement.of("warning") else "passed", rows, bad, allowed)
+    return Outcome("warned" if judgement.list_failures("warning") else "passed", rows, bad, allowed)
 
 
 def write_quarantine(lake: Lake, table: str, day: dt.date, parts: Split, key: Sequence[str]) -> None:

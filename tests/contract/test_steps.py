@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pipelines.cli import app
 from pipelines.contract import RESERVED_OPTIONS, Result, Spec
-from pipelines.steps import STEPS, result_of, runner_of, spec_of, summary_of
+from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 
 
 def command_line(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -34,11 +34,11 @@ def test_every_module_of_steps_is_a_step() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_step_has_spec_result_and_run(step: str) -> None:
-    spec, result = spec_of(step), result_of(step)
+    spec, result = load_spec_class(step), load_result_class(step)
     assert issubclass(spec, Spec)
     assert issubclass(result, Result)
-    assert callable(runner_of(step))
-    assert summary_of(step)[-1] in ".," or summary_of(step)
+    assert callable(load_run_function(step))
+    assert read_summary(step)[-1] in ".," or read_summary(step)
     assert {"schema_version"} <= set(result.model_fields)
     undocumented = [
         name for name, field in {**spec.model_fields, **result.model_fields}.items() if not field.description
@@ -51,7 +51,7 @@ def test_spec_refuses_an_unknown_key(step: str) -> None:
     from pipelines.errors import SpecError
 
     with pytest.raises(SpecError, match="unknown key nonsense"):
-        spec_of(step).parse({"nonsense": 1}, step)
+        load_spec_class(step).parse({"nonsense": 1}, step)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -59,7 +59,7 @@ def test_help_names_every_field(step: str, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setenv("COLUMNS", "200")
     assert command_line(monkeypatch, step, "--help") == 0
     told = capsys.readouterr().out
-    for name in (*spec_of(step).model_fields, "out", "spec", "schema"):
+    for name in (*load_spec_class(step).model_fields, "out", "spec", "schema"):
         assert f"--{name.replace('_', '-')}" in told
 
 
@@ -71,7 +71,7 @@ def test_schema_is_json_of_spec_and_result(
     told = json.loads(capsys.readouterr().out)
     assert set(told) == {"spec", "result"}
     assert told["spec"]["additionalProperties"] is False
-    assert set(told["spec"].get("properties", {})) == set(spec_of(step).model_fields)
+    assert set(told["spec"].get("properties", {})) == set(load_spec_class(step).model_fields)
 
 
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
@@ -90,7 +90,7 @@ def test_no_result_carries_data(step: str) -> None:
     def names(model: type[BaseModel]) -> list[str]:
         return [str(field.annotation) for field in model.model_fields.values()]
 
-    assert not [one for one in names(result_of(step)) if "DataFrame" in one or "bytes" in one or "Table" in one]
+    assert not [one for one in names(load_result_class(step)) if "DataFrame" in one or "bytes" in one or "Table" in one]
 
 
 def test_help_by_a_real_process() -> None:
@@ -106,8 +106,8 @@ def test_importing_the_steps_is_light() -> None:
         "pandas numpy mlflow great_expectations dvc sagemaker pyiceberg pyarrow duckdb ibis xgboost sklearn matplotlib"
     )
     code = (
-        "import sys, pipelines.params; from pipelines.steps import STEPS, spec_of, result_of\n"
-        "[(spec_of(s), result_of(s)) for s in STEPS]\n"
+        "import sys, pipelines.params; from pipelines.steps import STEPS, load_spec_class, load_result_class\n"
+        "[(load_spec_class(s), load_result_class(s)) for s in STEPS]\n"
         f"print([n for n in {heavy.split()} if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -127,13 +127,13 @@ def test_results_of_a_real_run_validate_against_their_schemas(trained: Any) -> N
         "train": trained.training,
         "evaluate": trained.evaluation,
     }.items():
-        schema = result_of(step).model_json_schema(mode="serialization")
+        schema = load_result_class(step).model_json_schema(mode="serialization")
         told = json.loads(result.model_dump_json())
         assert schema_complaints(told, schema) == []
-        assert result_of(step).model_validate(told) == result
+        assert load_result_class(step).model_validate(told) == result
         assert len(result.model_dump_json()) < 4_000
 
 
 def test_a_wrong_result_does_not_validate(trained: Any) -> None:
-    schema = result_of("train").model_json_schema(mode="serialization")
+    schema = load_result_class("train").model_json_schema(mode="serialization")
     assert schema_complaints({**json.loads(trained.training.model_dump_json()), "digest": 3}, schema)

@@ -19,7 +19,7 @@ from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
 from airflow.serialization.serialized_objects import DagSerialization
 
-from pipelines.steps import spec_of
+from pipelines.steps import load_spec_class
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -237,13 +237,13 @@ def test_the_day_of_a_run_of_the_monitor_is_its_date_or_what_is_asked_for(bag):
 def test_run_without_any_day_renders_to_what_the_step_refuses(bag, dag_id, task_id):
     """Not an error of the template engine, which Airflow would try again three times."""
     from pipelines.errors import SpecError
-    from pipelines.steps import spec_of
+    from pipelines.steps import load_spec_class
 
     dag = bag.dags[dag_id]
     task = rendered(dag, task_id, context(dag))
     spec = {"partition": task.partition} if task_id == "score" else task.spec()
     with pytest.raises(SpecError, match="partition"):
-        spec_of(task_id).parse(spec, task_id)
+        load_spec_class(task_id).parse(spec, task_id)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_guard_reads_from_the_run_why_and_as_of_when_it_trains(bag, monkeypatch,
     assert guard.execute(given) == answer
     moment = as_of or expected.get("as_of", "2013-05-01")
     assert specs == [{"dataset": "flights", "model_name": "flights", **expected, "as_of": moment}]
-    spec_of("guard").parse(specs[0], "guard")
+    load_spec_class("guard").parse(specs[0], "guard")
 
 
 @pytest.mark.parametrize(("gate", "version"), [({"version": "3"}, "3"), (None, "")])
@@ -313,7 +313,7 @@ def test_record_outcome_takes_the_version_that_the_gate_judged_if_it_came_so_far
     dag = bag.dags["flights_train"]
     ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: {"gate": gate}[task_ids])
     spec = rendered(dag, "record_outcome", context(dag, ti=ti)).spec()
-    assert spec_of("record_outcome").parse(spec, "record_outcome").version == version
+    assert load_spec_class("record_outcome").parse(spec, "record_outcome").version == version
 
 
 def test_no_moment_of_training_is_said_clearly_and_not_tried_again(bag):
@@ -365,7 +365,7 @@ def test_gate_promotion_and_drift_know_a_backfill(bag, kind):
         dag = bag.dags[dag_id]
         told = rendered(dag, task_id, context(dag, dag_run=run, logical="2013-04-01")).spec()
         assert told["backfill"] == str(kind is DagRunType.BACKFILL)
-        spec_of(task_id).parse(told, task_id)
+        load_spec_class(task_id).parse(told, task_id)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_rollback_takes_its_params(bag, params, expected):
     given = {"model": "flights", "to": None, "force": False, "why": "late {{ on }} Mondays"} | params
     told = rendered(dag, "rollback", context(dag, params=given)).spec()
     assert told == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
-    spec_of("rollback").parse(told, "rollback")
+    load_spec_class("rollback").parse(told, "rollback")
 
 
 @pytest.mark.parametrize("given", [None, "", 3])

@@ -70,7 +70,7 @@ def _summary(module: ModuleType) -> str:
 def _message(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     """Return the class of the module that is its Spec or its Result: the one that is named after the step."""
     kind = base.__name__
-    name = f"{pipelines.steps.class_prefix(module.__name__.rpartition('.')[2])}{kind}"
+    name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{kind}"
     model: type[BaseModel] = getattr(module, name)
     return model
 

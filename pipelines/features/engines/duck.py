@@ -32,11 +32,11 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             # Closed when an error ends the block: DuckDB 2.0 cannot drop the view while a result is open.
-            batches = batches_of(expression, days)
+            batches = read_batches(expression, days)
             running.callback(batches.close)
             return batches
 
-        def batches_of(
+        def read_batches(
             expression: Callable[[ibis.Table], ibis.Table], days: Days | None
         ) -> Generator[pa.RecordBatch, None, None]:
             table = expression(filter_days(rows, days))

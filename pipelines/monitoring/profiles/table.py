@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.lake import PARTITION
-from pipelines.lake.month_table import ALL_COLUMNS, MonthTable, TableVersion, month_of_day
+from pipelines.lake.month_table import ALL_COLUMNS, MonthTable, TableVersion, get_month_of_day
 from pipelines.monitoring.profiles.profile import Profile
 
 TABLE = "profiles"
@@ -83,7 +83,7 @@ class Profiles:
         """
         only = And(
             And(
-                GreaterThanOrEqual(PARTITION, month_of_day(first).isoformat()),
+                GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat()),
                 LessThanOrEqual(PARTITION, last.isoformat()),
             ),
             And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat())),
@@ -98,14 +98,14 @@ class Profiles:
     def find_scored_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
         """Find the days from `first` to `last` for which any version of the model has a profile."""
         between = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
-        months = GreaterThanOrEqual(PARTITION, month_of_day(first).isoformat())
+        months = GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat())
         where = And(months, between, EqualTo("model_name", model_name))
         return set(self._months.read(where, ("day",))["day"].to_pylist())
 
 
 def _replace_profile(version: TableVersion, key: Mapping[str, Any], profile: Profile) -> bool:
     """Replace the rows of one profile among those of its month. Return whether the profile changed."""
-    month = month_of_day(key["day"])
+    month = get_month_of_day(key["day"])
     existing = version.read_month(month).to_pylist()
     old = [row for row in existing if all(row[name] == value for name, value in key.items())]
     if old and _build_profile(old).is_equivalent(profile):

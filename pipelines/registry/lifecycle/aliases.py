@@ -87,7 +87,7 @@ def make_alias_event(model: str, state: State, version: str, why: str, *, kept: 
     """Make the event that alias champion was moved by hand to `version`, which becomes champion where it is kept."""
     moved, key = (state.champion, version), str(len(state.events))
     about = version or state.champion
-    return Event.of(Kind.ALIAS_MOVED, model, about, moved=moved, why=why, evidence={"kept": kept}, key=key)
+    return Event.create(Kind.ALIAS_MOVED, model, about, moved=moved, why=why, evidence={"kept": kept}, key=key)
 
 
 def read_champion_alias(registry: Registry, model: str, state: State) -> ChampionAlias:

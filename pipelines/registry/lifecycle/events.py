@@ -52,7 +52,7 @@ class Event:
     """What the decision was based on."""
 
     @classmethod
-    def of(
+    def create(
         cls,
         kind: Kind,
         model: str,

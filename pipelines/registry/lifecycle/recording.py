@@ -11,7 +11,7 @@ from pipelines.registry.versions import CHALLENGER, Registry
 
 def record_registration(model: str, version: str) -> None:
     """Record that the version was registered. Idempotent."""
-    Journal.open().change(model, lambda _: Event.of(Kind.REGISTERED, model, version))
+    Journal.open().change(model, lambda _: Event.create(Kind.REGISTERED, model, version))
 
 
 def record_verdict(
@@ -47,7 +47,7 @@ def record_verdict(
         if verdicts and evidence.items() <= verdicts[-1].evidence.items():
             return None
         key = str(len(state.events))
-        return Event.of(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=key)
+        return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=key)
 
     journal.change(model, decide)
     if not backfill:
@@ -77,7 +77,7 @@ def record_decision(
         if last and last.kind is kind and last.evidence.get("verdict_digest") == digest:
             return None
         evidence, key = {"verdict_digest": digest}, str(len(state.events))
-        return Event.of(kind, model, version, why=why, evidence=evidence, key=key)
+        return Event.create(kind, model, version, why=why, evidence=evidence, key=key)
 
     event = journal.change(model, decide)
     state = sync_aliases(registry, journal, model, (CHALLENGER,))
@@ -106,7 +106,7 @@ def record_retirement(registry: Registry, model: str, version: str, why: str) ->
             )
         if version in state.blocked:
             return None
-        return Event.of(Kind.RETIRED, model, version, why=why, key=str(len(state.events)))
+        return Event.create(Kind.RETIRED, model, version, why=why, key=str(len(state.events)))
 
     event = journal.change(model, decide)
     sync_aliases(registry, journal, model, (CHALLENGER,))

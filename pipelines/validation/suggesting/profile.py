@@ -92,7 +92,7 @@ def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] 
     return Profile(table, first, last, counts, columns, [name for name in key if name != PARTITION], repeated)
 
 
-def kind_of(kind: pa.DataType) -> Kind:
+def classify_type(kind: pa.DataType) -> Kind:
     """Return the kind of a column, which decides what a draft can expect of it."""
     if pa.types.is_integer(kind):
         return "whole"
@@ -109,11 +109,11 @@ def _by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[di
     for field in schema:
         name, value = field.name, _value(field)
         wanted[f"{name} has"] = f"count({value})"
-        if kind_of(field.type) in ("whole", "number"):
+        if classify_type(field.type) in ("whole", "number"):
             wanted |= {f"{name} min": f"min({value})", f"{name} max": f"max({value})", f"{name} mean": f"avg({value})"}
-        if kind_of(field.type) == "moment":
+        if classify_type(field.type) == "moment":
             wanted[f"{name} newest"] = f"epoch(max({value}))"
-        if kind_of(field.type) == "text":
+        if classify_type(field.type) == "text":
             wanted |= {f"{name} short": f"min(length({value}))", f"{name} long": f"max(length({value}))"}
             wanted |= {f"{name} {shape}": _unlike(value, shape) for shape in SHAPES}
     listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
@@ -126,7 +126,7 @@ def _over_all(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[
     wanted = {}
     for field in schema:
         wanted[f"{field.name} distinct"] = f"approx_count_distinct({_value(field)})"
-        if kind_of(field.type) in ("whole", "number"):
+        if classify_type(field.type) in ("whole", "number"):
             finite = f"CASE WHEN isfinite({_value(field)}::DOUBLE) THEN {_value(field)}::DOUBLE END"
             wanted[f"{field.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
     listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in wanted.items())
@@ -136,7 +136,7 @@ def _over_all(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[
 def _column(
     connection: duckdb.DuckDBPyConnection, field: pa.Field, days: list[dict[str, Any]], whole: dict[str, Any]
 ) -> Column:
-    name, kind = field.name, kind_of(field.type)
+    name, kind = field.name, classify_type(field.type)
     missing = [day["n"] - day[f"{name} has"] for day in days]
     shares = [lack / day["n"] for lack, day in zip(missing, days, strict=True)]
     found = {"nulls": sum(missing), "most_null": max(shares), "distinct": whole[f"{name} distinct"]}

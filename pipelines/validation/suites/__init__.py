@@ -7,7 +7,7 @@ all others (`by_gx`), and is imported only then.
     suite = suites.load_suite(folder, "flights")
     with suites.open_rows(lake, "flights_raw", day, "flights") as rows:
         judgement = suites.judge(suite, rows)
-    judgement.verdicts   judgement.failures   judgement.of("critical")   judgement.evidence
+    judgement.verdicts   judgement.failures   judgement.list_failures("critical")   judgement.evidence
 """
 
 from pipelines.validation.suites.expectation import Expectation

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pipelines.contract import describe_errors
 from pipelines.errors import DataError
 from pipelines.validation.suites.arguments import Arguments
-from pipelines.validation.suites.known import KNOWN, OWN
+from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -35,17 +35,17 @@ class Expectation(BaseModel):
         several = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
         return ", ".join(map(str, [*named, *several] if isinstance(several, list) else named))
 
-    def arguments(self) -> Arguments | None:
+    def parse_arguments(self) -> Arguments | None:
         """Parse the kwargs; None where Great Expectations evaluates this expectation, not this package.
 
         Raises:
             DataError: the kwargs of one of this package's own expectations are not valid. A retry cannot help.
         """
-        if self.type not in KNOWN:
+        if self.type not in DUCKDB_EXPECTATIONS:
             return None
         try:
-            return KNOWN[self.type][0].model_validate(self.kwargs)
+            return DUCKDB_EXPECTATIONS[self.type][0].model_validate(self.kwargs)
         except ValidationError as error:
-            if self.type in OWN:
+            if self.type in ADDED_EXPECTATIONS:
                 raise DataError(f"{self.type}: {describe_errors(error.errors())}.") from None
             return None

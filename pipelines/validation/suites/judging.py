@@ -9,8 +9,8 @@ from typing import Any
 from pipelines.errors import DataError
 from pipelines.validation.suites import arguments
 from pipelines.validation.suites.checks import Check, RowCheck
+from pipelines.validation.suites.duckdb_expectations import DUCKDB_EXPECTATIONS
 from pipelines.validation.suites.expectation import Expectation
-from pipelines.validation.suites.known import KNOWN
 from pipelines.validation.suites.rows import Rows
 from pipelines.validation.suites.suite import Suite
 
@@ -98,7 +98,7 @@ class Judgement:
         """Summaries of the failed expectations."""
         return [verdict.summary() for verdict in self.verdicts if not verdict.success]
 
-    def of(self, *severities: str) -> list[dict[str, Any]]:
+    def list_failures(self, *severities: str) -> list[dict[str, Any]]:
         """Return the summaries of the failed expectations of these severities."""
         return [failure for failure in self.failures if failure["severity"] in severities]
 
@@ -145,14 +145,14 @@ def judge(suite: Suite, rows: Rows) -> Judgement:
 
 def _make_check(expectation: Expectation, rows: Rows) -> Check | Verdict | None:
     """Make the check of an expectation; a failed verdict where that is impossible; None where it is for `by_gx`."""
-    args = expectation.arguments()
+    args = expectation.parse_arguments()
     if args is None:
         return None
     missing = [column for column in _list_columns(args) if column not in rows.schema.names]
     if missing:
         return _fail_without_evaluation(expectation, f"there is no column {', '.join(missing)}.")
     try:
-        return KNOWN[expectation.type][1](args, rows)
+        return DUCKDB_EXPECTATIONS[expectation.type][1](args, rows)
     except DataError as error:  # another table that the check needs does not exist
         return _fail_without_evaluation(expectation, error.message)
 

@@ -72,7 +72,7 @@ def _require_known(expectations: Sequence[Expectation], origin: str) -> None:
     """Refuse an expectation whose type or kwargs neither this package nor Great Expectations knows."""
     for number, expectation in enumerate(expectations, 1):
         try:
-            is_known = expectation.arguments() is not None
+            is_known = expectation.parse_arguments() is not None
         except DataError as error:
             raise DataError(f"{origin}, expectation {number}: {error.message}") from None
         if not is_known:

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from leeway.hooks.step.hook import Logger
 from leeway.notifiers import mail, slack
 from leeway.notifiers.message import LINE, Message, clean
-from leeway.notifiers.step_messages import BUILDERS, failure_of, message_of
+from leeway.notifiers.step_messages import BUILDERS, build_failure_message, build_step_message
 
 LONGEST_S = 10.0
 """Longest wait of a task: Airflow ends the task 20 s after its work ([core] task_success_overtime)."""
@@ -26,11 +26,11 @@ def make_message(context: Context, failed: bool) -> Message | None:
     backfill = context["dag_run"].run_type == "backfill"
     result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if _has_message(step, failed) else None
     log = ti.log_url
-    message = message_of(step, result or {}, backfill=backfill, log=log)
+    message = build_step_message(step, result or {}, backfill=backfill, log=log)
     if message or not failed or backfill:
         return message
     error = context.get("exception")
-    return failure_of(ti.dag_id, ti.run_id, ti.task_id, tried=ti.try_number, log=log, error=error)
+    return build_failure_message(ti.dag_id, ti.run_id, ti.task_id, tried=ti.try_number, log=log, error=error)
 
 
 def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:

@@ -29,7 +29,7 @@ class Message:
     """Links, label to address, the report first."""
 
     @classmethod
-    def of(
+    def create(
         cls,
         title: str,
         facts: Mapping[str, object],

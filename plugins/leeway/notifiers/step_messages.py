@@ -11,7 +11,7 @@ from pipelines.settings import settings
 Result = Mapping[str, Any]
 
 
-def message_of(step: str, result: Result, *, backfill: bool, log: str) -> Message | None:
+def build_step_message(step: str, result: Result, *, backfill: bool, log: str) -> Message | None:
     """Return the message about a task that succeeded or was skipped; None if its end is no news.
 
     Args:
@@ -27,7 +27,7 @@ def message_of(step: str, result: Result, *, backfill: bool, log: str) -> Messag
     return Message(message.title, message.facts, message.lines, {**message.links, "Log": log})
 
 
-def failure_of(dag: str, run: str, task: str, *, tried: int, log: str, error: object) -> Message:
+def build_failure_message(dag: str, run: str, task: str, *, tried: int, log: str, error: object) -> Message:
     """Return the message about a task that failed and is not retried."""
     # The whole text is masked first: a secret may have several lines.
     first = next(
@@ -35,7 +35,7 @@ def failure_of(dag: str, run: str, task: str, *, tried: int, log: str, error: ob
     )
     kind = f"{type(error).__name__}: " if isinstance(error, BaseException) else ""
     facts = {"DAG": dag, "run": run, "task": task, "try": tried}
-    return Message.of(f"{dag}: task {task} failed", facts, [clean(kind + first, LINE)], {"Log": log})
+    return Message.create(f"{dag}: task {task} failed", facts, [clean(kind + first, LINE)], {"Log": log})
 
 
 def _drift(result: Result) -> Message | None:
@@ -43,7 +43,7 @@ def _drift(result: Result) -> Message | None:
         return None
     facts = {**_about(result), "window": f"up to {result['partition']}, {result['rows']:,} rows"}
     facts |= {"worst columns": ", ".join(result["worst"][:5]), "retraining as of": result["as_of"]}
-    return Message.of(f"{result['model_name']} has drifted", facts, result["reasons"], {"Findings": result["page"]})
+    return Message.create(f"{result['model_name']} has drifted", facts, result["reasons"], {"Findings": result["page"]})
 
 
 def _gate(verdict: Result) -> Message | None:
@@ -52,7 +52,7 @@ def _gate(verdict: Result) -> Message | None:
     approval = ["a person has to approve: Required Actions in Airflow"] * bool(verdict["asks"])
     facts = {**_about(verdict), "verdict": outcome, "compared with": verdict["champion"] or "no champion"}
     title = f"{verdict['model_name']} version {verdict['version']} {AT_THE_GATE[outcome]}"
-    return Message.of(title, facts, [*approval, *(against or [verdict["reason"]])], {"Report": verdict["report"]})
+    return Message.create(title, facts, [*approval, *(against or [verdict["reason"]])], {"Report": verdict["report"]})
 
 
 def _promote(result: Result) -> Message | None:
@@ -61,7 +61,7 @@ def _promote(result: Result) -> Message | None:
     model, version = result["model_name"], result["version"]
     facts = {"model": model, "champion": version, "previous champion": result["previous"] or "none"}
     links = {"Report": settings().report_page(model, version)}
-    return Message.of(f"{model} version {version} is champion", facts, [result["reason"]], links)
+    return Message.create(f"{model} version {version} is champion", facts, [result["reason"]], links)
 
 
 def _rollback(result: Result) -> Message | None:
@@ -70,7 +70,7 @@ def _rollback(result: Result) -> Message | None:
     model, version = result["model_name"], result["version"]
     facts = {"model": model, "champion": version, "rolled back": result["previous"]}
     links = {"Report": settings().report_page(model, result["previous"])}
-    return Message.of(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
+    return Message.create(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
 
 
 def _guard(decision: Result) -> Message | None:
@@ -78,7 +78,7 @@ def _guard(decision: Result) -> Message | None:
         return None
     until = decision["until"] or "a person or new data change it"
     facts = {"model": decision["model_name"], "as of": decision["as_of"], "guard": decision["guard"], "until": until}
-    return Message.of(f"{decision['model_name']}: a retraining is held back", facts, decision["reason"].split("; "))
+    return Message.create(f"{decision['model_name']}: a retraining is held back", facts, decision["reason"].split("; "))
 
 
 def _about(result: Result) -> dict[str, object]:

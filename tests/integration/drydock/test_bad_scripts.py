@@ -44,7 +44,7 @@ def left_running(dock: Any) -> list[str]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(tree.is_relative_to(dock.data.resolve()) for tree in strays.read_trees(process)):
+            if any(tree.is_relative_to(dock.data.resolve()) for tree in strays.read_host_trees(process)):
                 found.append(f"{process.pid} {process.cmdline()}")
     return found
 

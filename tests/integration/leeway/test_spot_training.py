@@ -328,7 +328,7 @@ def test_endpoint_that_does_not_answer_is_tried_again(project, spot, context, po
 def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
     start_dock, project, spot, context, start, point_at, wake, monkeypatch
 ):
-    monkeypatch.setattr(aws_errors, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(aws_errors, "RETRY_TIMEOUT_S", 1.0)
     with start_dock() as dock:
         point_at(dock.url)
         deferred = start(spot(), context)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.steps import STEPS, result_of, spec_of
+from pipelines.steps import STEPS, load_result_class, load_spec_class
 from tools.docs_site import expand, name_files_outside
 from tools.reference import build_pages, operators
 
@@ -55,7 +55,7 @@ def test_a_page_that_is_missing_is_found(pages: dict[str, str]) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_the_page_of_a_step_has_each_field(step: str, pages: dict[str, str]) -> None:
     page = pages[f"reference/steps/{step}.md"]
-    for name in (*spec_of(step).model_fields, *result_of(step).model_fields):
+    for name in (*load_spec_class(step).model_fields, *load_result_class(step).model_fields):
         assert f"| `{name}` |" in page
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.processing.inputs import has_same_inputs, output_of
+from leeway.hooks.processing.inputs import get_output_uri, has_same_inputs
 from leeway.hooks.sagemaker.attempts import Job
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from pipelines.contract import SCHEMA_VERSION
@@ -36,7 +36,7 @@ class ProcessingAttempts(SimpleAttempts):
         return has_same_inputs(job, self.request)
 
     def _collect(self, job: Job) -> dict[str, Any]:
-        uri = output_of(job)
+        uri = get_output_uri(job)
         result = self._read_result(f"{uri}/result.json")
         if self.folder:
             self._download(f"{uri}/features/", str(result["digest"]))

@@ -44,7 +44,7 @@ def build_output(uri: str) -> dict[str, Any]:
     return {"ProcessingOutputConfig": {"Outputs": [{"OutputName": "output", "S3Output": place}]}}
 
 
-def output_of(job: Mapping[str, Any]) -> str:
+def get_output_uri(job: Mapping[str, Any]) -> str:
     """Return the s3:// prefix of a described job's output, without a slash at its end."""
     return str(job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]).rstrip("/")
 

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from leeway.hooks.sagemaker.costs import Costs
-from leeway.hooks.sagemaker.description import is_live, name_of, status_of
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status, is_live
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
@@ -56,7 +56,7 @@ class Attempts(ABC):
             attempts = self.jobs.attempts()
             if event:
                 self._check_end(event, attempts)
-            completed = [job for job in attempts if status_of(job) == "Completed" and self._has_same_inputs(job)]
+            completed = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
             if completed and (event or self._has_output(completed[-1])):
                 return self._result(completed[-1], attempts)
             if attempts and is_live(attempts[-1]):
@@ -67,10 +67,10 @@ class Attempts(ABC):
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
         """Raise the error that the end of this try's job stands for, if it did not succeed."""
-        job = next((job for job in attempts if name_of(job) == event["job_name"]), None)
+        job = next((job for job in attempts if get_job_name(job) == event["job_name"]), None)
         if job is None:
             raise AirflowException(f"{self.jobs.kind} job {event['job_name']} is gone: the endpoint lost it.")
-        if not self._has_same_inputs(job) or status_of(job) == "Completed":
+        if not self._has_same_inputs(job) or get_job_status(job) == "Completed":
             return
         error = self._error(job, event)
         if error is None:
@@ -82,11 +82,13 @@ class Attempts(ABC):
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
         """Return the wait for the last attempt, which is live."""
         job = attempts[-1]
-        self.jobs.live = name_of(job)
-        self.log.info("%s job %s: %s on %s", self.jobs.kind, name_of(job), status_of(job), self._machine_label(job))
-        if not self._has_same_inputs(job) and status_of(job) == "InProgress":
+        self.jobs.live = get_job_name(job)
+        self.log.info(
+            "%s job %s: %s on %s", self.jobs.kind, get_job_name(job), get_job_status(job), self._machine_label(job)
+        )
+        if not self._has_same_inputs(job) and get_job_status(job) == "InProgress":
             self.log.info("it has other inputs: the next job starts after its end")
-            self.jobs.stop(name_of(job))
+            self.jobs.stop(get_job_name(job))
         return self._wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
 
     def _has_output(self, job: Job) -> bool:

@@ -30,7 +30,7 @@ THROTTLED = (
 """First letters of the codes of requests that came too fast."""
 EXPIRED = ("ExpiredToken", "RequestExpired")
 """First letters of the codes of expired credentials. A wait outlives them; a new client renews them."""
-PATIENCE_S = 120.0
+RETRY_TIMEOUT_S = 120.0
 """Longest time that a worker waits for an endpoint to answer again; then the task's next try waits."""
 LONGEST_DELAY_S = 30.0
 """Longest time between two requests to an endpoint that does not answer."""
@@ -40,12 +40,12 @@ def is_transient(error: BaseException) -> bool:
     """Return whether the same call may work later: it was throttled, the server failed, or nothing answered."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return status >= 500 or code_of(error).startswith((*THROTTLED, *EXPIRED))
+        return status >= 500 or get_error_code(error).startswith((*THROTTLED, *EXPIRED))
     # aiobotocore does not wrap all errors of its sockets.
     return isinstance(error, (HTTPClientError, BotoConnectionError, ResponseParserError, OSError, TimeoutError))
 
 
-def code_of(error: ClientError) -> str:
+def get_error_code(error: ClientError) -> str:
     """Return the name that SageMaker or S3 gives the error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
@@ -79,13 +79,13 @@ class Outage:
 
 
 def call_with_retries(call: Callable[[], T], log: Logger) -> T:
-    """Return the answer of `call`, repeated while its error is transient, for at most `PATIENCE_S` seconds."""
-    deadline, outage = time.monotonic() + PATIENCE_S, Outage(log, "SageMaker")
+    """Return the answer of `call`, repeated while its error is transient, for at most `RETRY_TIMEOUT_S` seconds."""
+    deadline, outage = time.monotonic() + RETRY_TIMEOUT_S, Outage(log, "SageMaker")
     while True:
         try:
             answer = call()
         except Exception as error:
-            delay_s = outage.next_delay_s(error) if is_transient(error) else PATIENCE_S
+            delay_s = outage.next_delay_s(error) if is_transient(error) else RETRY_TIMEOUT_S
             if time.monotonic() + delay_s > deadline or not is_transient(error):
                 raise
             time.sleep(delay_s)
@@ -106,7 +106,7 @@ def raise_airflow_errors() -> Iterator[None]:
         yield
     except ClientError as error:
         text = f"SageMaker or S3 refused: {error_line(error)}"
-        raise (AirflowFailException if code_of(error) in REFUSED else AirflowException)(text) from None
+        raise (AirflowFailException if get_error_code(error) in REFUSED else AirflowException)(text) from None
     except ParamValidationError as error:
         raise AirflowFailException(f"the request is not one that SageMaker takes: {error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:

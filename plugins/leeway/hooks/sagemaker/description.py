@@ -14,17 +14,17 @@ PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Sto
 """Secondary states in which the job has machines, which cost; in the others it waits for them."""
 
 
-def name_of(job: Mapping[str, Any]) -> str:
+def get_job_name(job: Mapping[str, Any]) -> str:
     """Return the job's name."""
     return str(job[f"{get_kind(job)}JobName"])
 
 
-def status_of(job: Mapping[str, Any]) -> str:
+def get_job_status(job: Mapping[str, Any]) -> str:
     """Return the job's state."""
     return str(job[f"{get_kind(job)}JobStatus"])
 
 
-def arn_of(job: Mapping[str, Any]) -> str:
+def get_job_arn(job: Mapping[str, Any]) -> str:
     """Return the job's ARN."""
     return str(job[f"{get_kind(job)}JobArn"])
 
@@ -37,7 +37,7 @@ def started_at(job: Mapping[str, Any]) -> dt.datetime | None:
 
 def is_live(job: Mapping[str, Any]) -> bool:
     """Return whether the job has not ended."""
-    return status_of(job) in LIVE
+    return get_job_status(job) in LIVE
 
 
 def longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.sagemaker.description import name_of, started_at, status_of
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status, started_at
 from leeway.hooks.sagemaker.wait import WaitEvent
 from pipelines.costs.job_records import get_end_time, get_kind
 
@@ -32,19 +32,23 @@ def seconds(job: Mapping[str, Any]) -> float:
     return float((get_end_time(job) - started).total_seconds()) if started else 0.0
 
 
-def failure_of(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
+def make_job_error(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
     """Return the error for a job that did not complete; None if the same try starts the next job."""
-    name = f"{get_kind(job).lower()} job {name_of(job)}"
+    name = f"{get_kind(job).lower()} job {get_job_name(job)}"
     if event["cause"] == "overrun":
         return AirflowFailException(f"{name} was stopped: {event['message']}. {LONGER}")
     if event["cause"] == "deadline":
         return AirflowException(f"{name} was stopped: {event['message']}.")
     if event["cause"] != "ended":
         return AirflowException(f"{name} cannot be watched: {event['message']}")
-    return _error_of_failed(job, name) if status_of(job) == "Failed" else _error_of_stopped(job, name, event)
+    return (
+        _make_error_of_failed_job(job, name)
+        if get_job_status(job) == "Failed"
+        else _make_error_of_stopped_job(job, name, event)
+    )
 
 
-def _error_of_failed(job: Mapping[str, Any], name: str) -> AirflowException:
+def _make_error_of_failed_job(job: Mapping[str, Any], name: str) -> AirflowException:
     if message := EXIT_MESSAGE.match(str(job.get("ExitMessage", ""))):
         text = f"{name} failed: {message[2]}"
         return AirflowException(text) if int(message[1]) == RETRY_CAN_HELP else AirflowFailException(text)
@@ -53,7 +57,7 @@ def _error_of_failed(job: Mapping[str, Any], name: str) -> AirflowException:
     return (AirflowFailException if is_permanent else AirflowException)(f"{name} failed: {reason}")
 
 
-def _error_of_stopped(job: Mapping[str, Any], name: str, event: WaitEvent) -> AirflowException | None:
+def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEvent) -> AirflowException | None:
     most_s = job.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 0)
     if most_s and seconds(job) >= most_s:
         return AirflowFailException(f"{name} was stopped after max_run_s ({most_s} s), before it was done. {LONGER}")

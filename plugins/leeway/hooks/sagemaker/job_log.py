@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, code_of, error_line, is_transient
+from leeway.hooks.sagemaker.aws_errors import Outage, error_line, get_error_code, is_transient
 from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
@@ -54,7 +54,7 @@ class JobLog:
             self._report(error)
 
     def _report(self, error: Exception) -> None:
-        if isinstance(error, ClientError) and code_of(error) == "ResourceNotFoundException":
+        if isinstance(error, ClientError) and get_error_code(error) == "ResourceNotFoundException":
             return  # nothing is written yet
         if is_transient(error):
             self._outage.next_delay_s(error)

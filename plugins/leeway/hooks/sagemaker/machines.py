@@ -59,7 +59,7 @@ def machines_to_try(first: Machine, types: Sequence[str], on_no_capacity: OnNoCa
     return machines
 
 
-def label_of(job: Mapping[str, Any]) -> str:
+def get_machine_label(job: Mapping[str, Any]) -> str:
     """Return the `Machine.label` of a described job."""
     spot = job.get("EnableManagedSpotTraining", False)
     return f"{job['ResourceConfig'].get('InstanceType', '')} {'spot' if spot else 'on demand'}"
@@ -81,7 +81,9 @@ def next_machine(machines: Sequence[Machine], last: Mapping[str, Any] | None) ->
         machines: the machines to try in turn.
         last: description of the last attempt.
     """
-    position = next((n for n, machine in enumerate(machines) if last and machine.label == label_of(last)), None)
+    position = next(
+        (n for n, machine in enumerate(machines) if last and machine.label == get_machine_label(last)), None
+    )
     if last is None or position is None:
         return machines[0]
     position += had_no_capacity(last)
@@ -92,11 +94,11 @@ def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
     """List each change of machine between two attempts: from, to, reason, and the job that had no capacity."""
     return [
         {
-            "from": label_of(before),
-            "to": label_of(after),
+            "from": get_machine_label(before),
+            "to": get_machine_label(after),
             "reason": str(before.get("FailureReason") or before.get("SecondaryStatus", "")),
             "job": str(before["TrainingJobName"]),
         }
         for before, after in pairwise(attempts)
-        if label_of(before) != label_of(after)
+        if get_machine_label(before) != get_machine_label(after)
     ]

@@ -11,7 +11,7 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import call_with_retries, code_of, is_transient
+from leeway.hooks.sagemaker.aws_errors import call_with_retries, get_error_code, is_transient
 from leeway.hooks.step.hook import Logger
 
 Kind = Literal["training", "processing", "transform"]
@@ -60,7 +60,7 @@ def contains(description: Any, request: Any) -> bool:
 
 def is_missing(error: ClientError) -> bool:
     """Return whether the error says that the requested object does not exist."""
-    return any(text in str(error) for text in NOT_FOUND) or code_of(error) == "ResourceNotFound"
+    return any(text in str(error) for text in NOT_FOUND) or get_error_code(error) == "ResourceNotFound"
 
 
 class NamedJobs:
@@ -113,7 +113,7 @@ class NamedJobs:
         try:
             self._call("create", name, **request)
         except ClientError as error:
-            if code_of(error) != "ResourceInUse":
+            if get_error_code(error) != "ResourceInUse":
                 raise
             return False
         self.log.info("started %s job %s", self.kind, name)

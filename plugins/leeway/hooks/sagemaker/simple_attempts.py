@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowException
 
 from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.costs import Costs
-from leeway.hooks.sagemaker.description import arn_of, name_of, status_of
-from leeway.hooks.sagemaker.failures import failure_of, seconds
+from leeway.hooks.sagemaker.description import get_job_arn, get_job_name, get_job_status
+from leeway.hooks.sagemaker.failures import make_job_error, seconds
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -55,7 +55,7 @@ class SimpleAttempts(Attempts):
         return dict(self._inputs)
 
     def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        return failure_of(job, event)
+        return make_job_error(job, event)
 
     def _record(self, job: Job) -> dict[str, Any]:
         return to_on_demand_record(job)
@@ -65,7 +65,7 @@ class SimpleAttempts(Attempts):
 
     def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
-        return replace(self._wait(name_of(job), attached_at), was_stopping=status_of(job) == "Stopping")
+        return replace(self._wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
         self.costs.demand_budget([self._machine()])
@@ -92,9 +92,9 @@ class SimpleAttempts(Attempts):
         cost, kind = self._charge(attempts), self.jobs.kind
         return {
             **self._collect(job),
-            f"{kind}_job": name_of(job),
-            f"{kind}_job_arn": arn_of(job),
-            "status": status_of(job),
+            f"{kind}_job": get_job_name(job),
+            f"{kind}_job_arn": get_job_arn(job),
+            "status": get_job_status(job),
             "attempts": len(attempts),
             f"{kind}_s": round(seconds(job), 1),
             "cost_usd": cost["cost_usd"],

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.connection import AwsConnection
-from leeway.hooks.sagemaker.description import is_live, name_of
+from leeway.hooks.sagemaker.description import get_job_name, is_live
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, base_name
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger, StepHook
@@ -82,7 +82,7 @@ class JobTask(ABC):
         """Request that the live job, if there is one, stops. Idempotent."""
         attempts = self.jobs.attempts()
         if attempts and is_live(attempts[-1]):
-            self.jobs.stop(name_of(attempts[-1]))
+            self.jobs.stop(get_job_name(attempts[-1]))
 
     def kill(self) -> None:
         """Stop what this process started: its step and its job."""

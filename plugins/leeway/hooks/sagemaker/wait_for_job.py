@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import Outage, error_line, is_transient
-from leeway.hooks.sagemaker.description import is_live, status_of
+from leeway.hooks.sagemaker.description import get_job_status, is_live
 from leeway.hooks.sagemaker.job_log import JobLog
 from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -120,14 +120,14 @@ class _JobMonitor:
 
     def _end_event(self, job: Mapping[str, Any]) -> WaitEvent:
         """Return the end of a job that ended. Only one that was stopped can have been stopped for a limit here."""
-        exceeded = self.wait.exceeded_limit(job, get_end_time(job)) if status_of(job) == "Stopped" else None
+        exceeded = self.wait.exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
         return self.wait.end(*(exceeded or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
         """Stop a job that exceeds a limit. Return the end of the wait if the job then did not end in time either."""
         now = dt.datetime.now(dt.UTC)
         exceeded = self.wait.exceeded_limit(job, now)
-        if exceeded and status_of(job) == "InProgress":
+        if exceeded and get_job_status(job) == "InProgress":
             self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, exceeded[1])
             await _request_stop(sagemaker, self.wait)
         return self.wait.end(*exceeded) if exceeded and self.wait.age_s(job, now) > self.wait.give_up_s else None

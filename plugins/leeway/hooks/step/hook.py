@@ -66,9 +66,9 @@ class StepHook:
             code = self._run([self.python, "-u", "-m", "pipelines", step, "--spec", str(request), "--out", str(out)])
             result = _read_result(out)
         if code:
-            raise _error_of(step, code, result)
+            raise _make_error(step, code, result)
         if result.get("schema_version") != SCHEMA_VERSION:
-            raise _error_of_version(step, result)
+            raise _make_version_error(step, result)
         return result
 
     def kill(self) -> None:
@@ -144,7 +144,7 @@ def _read_result(out: Path) -> dict[str, Any]:
     return result if isinstance(result, dict) else {}
 
 
-def _error_of(step: str, code: int, result: Mapping[str, Any]) -> AirflowException:
+def _make_error(step: str, code: int, result: Mapping[str, Any]) -> AirflowException:
     """Return the error that an exit code stands for; see `pipelines.errors`."""
     try:
         report = Report.model_validate(result)
@@ -155,7 +155,7 @@ def _error_of(step: str, code: int, result: Mapping[str, Any]) -> AirflowExcepti
     return AirflowFailException(text) if code == REQUEST_IS_WRONG else AirflowException(text)
 
 
-def _error_of_version(step: str, result: Mapping[str, Any]) -> AirflowException:
+def _make_version_error(step: str, result: Mapping[str, Any]) -> AirflowException:
     if not result:
         return AirflowException(f"{step} succeeded but wrote no result.")
     version = result.get("schema_version")

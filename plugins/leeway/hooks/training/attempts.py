@@ -14,12 +14,12 @@ from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.aws_errors import error_line
 from leeway.hooks.sagemaker.costs import Costs, spent_usd
 from leeway.hooks.sagemaker.description import longest_s
-from leeway.hooks.sagemaker.machines import Machine, label_of, list_switches, next_machine
+from leeway.hooks.sagemaker.machines import Machine, get_machine_label, list_switches, next_machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.request_checks import merge_config
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from leeway.hooks.training.failures import failure_of
+from leeway.hooks.training.failures import make_job_error
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
 from pipelines.costs.job_records import list_restored_checkpoints, to_training_record
 
@@ -76,10 +76,10 @@ class TrainingAttempts(Attempts):
         return has_same_inputs(job, self.template.on(self.template.machines[0]))
 
     def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        return failure_of(job, event, next_machine(self.template.machines, job))
+        return make_job_error(job, event, next_machine(self.template.machines, job))
 
     def _machine_label(self, job: Job) -> str:
-        return label_of(job)
+        return get_machine_label(job)
 
     def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
@@ -101,10 +101,15 @@ class TrainingAttempts(Attempts):
         return self._wait({"TrainingJobName": name, **request}, attempts, prices, None)
 
     def _log_end(self, job: Job, machine: Machine) -> None:
-        text = (job["TrainingJobName"], job["TrainingJobStatus"], job.get("SecondaryStatus", ""), label_of(job))
+        text = (
+            job["TrainingJobName"],
+            job["TrainingJobStatus"],
+            job.get("SecondaryStatus", ""),
+            get_machine_label(job),
+        )
         self.log.info("training job %s ended: %s (%s) on %s; its checkpoints stay", *text)
-        if label_of(job) != machine.label:
-            self.log.warning("no capacity for %s: continuing with %s", label_of(job), machine.label)
+        if get_machine_label(job) != machine.label:
+            self.log.warning("no capacity for %s: continuing with %s", get_machine_label(job), machine.label)
 
     def _wait(self, job: Job, before: Sequence[Job], prices: Mapping[str, float], attached_at: str | None) -> JobWait:
         budget_usd = self.costs.account.budget_usd

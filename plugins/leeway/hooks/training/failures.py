@@ -10,11 +10,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.sagemaker.description import stopped_at
 from leeway.hooks.sagemaker.failures import KILL_LATE_S, PERMANENT
-from leeway.hooks.sagemaker.machines import Machine, had_no_capacity, label_of
+from leeway.hooks.sagemaker.machines import Machine, get_machine_label, had_no_capacity
 from leeway.hooks.sagemaker.wait import WaitEvent
 
 
-def failure_of(job: Mapping[str, Any], event: WaitEvent, following: Machine | None) -> AirflowException | None:
+def make_job_error(job: Mapping[str, Any], event: WaitEvent, following: Machine | None) -> AirflowException | None:
     """Return the error for a job that did not complete; None if the same try starts the next job.
 
     Args:
@@ -23,15 +23,15 @@ def failure_of(job: Mapping[str, Any], event: WaitEvent, following: Machine | No
         following: machine for the next attempt; None if the policy names no other.
     """
     if event["cause"] != "ended":
-        return _error_of_wait(event)
+        return _make_error_of_wait(event)
     if had_no_capacity(job):
-        return None if following else _error_of_no_capacity(job)
+        return None if following else _make_error_of_no_capacity(job)
     if job["TrainingJobStatus"] == "Failed":
-        return _error_of_failed(job)
-    return _error_of_stopped(job, event)
+        return _make_error_of_failed_job(job)
+    return _make_error_of_stopped_job(job, event)
 
 
-def _error_of_wait(event: WaitEvent) -> AirflowException:
+def _make_error_of_wait(event: WaitEvent) -> AirflowException:
     name, message = event["job_name"], event["message"]
     if event["cause"] == "budget":
         return AirflowFailException(f"training job {name} was stopped: {message}. Its checkpoints are kept.")
@@ -40,22 +40,22 @@ def _error_of_wait(event: WaitEvent) -> AirflowException:
     return AirflowException(f"training job {name} cannot be watched: {message}")
 
 
-def _error_of_no_capacity(job: Mapping[str, Any]) -> AirflowException:
+def _make_error_of_no_capacity(job: Mapping[str, Any]) -> AirflowException:
     waited_s = job["StoppingCondition"].get("MaxWaitTimeInSeconds", 0)
     return AirflowFailException(
-        f"training job {job['TrainingJobName']} got no machine ({label_of(job)}) within {waited_s} s, and the task has "
-        "no other: give a longer max_wait_s, more instance_types with on_no_capacity='next_instance_type', or "
+        f"training job {job['TrainingJobName']} got no machine ({get_machine_label(job)}) within {waited_s} s, and the "
+        "task has no other: give a longer max_wait_s, more instance_types with on_no_capacity='next_instance_type', or "
         "on_no_capacity='on_demand'. Its checkpoints are kept: a clear resumes from them."
     )
 
 
-def _error_of_failed(job: Mapping[str, Any]) -> AirflowException:
+def _make_error_of_failed_job(job: Mapping[str, Any]) -> AirflowException:
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
     text = f"training job {job['TrainingJobName']} failed: {reason}"
     return AirflowFailException(text) if reason.startswith(PERMANENT) else AirflowException(text)
 
 
-def _error_of_stopped(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
+def _make_error_of_stopped_job(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
     name = job["TrainingJobName"]
     if job.get("SecondaryStatus") == "MaxRuntimeExceeded":
         most_s = job["StoppingCondition"].get("MaxRuntimeInSeconds", 0)

@@ -12,7 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException
 
 from leeway.hooks.sagemaker.attempts import Job
-from leeway.hooks.sagemaker.description import name_of
+from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.transform.inputs import TransformJobs, has_same_inputs
@@ -74,18 +74,18 @@ class TransformAttempts(SimpleAttempts):
 
     def _has_output(self, job: Job) -> bool:
         expected = {f"{Path(key).name}{SCORES_SUFFIX}" for key in self._list_keys(self._inputs["rows"])}
-        return bool(expected) and expected <= {Path(key).name for key in self._list_keys(_output_of(job))}
+        return bool(expected) and expected <= {Path(key).name for key in self._list_keys(_get_output_uri(job))}
 
     def _collect(self, job: Job) -> dict[str, Any]:
         """Write the job's scores as the partition's predictions; return the `ScoreResult`."""
         if not self._has_output(job):
             # This is an error and starts no other job in this try: so the retries limit the number of paid jobs.
             raise AirflowException(
-                f"transform job {name_of(job)} completed, and its scores at {_output_of(job)} are not all there: were "
-                "they deleted? A retry starts the next job."
+                f"transform job {get_job_name(job)} completed, and its scores at {_get_output_uri(job)} are not all "
+                "there: were they deleted? A retry starts the next job."
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-            self._download(_output_of(job), Path(folder))
+            self._download(_get_output_uri(job), Path(folder))
             scored_by = {name: self._inputs[name] for name in ("version", "request")}
             return self._score({**scored_by, "response": folder})
 
@@ -100,5 +100,5 @@ class TransformAttempts(SimpleAttempts):
         return list(self.s3.list_keys(bucket, f"{prefix.rstrip('/')}/") or ())
 
 
-def _output_of(job: Job) -> str:
+def _get_output_uri(job: Job) -> str:
     return str(job["TransformOutput"]["S3OutputPath"])

@@ -264,7 +264,7 @@ def record_verdict(version: str, verdict: str) -> None:
     from pipelines.registry.lifecycle import Event, Kind
     from pipelines.registry.lifecycle import Journal as Registry
 
-    event = Event.of(Kind.JUDGED, "m", version, evidence={"verdict": verdict}, key=verdict)
+    event = Event.create(Kind.JUDGED, "m", version, evidence={"verdict": verdict}, key=verdict)
     Registry.open().change("m", lambda _: event)
 
 
@@ -274,7 +274,7 @@ def test_the_last_decision_about_the_version_gives_the_outcome() -> None:
 
     for number, verdict in (("1", "passed"), ("2", "failed"), ("3", "undecided"), ("4", "undecided")):
         record_verdict(number, verdict)
-    Registry.open().change("m", lambda _: Event.of(Kind.APPROVED, "m", "4"))
+    Registry.open().change("m", lambda _: Event.create(Kind.APPROVED, "m", "4"))
     expected = {"1": "passed", "2": "not_passed", "3": "not_passed", "4": "passed", "5": "failed", "": "failed"}
     for version, outcome in expected.items():
         run_guard(f"d/{version}", trigger="manual")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from drydock.jobs.environment import HostContext, build_common_environment
-from drydock.s3_store.external_s3 import ExternalS3Guard
+from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.transfer.clients import _read_credentials
 
 
@@ -18,7 +18,7 @@ def answer(s3_url: str, service: str) -> tuple[str, bytes]:
 
     scope = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
     environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {})}
-    body = b"".join(ExternalS3Guard(application, s3_url)(environ, lambda status, headers: said.append(status)))
+    body = b"".join(ExternalS3Middleware(application, s3_url)(environ, lambda status, headers: said.append(status)))
     return said[0], body
 
 

@@ -27,7 +27,7 @@ class Tags(HTMLParser):
 
 
 def message(**links: str) -> Message:
-    return Message.of(f"drift {HOSTILE}", {"model": HOSTILE}, [HOSTILE], links)
+    return Message.create(f"drift {HOSTILE}", {"model": HOSTILE}, [HOSTILE], links)
 
 
 def sent(message: Message, to: str = "crew@example.com", sender: str = "leeway@example.com"):
@@ -53,7 +53,7 @@ def test_only_addresses_of_the_web_are_links():
 
 
 def test_title_cannot_add_a_header():
-    assert sent(Message.of("a\r\nBcc: all@example.com", {}))["Bcc"] is None
+    assert sent(Message.create("a\r\nBcc: all@example.com", {}))["Bcc"] is None
 
 
 def test_several_are_told_and_the_first_sends_where_nobody_is_named_for_that():

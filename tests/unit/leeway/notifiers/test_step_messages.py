@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from airflow.sdk.log import mask_secret
 from leeway.notifiers.message import LINE, LINES, TITLE, Message
-from leeway.notifiers.step_messages import failure_of, message_of
+from leeway.notifiers.step_messages import build_failure_message, build_step_message
 
 
 def told(step: str, result: Any, backfill: bool = False) -> Message:
-    message = message_of(step, result, backfill=backfill, log="http://airflow/log")
+    message = build_step_message(step, result, backfill=backfill, log="http://airflow/log")
     assert message is not None
     return message
 
@@ -71,26 +71,28 @@ def test_retraining_that_is_held_back_says_by_what_why_and_until_when(result, un
     ],
 )
 def test_no_news_is_not_told(result, step, values):
-    assert message_of(step, result(step, **values), backfill=False, log="") is None
+    assert build_step_message(step, result(step, **values), backfill=False, log="") is None
 
 
 @pytest.mark.parametrize("step", ["", "ingest", "score"])
 def test_other_steps_are_no_news(step):
-    assert message_of(step, {"rows": 1}, backfill=False, log="") is None
+    assert build_step_message(step, {"rows": 1}, backfill=False, log="") is None
 
 
 def test_step_without_a_result_is_no_news():
-    assert message_of("gate", {}, backfill=False, log="") is None
+    assert build_step_message("gate", {}, backfill=False, log="") is None
 
 
 @pytest.mark.parametrize(("step", "news"), [("drift", False), ("gate", False), ("guard", False), ("promote", True)])
 def test_backfill_tells_only_what_moved_the_champion(result, home: Path, step, news):
-    assert (message_of(step, result(step), backfill=True, log="") is not None) is news
+    assert (build_step_message(step, result(step), backfill=True, log="") is not None) is news
 
 
 def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
     error = RuntimeError("\nlake is locked\nTraceback: ...")
-    message = failure_of("flights_train", "manual__1", "train", tried=3, log="http://airflow/log", error=error)
+    message = build_failure_message(
+        "flights_train", "manual__1", "train", tried=3, log="http://airflow/log", error=error
+    )
     assert message.title == "flights_train: task train failed"
     assert message.facts == {"DAG": "flights_train", "run": "manual__1", "task": "train", "try": "3"}
     assert message.lines == ("RuntimeError: lake is locked",)
@@ -98,7 +100,7 @@ def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
 
 
 def test_failure_without_an_error_says_so():
-    message = failure_of("d", "r", "t", tried=1, log="", error=None)
+    message = build_failure_message("d", "r", "t", tried=1, log="", error=None)
     assert (message.lines, message.links) == (("no error is known; see the log",), {})
 
 
@@ -110,7 +112,7 @@ def test_huge_text_is_cut_and_counted(result):
 
 
 def test_line_breaks_and_marks_that_turn_text_around_are_gone():
-    message = Message.of("a\r\nBcc: all@example.com\u202e\ud800", {"model": "b\x00\nc"})
+    message = Message.create("a\r\nBcc: all@example.com\u202e\ud800", {"model": "b\x00\nc"})
     assert (message.title, message.facts["model"]) == ("a Bcc: all@example.com", "b c")
 
 
@@ -126,7 +128,7 @@ def secret(request):
 
 def test_error_is_told_without_its_secrets(secret):
     error = RuntimeError(f"cannot log in with {secret} at sea")
-    message = failure_of("d", "r", "t", tried=1, log=f"http://airflow/log?key={secret}", error=error)
+    message = build_failure_message("d", "r", "t", tried=1, log=f"http://airflow/log?key={secret}", error=error)
     assert message.lines == ("RuntimeError: cannot log in with *** at sea",)
     assert message.links == {"Log": "http://airflow/log?key=***"}
 

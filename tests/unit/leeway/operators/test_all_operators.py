@@ -30,7 +30,7 @@ from leeway.operators.validate import ValidateOperator
 from leeway.provider import get_provider_info
 
 from pipelines.errors import SpecError
-from pipelines.steps import result_of, spec_of
+from pipelines.steps import load_result_class, load_spec_class
 
 ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
 GIVEN = {
@@ -124,12 +124,12 @@ def test_templated_is_what_is_said_to_be(operator):
 
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_spec_is_one_that_the_step_takes(operator):
-    task, fields = made(operator), set(spec_of(operator.step).model_fields)
+    task, fields = made(operator), set(load_spec_class(operator.step).model_fields)
     spec = task.spec()
     assert set(spec) <= fields
-    assert spec_of(operator.step).parse(spec, "operator")
+    assert load_spec_class(operator.step).parse(spec, "operator")
     with pytest.raises(SpecError, match="unknown key"):
-        spec_of(operator.step).parse({**spec, "colour": "red"}, "operator")
+        load_spec_class(operator.step).parse({**spec, "colour": "red"}, "operator")
 
 
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
@@ -138,7 +138,7 @@ def test_no_field_of_the_step_is_out_of_reach(operator):
         *GIVEN[operator]
     }
     everything = made(operator, **{name: {} if name in ("lineage", "training", "window") else "x" for name in optional})
-    fields = set(spec_of(operator.step).model_fields)
+    fields = set(load_spec_class(operator.step).model_fields)
     assert set(everything.spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
 
 
@@ -271,8 +271,8 @@ def test_provider_tells_its_name():
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_result_is_documented_field_by_field(operator):
     """Its page of the documentation is made of the docstring (tools/reference)."""
-    fields = set(result_of(operator.step).model_fields) - {"schema_version"}
+    fields = set(load_result_class(operator.step).model_fields) - {"schema_version"}
     told = inspect.cleandoc(operator.__doc__).split("Returns:\n")[1]
-    assert result_of(operator.step).__name__ in told
+    assert load_result_class(operator.step).__name__ in told
     names = re.sub(r" \(.*?\)", "", told.split("`: ")[1]).strip(" .\n")
     assert set(re.split(r",\s+", names)) == fields

@@ -206,7 +206,7 @@ def test_refuses_to_promote_a_rejected_version(model: str, client: Any, version:
 
     first, second = version(), version()
     for kind, number in ((Kind.REJECTED, first), (Kind.APPROVED, second)):
-        Journal.open().change(model, lambda _, kind=kind, number=number: Event.of(kind, model, number, why="I say"))
+        Journal.open().change(model, lambda _, kind=kind, number=number: Event.create(kind, model, number, why="I say"))
     with pytest.raises(PromotionError, match="rejected it: I say"):
         promote(model, first)
     assert promote(model, second).promoted, "the control"

@@ -13,7 +13,7 @@ import pytest
 from pipelines.lake import Lake
 from pipelines.validation import suites
 from pipelines.validation.suites import by_gx, judging
-from pipelines.validation.suites.known import KNOWN, OWN
+from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
 from pipelines.validation.suites.rows import Rows
 
 DAY = dt.date(2013, 1, 1)
@@ -223,7 +223,7 @@ def comparable(result: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_known_type_is_compared() -> None:
     compared = {one["type"] for suite in SUITES.values() for one in suite}
-    assert compared == set(KNOWN) - set(OWN)
+    assert compared == set(DUCKDB_EXPECTATIONS) - set(ADDED_EXPECTATIONS)
 
 
 @pytest.mark.parametrize("name", SUITES)

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.processing.inputs import build_inputs, build_output, has_same_inputs, output_of
-from leeway.hooks.sagemaker.failures import failure_of
+from leeway.hooks.processing.inputs import build_inputs, build_output, get_output_uri, has_same_inputs
+from leeway.hooks.sagemaker.failures import make_job_error
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -35,25 +35,25 @@ FAILED = {
 @pytest.mark.parametrize("case", FAILED)
 def test_failed_job_says_whether_a_retry_helps(case):
     more, kind, text = FAILED[case]
-    error = failure_of(job(**more), event())
+    error = make_job_error(job(**more), event())
     assert type(error) is kind and text in str(error)
 
 
 def test_stopped_job_is_never_a_success():
-    assert type(failure_of(job("Stopped"), event())) is AirflowException
-    assert isinstance(failure_of(job("Stopped", ran_s=60), event()), AirflowFailException)
-    assert "max_run_s" not in str(failure_of(job("Stopped", ran_s=59), event()))
+    assert type(make_job_error(job("Stopped"), event())) is AirflowException
+    assert isinstance(make_job_error(job("Stopped", ran_s=60), event()), AirflowFailException)
+    assert "max_run_s" not in str(make_job_error(job("Stopped", ran_s=59), event()))
 
 
 def test_job_stopped_by_the_clear_that_began_this_try_is_followed_by_the_next():
-    assert failure_of(job("Stopped"), event(attached_at=BEGAN.isoformat())) is None
+    assert make_job_error(job("Stopped"), event(attached_at=BEGAN.isoformat())) is None
     long_ago = (BEGAN - dt.timedelta(hours=1)).isoformat()
-    assert type(failure_of(job("Stopped"), event(attached_at=long_ago))) is AirflowException
+    assert type(make_job_error(job("Stopped"), event(attached_at=long_ago))) is AirflowException
 
 
 @pytest.mark.parametrize("cause", ["deadline", "silent", "error"])
 def test_wait_that_was_broken_off_is_retried(cause):
-    assert type(failure_of(job("InProgress"), event(cause, message="why"))) is AirflowException
+    assert type(make_job_error(job("InProgress"), event(cause, message="why"))) is AirflowException
 
 
 def test_job_is_the_same_where_image_code_window_and_arguments_are():
@@ -70,4 +70,4 @@ def test_job_is_the_same_where_image_code_window_and_arguments_are():
 
 
 def test_output_is_where_it_was_asked_for():
-    assert output_of(build_output("s3://b/p")) == "s3://b/p"
+    assert get_output_uri(build_output("s3://b/p")) == "s3://b/p"

@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.sagemaker.description import longest_s, running_cost_usd, running_s
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
-from leeway.hooks.training.failures import failure_of
+from leeway.hooks.training.failures import make_job_error
 
 NOW = dt.datetime(2026, 11, 21, 3, 0, tzinfo=dt.UTC)
 NEXT = Machine("ml.m5.xlarge", 1, 30, True, 60, 60)
@@ -50,7 +50,7 @@ def event(cause="ended", attached_at=None):
     ],
 )
 def test_end_without_success_is_an_error_of_its_own_kind(told, ending, kind, words):
-    error = failure_of(told, ending, NEXT)
+    error = make_job_error(told, ending, NEXT)
     assert type(error) is kind
     assert re.search(words, str(error))
     assert "\n" not in str(error)
@@ -58,8 +58,8 @@ def test_end_without_success_is_an_error_of_its_own_kind(told, ending, kind, wor
 
 def test_no_capacity_is_followed_where_the_policy_names_a_machine():
     for told in (job(secondary="MaxWaitTimeExceeded"), job("Failed", "Failed", "CapacityError: none")):
-        assert failure_of(told, event(), NEXT) is None
-        error = failure_of(told, event(), None)
+        assert make_job_error(told, event(), NEXT) is None
+        error = make_job_error(told, event(), None)
         assert type(error) is AirflowFailException
         assert "max_wait_s" in str(error)
         assert "on_no_capacity='on_demand'" in str(error)
@@ -67,10 +67,10 @@ def test_no_capacity_is_followed_where_the_policy_names_a_machine():
 
 def test_stop_by_the_clear_that_began_this_try_is_followed_and_a_later_one_is_not():
     attached = at(450).isoformat()
-    assert failure_of(job(stopping=455), event(attached_at=attached), NEXT) is None
-    assert failure_of(job(stopping=449), event(attached_at=attached), NEXT) is None
-    assert failure_of(job(stopping=520), event(attached_at=attached), NEXT) is not None
-    assert failure_of(job(stopping=455), event(), NEXT) is not None
+    assert make_job_error(job(stopping=455), event(attached_at=attached), NEXT) is None
+    assert make_job_error(job(stopping=449), event(attached_at=attached), NEXT) is None
+    assert make_job_error(job(stopping=520), event(attached_at=attached), NEXT) is not None
+    assert make_job_error(job(stopping=455), event(), NEXT) is not None
 
 
 def test_waits_for_capacity_cost_nothing():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.failures import failure_of, seconds
+from leeway.hooks.sagemaker.failures import make_job_error, seconds
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.transform.inputs import build_inputs, build_model, has_same_inputs
 
@@ -58,22 +58,22 @@ FAILED = {
 @pytest.mark.parametrize("case", FAILED)
 def test_failed_job_says_whether_a_retry_helps(case):
     reason, kind = FAILED[case]
-    error = failure_of(job(FailureReason=reason), event())
+    error = make_job_error(job(FailureReason=reason), event())
     assert type(error) is kind and f"transform job j-1 failed: {reason}" in str(error)
 
 
 def test_stopped_job_is_never_a_success():
     """DescribeTransformJob tells neither bounds nor when the job changed last."""
-    assert type(failure_of(job("Stopped"), event())) is AirflowException
-    assert failure_of(job("Stopped"), event(attached_at=BEGAN.isoformat())) is None
-    assert type(failure_of(job("InProgress"), event("deadline"))) is AirflowException
+    assert type(make_job_error(job("Stopped"), event())) is AirflowException
+    assert make_job_error(job("Stopped"), event(attached_at=BEGAN.isoformat())) is None
+    assert type(make_job_error(job("InProgress"), event("deadline"))) is AirflowException
     assert seconds(job()) == 10
 
 
 @pytest.mark.parametrize("was_stopping", [True, False])
 def test_job_that_was_stopping_when_the_try_began_is_followed_by_the_next_however_long_it_took(was_stopping):
     long_before = (BEGAN - dt.timedelta(hours=1)).isoformat()
-    error = failure_of(job("Stopped"), event(attached_at=long_before, was_stopping=was_stopping))
+    error = make_job_error(job("Stopped"), event(attached_at=long_before, was_stopping=was_stopping))
     assert (error is None) is was_stopping
 
 
@@ -96,7 +96,7 @@ def test_bound_is_of_the_run_and_not_of_the_wait_before(case):
 
 
 def test_job_that_ran_too_long_would_do_so_again():
-    assert type(failure_of(job("Stopped"), event("overrun"))) is AirflowFailException
+    assert type(make_job_error(job("Stopped"), event("overrun"))) is AirflowFailException
 
 
 @pytest.mark.parametrize(("ran_s", "billed_s"), [(0.4, 1), (10, 10), (10.1, 11)])
@@ -112,7 +112,7 @@ def test_job_that_never_had_a_machine_cost_nothing():
     never = {"TransformJobName": "j-1", "TransformJobArn": "a", "TransformJobStatus": "Stopped", **request}
     never |= {"CreationTime": BEGAN}
     assert seconds(never) == 0
-    assert type(failure_of(never, event())) is AirflowException
+    assert type(make_job_error(never, event())) is AirflowException
     told = to_on_demand_record(never)
     assert (told["billable_s"], told["started"], told["transitions"]) == (0, None, [])
     assert told["ended"] == BEGAN.isoformat()

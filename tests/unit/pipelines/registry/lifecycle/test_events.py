@@ -16,7 +16,7 @@ def here(home: Path) -> None:
 
 
 def event(kind: Kind, version: str, moved: tuple[str, str] = NONE, key: str = "", **evidence: Any) -> Event:
-    return Event.of(kind, "m", version, moved=moved, evidence=evidence, key=key, why="why")
+    return Event.create(kind, "m", version, moved=moved, evidence=evidence, key=key, why="why")
 
 
 def judged(version: str, verdict: str = "passed", **more: Any) -> Event:
@@ -96,7 +96,7 @@ def test_equal_events_have_equal_ids() -> None:
         event(Kind.PROMOTED, "2", ("", "2"), key="7"),
         event(Kind.PROMOTED, "3", ("1", "3"), key="7"),
         event(Kind.ALIAS_MOVED, "2", ("1", "2"), key="7"),
-        Event.of(Kind.PROMOTED, "n", "2", moved=("1", "2"), key="7"),
+        Event.create(Kind.PROMOTED, "n", "2", moved=("1", "2"), key="7"),
     ]
     assert one.id not in {other.id for other in others}
 

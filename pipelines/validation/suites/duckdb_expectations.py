@@ -19,14 +19,14 @@ from pipelines.validation.suites.rows import Rows
 Maker = Callable[[Any, Rows], Check | None]
 """Makes the check for some rows; None where the columns' types need Great Expectations' own evaluation."""
 
-OWN: dict[str, tuple[type[arguments.Arguments], Maker]] = {
+ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], Maker]] = {
     "expect_partition_volume_to_be_in_line": (arguments.Volume, table.volume),
     "expect_partition_to_be_fresh": (arguments.Fresh, table.fresh),
     "expect_rows_to_have_match_in": (arguments.Matched, others.matched),
 }
 """Expectations that Great Expectations does not have."""
 
-KNOWN: dict[str, tuple[type[arguments.Arguments], Maker]] = {
+DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], Maker]] = {
     "expect_table_row_count_to_be_between": (arguments.CountBounded, table.row_count_between),
     "expect_table_row_count_to_equal": (arguments.Exactly, table.row_count_equal),
     "expect_table_column_count_to_be_between": (arguments.ColumnCount, table.column_count_between),
@@ -59,5 +59,5 @@ KNOWN: dict[str, tuple[type[arguments.Arguments], Maker]] = {
     "expect_column_distinct_values_to_be_in_set": (arguments.DistinctSet, columns.distinct_in_set),
     "expect_column_distinct_values_to_contain_set": (arguments.DistinctSet, columns.distinct_contain_set),
     "expect_column_distinct_values_to_equal_set": (arguments.DistinctSet, columns.distinct_equal_set),
-    **OWN,
+    **ADDED_EXPECTATIONS,
 }
