@@ -61,7 +61,7 @@ class StackClone:
             self.children[name] = subprocess.Popen(
                 service.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.project
             )
-        if service.once and self.children[name].wait():
+        if service.runs_once and self.children[name].wait():
             raise RuntimeError(f"{name} failed: {self.layout.log_file(name).read_text()[-2000:]}")
 
     def run_python(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

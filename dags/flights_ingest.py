@@ -11,12 +11,12 @@ DOC = """
 ### Ingest, validate and publish a day of flights
 
 `ingest` reads the flights that were scheduled to depart on the run's day, with the weather at their origin and their
-plane. `validate` checks the day by `expectations/flights.json` and publishes it. After a critical failure the day is
-not published: its rows stay in `flights_raw`, and the task's button *Data docs* (tab Details) opens the results.
+plane. `validate` checks the day against `expectations/flights.json` and publishes it. After a critical failure the day
+is not published: its rows stay in `flights_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
 * **Backfill**: any range of 2013. Days run in parallel. Repeating a day changes nothing unless its source changed.
-* **Late data**: if the source of a day changed, run the day again. It is published again, and only then the asset
-`flights` gets an event, which says what changed.
+* **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
+the asset `flights` gets an event that says what changed.
 * **A day was refused**: correct the source, then clear the run.
 """
 

@@ -10,14 +10,14 @@ from leeway.operators.backfill import BackfillOperator
 DOC = """
 ### Ingest a month of weather, day by day, in one task
 
-A day of weather has 72 rows, so a task for each day would mostly start processes. `publish` ingests, validates (by
-`expectations/weather.json`) and publishes every day of the run's month that the source has. A refused day fails the
-task at its end; the other days are published.
+A day of weather has only 72 rows, so a task for each day would spend most of its time on starting processes.
+`publish` ingests, validates (against `expectations/weather.json`) and publishes every day of the run's month that the
+source has. If validation refuses a day, the task fails at its end; the other days are published.
 
 * **Backfill**: any range of 2013.
-* **Late data**: run the month again. It reads every day again, and publishes the days that differ; only then the asset
-`weather` gets an event.
-* **By hand**: the run is of the month of its logical date.
+* **Late data**: run the month again. It reads every day again and publishes the days that changed. The asset `weather`
+gets an event only if a day changed.
+* **By hand**: a manual run ingests the month of its logical date.
 """
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
 

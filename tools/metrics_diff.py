@@ -1,7 +1,7 @@
 """Compare the metrics of two commits: `python tools/metrics_diff.py BASE [HEAD]` prints a table in Markdown.
 
-`dvc repro` runs for both commits on a sample of the data: the windows of params.yaml, shortened to SAMPLE. Each commit
-has its own worktree. Both share one lake and one DVC cache in LEEWAY_HOME, so that equal results are computed once.
+`dvc repro` runs for both commits on a sample of the data: the windows of params.yaml are cut to those of SAMPLE. Each
+commit has its own worktree. Both share the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}, "preprocess": {"validation_days": 3}}
-"""Longest windows, in days."""
+"""The longest windows of the sample, in days."""
 TARGET = "evaluate"
 AUTHOR = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
 NO_DIFFERENCE = "No metric differs."

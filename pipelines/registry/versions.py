@@ -1,4 +1,4 @@
-"""Look up and tag registered versions in MLflow."""
+"""Look up and tag the registered versions of models in MLflow."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Registry:
                 raise
 
     def find_version(self, name: str, selector: str) -> ModelVersion:
-        """Return the version of model `name` that a number or an alias names.
+        """Return the version of model `name` that has this number or this alias.
 
         Raises:
             DataError: there is no such version. A retry cannot help.
@@ -85,10 +85,10 @@ class Registry:
         return self._find_by_alias(name, CHAMPION)
 
     def find_champion_as_of(self, name: str, moment: dt.date) -> ModelVersion | None:
-        """Return the champion that a training as of `moment` would have met; None where there was none.
+        """Return the champion that a training as of `moment` would have been compared with; None where there was none.
 
-        Considered are the versions that are or were champion, or would have been if their backfill had promoted them.
-        The latest as_of before `moment` decides; of two equal ones, the newer version.
+        It considers the versions that are or were champion, or would have been if their backfill had promoted them. It
+        returns the version with the latest as_of before `moment`; of versions with the same as_of, the newest.
 
         Raises:
             DataError: such a version has no tag `leeway.as_of`. A retry cannot help.
@@ -105,11 +105,11 @@ class Registry:
         return max(earlier, key=lambda version: (read_as_of(version), int(version.version)), default=None)
 
     def list_versions(self, name: str) -> list[ModelVersion]:
-        """Return every version of model `name` with its tags, oldest first. MLflow leaves their aliases out."""
+        """Return every version of model `name` with its tags, oldest first; MLflow does not return aliases here."""
         return self._search(f"name = '{name}'")
 
     def list_versions_with_tag(self, tag: str, value: str) -> list[ModelVersion]:
-        """Return the versions of all models whose tag has that value, by model and number; without aliases."""
+        """Return the versions of all models whose tag has that value, sorted by model and number; without aliases."""
         return self._search(f"tags.`{tag}` = '{value}'")
 
     def set_tags(self, name: str, number: str, tags: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Make Airflow tasks of the stages of a dvc.yaml."""
+"""Create an Airflow task for each stage of a dvc.yaml."""
 
 from __future__ import annotations
 
@@ -21,47 +21,53 @@ def dvc_stages(
     select: Sequence[str] = (),
     refresh: Sequence[str] = (),
     group_id: str = "dvc",
-    **fields: Any,
+    **operator_arguments: Any,
 ) -> TaskGroup:
-    """Make a task group with a task for each stage, and the edges of `dvc dag` between them.
+    """Create a task group with a task for each stage, and the edges of `dvc dag` between them.
 
-    The tasks of a run share its workspace. DVC locks a workspace, so tasks that could run in parallel wait for each
+    The tasks of a run share its workspace. DVC locks a workspace, so tasks that could run in parallel run one after the
     other.
 
     Args:
-        file: the dvc.yaml, below LEEWAY_PROJECT. Read at every parse: YAML, no DVC.
-        select: stages to include; empty: all. If a stage needs one that is left out, the stage's own task brings it up
-            to date, and the edges go past it.
+        file: the dvc.yaml, below LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
+        select: stages to include; empty: all. If a selected stage depends on one that is not selected, the task of the
+            selected stage reproduces both, and the edges skip the other one.
         refresh: stages to run in every run, because DVC does not see their inputs.
         group_id: id of the task group.
-        fields: arguments of every DvcReproOperator: overrides, workspace, retries, ...
+        operator_arguments: arguments of every DvcReproOperator: overrides, workspace, retries, ...
 
     Raises:
         SpecError: there is no such file or stage, so the DAG does not load. A retry cannot help.
     """
-    known = stages.load_stages(settings().project / file)
-    chosen = list(select) or list(known)
-    unknown = [name for name in (*chosen, *refresh) if name not in known or name not in chosen]
+    all_stages = stages.load_stages(settings().project / file)
+    selected = list(select) or list(all_stages)
+    unknown = [name for name in (*selected, *refresh) if name not in all_stages or name not in selected]
     if unknown:
-        raise SpecError(f"{Path(file).name}: no stage {', '.join(unknown)} is selected.", f"It has {', '.join(known)}.")
-    edges = _skip_left_out(stages.find_dependencies(known), chosen)
+        raise SpecError(
+            f"{Path(file).name}: no stage {', '.join(unknown)} is selected.", f"It has {', '.join(all_stages)}."
+        )
+    upstream = _find_selected_dependencies(stages.find_dependencies(all_stages), selected)
     with TaskGroup(group_id) as group:
-        tasks = {name: _task(name, refresh, fields) for name in chosen}
-        for name, before in edges.items():
-            for other in sorted(before):
-                tasks[other] >> tasks[name]
+        tasks = {name: _create_task(name, refresh, operator_arguments) for name in selected}
+        for name, dependencies in upstream.items():
+            for dependency in sorted(dependencies):
+                tasks[dependency] >> tasks[name]
     return group
 
 
-def _task(stage: str, refresh: Sequence[str], fields: Mapping[str, Any]) -> DvcReproOperator:
-    arguments = {"refresh": [stage] if stage in refresh else [], "wait": True, **fields}
+def _create_task(stage: str, refresh: Sequence[str], operator_arguments: Mapping[str, Any]) -> DvcReproOperator:
+    arguments = {"refresh": [stage] if stage in refresh else [], "wait": True, **operator_arguments}
     return DvcReproOperator(task_id=re.sub(r"[^\w.-]", "-", stage), targets=[stage], **arguments)
 
 
-def _skip_left_out(needs: Mapping[str, set[str]], chosen: Sequence[str]) -> dict[str, set[str]]:
-    """Map each chosen stage to the chosen stages that it needs, directly or through stages that were left out."""
+def _find_selected_dependencies(dependencies: Mapping[str, set[str]], selected: Sequence[str]) -> dict[str, set[str]]:
+    """Map each selected stage to the selected stages that it depends on, directly or through stages that are not."""
 
-    def nearest(name: str) -> set[str]:
-        return {stage for need in needs[name] for stage in ({need} if need in chosen else nearest(need))}
+    def find_nearest(name: str) -> set[str]:
+        return {
+            stage
+            for dependency in dependencies[name]
+            for stage in ({dependency} if dependency in selected else find_nearest(dependency))
+        }
 
-    return {name: nearest(name) for name in chosen}
+    return {name: find_nearest(name) for name in selected}

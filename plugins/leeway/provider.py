@@ -1,4 +1,4 @@
-"""The provider's information for Airflow, by the entry point apache_airflow_provider."""
+"""The provider's description, which Airflow reads through the entry point apache_airflow_provider."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ class Backfill:
         max_active_runs: most runs that are active at once.
         stack_started_at: when this stack started. A task that began earlier no longer runs, whatever Airflow's
             database says.
-        check: called while waiting; raises when waiting is pointless.
+        check: called while waiting; raises an error if waiting cannot help, because a service has ended.
         conf: values of the DAG's params, for runs that do not exist yet.
     """
 

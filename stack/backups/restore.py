@@ -1,7 +1,7 @@
 """Restore a home from a backup archive, completely or not at all.
 
-The archive is verified before any change. It is then unpacked beside the home, and two renames put it in the home's
-place. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
+The archive is verified before any change. It is then unpacked beside the home, and two renames replace the
+home by it. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
 restore puts the old home back. If it is killed after them, the home is restored.
 """
 
@@ -29,8 +29,8 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         force: whether to replace state that is there.
 
     Raises:
-        RequestError: the file is no archive, is damaged or was changed, belongs to another home or lies in this one, or
-            the home has state already. The home is unchanged. A retry cannot help.
+        RequestError: the file is not an archive, is damaged or was changed, belongs to another home or is inside this
+            one, or the home already has state. The home is unchanged. A retry cannot help.
         UnavailableError: the stack runs, or the disk cannot be written. The home is unchanged. A retry can help.
     """
     home = layout.home
@@ -43,7 +43,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         _check_home(home, manifest, force)
         with (
             require_stopped_stack(layout, "stack restore"),
-            _temporary_folder(_get_sibling(home, "restoring")) as folder,
+            _use_temporary_folder(_get_sibling(home, "restoring")) as folder,
         ):
             _unpack(archive, manifest, folder)
             _replace_home(home)
@@ -53,8 +53,8 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
 
 
 @contextmanager
-def _temporary_folder(folder: Path) -> Iterator[Path]:
-    """Remove the folder before and after the block: half a home that was left there could keep a disk full."""
+def _use_temporary_folder(folder: Path) -> Iterator[Path]:
+    """Remove the folder before and after the block: what a killed restore left in it would fill the disk."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         yield folder
@@ -65,11 +65,11 @@ def _temporary_folder(folder: Path) -> Iterator[Path]:
 def _check_home(home: Path, manifest: Manifest, force: bool) -> None:
     if manifest.home != home:
         raise RequestError(
-            f"The archive belongs to {manifest.home}, and tables of the lake name their files by that path: "
+            f"The archive belongs to {manifest.home}, and the lake's tables refer to their files by that path: "
             f"restore it there (LEEWAY_HOME={manifest.home})."
         )
     if list_state(home) and not force:
-        raise RequestError(f"{home} has state already; --force replaces it all (make restore FORCE=1).")
+        raise RequestError(f"{home} already has state; --force replaces all of it (make restore FORCE=1).")
 
 
 def _unpack(archive: Path, manifest: Manifest, folder: Path) -> None:
@@ -95,7 +95,7 @@ def _check_unchanged(entry: FileEntry, info: tarfile.TarInfo, content: HashingRe
 
 
 def _replace_home(home: Path) -> None:
-    """Put the unpacked folder in the place of the home. The folder `uv`, which `make` needs, is kept."""
+    """Replace the home by the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
     new, old = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
     shutil.rmtree(old, ignore_errors=True)
     mode = home.stat().st_mode & 0o777

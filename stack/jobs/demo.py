@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stack import display
 from stack.jobs.cost_forecast import forecast_cost
-from stack.jobs.job import PROMOTE, TRAIN, Job, Session
+from stack.jobs.job import PROMOTE_PARAMS, TRAIN, Job, Session
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
 
@@ -18,7 +18,7 @@ class Demo(Job):
         """Ingest, train, and print the results."""
         self.ingest(session)
         display.open_console().print(forecast_cost(self.layout, session.stack, TRAIN, len(self.request.as_of)))
-        self.train(session, self.request.as_of, PROMOTE)
+        self.train(session, self.request.as_of, PROMOTE_PARAMS)
         with self.measure_phase("report"):
             training_runs = read_training_runs(session.stack.mlflow_url, self.request.as_of)
         display.open_console().print(build_results_table(training_runs))

@@ -27,11 +27,11 @@ from stack.services.record import Stack
 from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
 WEATHER, INGEST, TRAIN = "weather_ingest", "flights_ingest", "flights_train"
-WEATHER_RUNS = 4
-"""Months that are ingested at once."""
-INGEST_RUNS = 6
-"""Days that are ingested at once. More would only wait for the cores, and for SQLite."""
-PROMOTE = {"promote_in_backfill": True}
+MAX_WEATHER_RUNS = 4
+"""Most months that are ingested at once."""
+MAX_INGEST_RUNS = 6
+"""Most days that are ingested at once. More days would only wait for the cores, and for SQLite."""
+PROMOTE_PARAMS = {"promote_in_backfill": True}
 """Params for runs that replay history, in which a model may be promoted. By default a backfill moves no alias."""
 
 
@@ -42,7 +42,7 @@ class Session:
     Attributes:
         stack: the stack.
         client: the client of its Airflow.
-        check: called while waiting; raises when waiting is pointless.
+        check: called while waiting; raises UnavailableError if a service has ended.
     """
 
     stack: Stack
@@ -100,9 +100,9 @@ class Job(ABC):
         """Ingest and publish the weather and the flights of all days. Idempotent."""
         with self.measure_phase("weather"), display.show_progress("months of weather") as show:
             # The weather comes first, because the validation of flights reads it.
-            session.build_backfill(WEATHER, self.request.months, WEATHER_RUNS).complete(show)
+            session.build_backfill(WEATHER, self.request.months, MAX_WEATHER_RUNS).complete(show)
         with self.measure_phase("ingest"), display.show_progress("ingesting days") as show:
-            session.build_backfill(INGEST, self.request.days, INGEST_RUNS).complete(show)
+            session.build_backfill(INGEST, self.request.days, MAX_INGEST_RUNS).complete(show)
 
     def train(self, session: Session, moments: Sequence[date], conf: dict[str, bool]) -> None:
         """Train as of each moment, in order, since each model is compared with the champion before it. Idempotent."""
@@ -126,7 +126,7 @@ class Job(ABC):
             stack, _ = start_stack(self.layout, ANY_PORTS, report_progress)
         if self.request.keep:
             self.layout.stay_up_file.touch()
-        # The URLs are printed before the work too, so that the user can watch it in Airflow.
+        # The URLs are printed before the work, too, so that the user can watch it in Airflow.
         display.open_console().print(display.build_url_table(self.layout, stack))
 
         def check() -> None:

@@ -9,7 +9,7 @@ from datetime import date
 
 from stack import display
 from stack.errors import RequestError, TaskFailedError
-from stack.jobs.job import PROMOTE, Job, Session
+from stack.jobs.job import PROMOTE_PARAMS, Job, Session
 from stack.jobs.replay_loop import MONITOR, SCORE, ReplayLoop
 from stack.jobs.training_runs import read_training_runs
 from stack.services.environment import build_environment
@@ -26,7 +26,7 @@ class Replay(Job):
         end = self.request.end
         months = [month for month in self.request.months if begin < month <= end]
         self.ingest(session)
-        self.train(session, [begin], PROMOTE)
+        self.train(session, [begin], PROMOTE_PARAMS)
         self._require_champion(session, begin)
         self.train(session, months, {})  # the models of "retrain monthly", which are not promoted
         with self.measure_phase("play"), display.show_progress("days played") as show:

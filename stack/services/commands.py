@@ -21,7 +21,7 @@ class Service(BaseModel):
 
     name: str
     argv: list[str]
-    once: bool = False
+    runs_once: bool = False
     """Whether the command ends by itself, with exit code 0, before the next service starts."""
 
 
@@ -31,7 +31,7 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
         Service(name="drydock", argv=_python("drydock", *_listen(stack.ports.drydock), "--data", str(layout.drydock))),
         Service(name="mlflow", argv=_build_mlflow_command(layout, stack)),
         Service(name="docs", argv=_build_docs_command(layout, stack)),
-        Service(name="airflow-migrate", argv=_python("airflow", "db", "migrate"), once=True),
+        Service(name="airflow-migrate", argv=_python("airflow", "db", "migrate"), runs_once=True),
         # Airflow's log servers would listen on all interfaces. The API server reads the log files itself.
         Service(name="airflow-scheduler", argv=_python("airflow", "scheduler", "--skip-serve-logs")),
         Service(name="airflow-dag-processor", argv=_python("airflow", "dag-processor")),

@@ -50,7 +50,7 @@ class Supervisor:
         self.stack.save(self.layout)
         for service in self.plan.services:
             self._start(service)
-            while service.once and service.name in self.running and not self._has_to_stop():
+            while service.runs_once and service.name in self.running and not self._has_to_stop():
                 self.stop_requested.wait(_POLL_S / 4)
             if self._has_to_stop():
                 break
@@ -92,7 +92,7 @@ class Supervisor:
         return self.stack.died is not None
 
     def _is_expected_end(self, name: str, code: int) -> bool:
-        one_time_services = {service.name for service in self.plan.services if service.once}
+        one_time_services = {service.name for service in self.plan.services if service.runs_once}
         return name in one_time_services and code == 0
 
 

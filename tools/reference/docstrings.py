@@ -30,12 +30,12 @@ def parse(docstring: str) -> Docstring:
     sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     return Docstring(
         text=pieces[0].strip(),
-        arguments=_entries(sections.get("Args", "")),
+        arguments=_parse_entries(sections.get("Args", "")),
         returns=inspect.cleandoc(sections.get("Returns", "")),
-        raises=_entries(sections.get("Raises", "")),
+        raises=_parse_entries(sections.get("Raises", "")),
     )
 
 
-def _entries(section: str) -> dict[str, str]:
+def _parse_entries(section: str) -> dict[str, str]:
     pieces = ENTRY.split(section)
     return {name: " ".join(text.split()) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}

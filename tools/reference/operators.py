@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.reference.docstrings import Docstring, parse
-from tools.reference.markdown import code, prose, table
+from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/operators"
 PACKAGES = ("operators", "notifiers")
@@ -76,52 +76,56 @@ def find_classes(provider: Path) -> dict[str, Class]:
 def build_pages(provider: Path) -> dict[str, str]:
     """Return a page for each class and one that lists them, by path."""
     classes = find_classes(provider)
-    pages = {f"{FOLDER}/{name}.md": _page(found, classes) for name, found in sorted(classes.items())}
+    pages = {f"{FOLDER}/{name}.md": _build_page(class_, classes) for name, class_ in sorted(classes.items())}
     rows = [
-        [f"[{name}]({name}.md)", _step_link(found), prose(found.docstring.text.split("\n\n")[0])]
-        for name, found in sorted(classes.items())
+        [
+            f"[{name}]({name}.md)",
+            _format_step_link(class_),
+            format_prose(class_.docstring.text.split("\n\n")[0]),
+        ]
+        for name, class_ in sorted(classes.items())
     ]
     intro = "Operators, sensors and notifiers of the Airflow provider `leeway`. They run steps: see "
     intro += "[the step contract](../step-contract.md).\n"
     header = ["class", "step", "what it does"]
-    return {f"{FOLDER}/index.md": f"# Operators\n\n{intro}\n{table(header, rows)}", **pages}
+    return {f"{FOLDER}/index.md": f"# Operators\n\n{intro}\n{format_table(header, rows)}", **pages}
 
 
-def _page(found: Class, classes: dict[str, Class]) -> str:
-    described = found.docstring
+def _build_page(class_: Class, classes: dict[str, Class]) -> str:
+    docstring = class_.docstring
     parts = [
-        f"# {found.name}\n\n```python\nfrom {found.module} import {found.name}\n```\n",
-        f"{prose(described.text)}\n",
-        f"Step: {_step_link(found)}.\n" if found.step else "",
+        f"# {class_.name}\n\n```python\nfrom {class_.module} import {class_.name}\n```\n",
+        f"{format_prose(docstring.text)}\n",
+        f"Step: {_format_step_link(class_)}.\n" if class_.step else "",
         "## Arguments\n",
-        table(["argument", "type", "default", "meaning"], _rows(found, classes)) or "None of its own.\n",
-        _inherited(found, classes),
-        f"## Returns\n\n{prose(described.returns)}\n" if described.returns else "",
+        format_table(["argument", "type", "default", "meaning"], _build_rows(class_, classes)) or "None of its own.\n",
+        _describe_inherited(class_, classes),
+        f"## Returns\n\n{format_prose(docstring.returns)}\n" if docstring.returns else "",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _step_link(found: Class) -> str:
-    return f"[{found.step}](../steps/{found.step}.md)" if found.step else ""
+def _format_step_link(class_: Class) -> str:
+    return f"[{class_.step}](../steps/{class_.step}.md)" if class_.step else ""
 
 
-def _rows(found: Class, classes: dict[str, Class]) -> Iterator[list[str]]:
+def _build_rows(class_: Class, classes: dict[str, Class]) -> Iterator[list[str]]:
     """Yield a row for each argument, those of our own base classes after the class's own."""
     seen: set[str] = set()
-    for owner in (found, *(classes[base] for base in found.bases if base in classes)):
-        meanings = {**owner.docstring.arguments, **found.docstring.arguments}
+    for owner in (class_, *(classes[base] for base in class_.bases if base in classes)):
+        meanings = {**owner.docstring.arguments, **class_.docstring.arguments}
         for name, kind, default in owner.arguments:
             if name not in seen:
                 seen.add(name)
                 yield [
-                    code(name),
-                    code(kind),
-                    default if default == "required" else code(default),
+                    format_code(name),
+                    format_code(kind),
+                    default if default == "required" else format_code(default),
                     meanings.get(name, ""),
                 ]
 
 
-def _inherited(found: Class, classes: dict[str, Class]) -> str:
-    bases = dict.fromkeys(base for base in found.bases if base not in classes and base.endswith(SUFFIXES))
-    parents = ", ".join(code(base) for base in bases) or "`BaseOperator`"
+def _describe_inherited(class_: Class, classes: dict[str, Class]) -> str:
+    bases = dict.fromkeys(base for base in class_.bases if base not in classes and base.endswith(SUFFIXES))
+    parents = ", ".join(format_code(base) for base in bases) or "`BaseOperator`"
     return f"It also takes the arguments of {parents}.\n"

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 import pipelines.steps
 from pipelines.contract import Result, Spec
 from tools.reference.docstrings import parse
-from tools.reference.markdown import code, prose, table
+from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/steps"
 MAX_DEFAULT = 60
@@ -39,9 +39,9 @@ def build_pages() -> dict[str, str]:
     """Return a page for each step and one that lists them, by path."""
     modules = find_steps()
     pages = {f"{FOLDER}/{name}.md": build_page(name, module) for name, module in modules.items()}
-    rows = [[f"[{name}]({name}.md)", prose(_summary(module))] for name, module in modules.items()]
+    rows = [[f"[{name}]({name}.md)", format_prose(_get_summary(module))] for name, module in modules.items()]
     intro = "Each step is a command: `python -m pipelines STEP`. All follow [the step contract](../step-contract.md).\n"
-    return {f"{FOLDER}/index.md": f"# Steps\n\n{intro}\n{table(['step', 'what it does'], rows)}", **pages}
+    return {f"{FOLDER}/index.md": f"# Steps\n\n{intro}\n{format_table(['step', 'what it does'], rows)}", **pages}
 
 
 def build_page(name: str, module: ModuleType) -> str:
@@ -51,23 +51,23 @@ def build_page(name: str, module: ModuleType) -> str:
         name: the step's name, which is also its command.
         module: the step's module.
     """
-    spec, result = _message(module, Spec), _message(module, Result)
+    spec, result = _find_model(module, Spec), _find_model(module, Result)
     parts = [
-        f"# {name}\n\n{prose(inspect.getdoc(module) or '')}\n",
+        f"# {name}\n\n{format_prose(inspect.getdoc(module) or '')}\n",
         f"```console\n$ python -m pipelines {name} --help\n```\n",
-        *_describe("Spec", spec, is_input=True),
-        *_describe("Result", result, is_input=False),
-        *_errors(module),
+        *_render_model("Spec", spec, is_input=True),
+        *_render_model("Result", result, is_input=False),
+        *_render_errors(module),
         f"\nModule: `{module.__name__}`.\n",
     ]
     return "\n".join(parts)
 
 
-def _summary(module: ModuleType) -> str:
+def _get_summary(module: ModuleType) -> str:
     return (inspect.getdoc(module) or "").split("\n\n", 1)[0]
 
 
-def _message(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
+def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     """Return the class of the module that is its Spec or its Result: the one that is named after the step."""
     kind = base.__name__
     name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{kind}"
@@ -75,67 +75,69 @@ def _message(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     return model
 
 
-def _describe(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
+def _render_model(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
     schema = model.model_json_schema(mode="validation")
     types = schema.get("$defs", {})
-    yield f"## {title}\n\n{prose(schema.get('description', ''))}\n"
-    yield _fields(schema, types, is_input=is_input) or "No fields.\n"
+    yield f"## {title}\n\n{format_prose(schema.get('description', ''))}\n"
+    yield _format_fields(schema, types, is_input=is_input) or "No fields.\n"
     for name, part in types.items():
         if part.get("properties"):
-            yield f"### {title}: {name}\n\n{prose(part.get('description', ''))}\n"
-            yield _fields(part, types, is_input=is_input)
+            yield f"### {title}: {name}\n\n{format_prose(part.get('description', ''))}\n"
+            yield _format_fields(part, types, is_input=is_input)
 
 
-def _fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: bool) -> str:
+def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: bool) -> str:
     required = set(schema.get("required", ()))
     rows = [
         [
-            code(name),
-            _type(part),
-            *([_default(name, part, required)] if is_input else []),
-            prose(part.get("description") or types.get(_type(part), {}).get("description", "")),
+            format_code(name),
+            _describe_type(part),
+            *([_format_default(name, part, required)] if is_input else []),
+            format_prose(part.get("description") or types.get(_describe_type(part), {}).get("description", "")),
         ]
         for name, part in schema.get("properties", {}).items()
     ]
-    return table(["field", "type", *(["default"] if is_input else []), "meaning"], rows)
+    return format_table(["field", "type", *(["default"] if is_input else []), "meaning"], rows)
 
 
-def _type(part: dict[str, Any]) -> str:
+def _describe_type(part: dict[str, Any]) -> str:
     """Return the type of a field in words: string, number, one of several values, list of, mapping to."""
     limits = [f"{words} {part[key]}" for key, words in LIMITS.items() if key in part]
-    return ", ".join([_bare_type(part), *limits])
+    return ", ".join([_describe_bare_type(part), *limits])
 
 
-def _bare_type(part: dict[str, Any]) -> str:
+def _describe_bare_type(part: dict[str, Any]) -> str:
     if "$ref" in part:
         return str(part["$ref"]).rpartition("/")[2]
     if values := part.get("enum") or ([part["const"]] if "const" in part else []):
-        return ", ".join(code(value) for value in values)
+        return ", ".join(format_code(value) for value in values)
     if options := part.get("anyOf") or part.get("oneOf") or part.get("allOf"):
-        return " or ".join(dict.fromkeys(_type(option) for option in options))
-    return _container(part) or str(part.get("format") or part.get("type") or "any")
+        return " or ".join(dict.fromkeys(_describe_type(option) for option in options))
+    return _describe_container(part) or str(part.get("format") or part.get("type") or "any")
 
 
-def _container(part: dict[str, Any]) -> str:
+def _describe_container(part: dict[str, Any]) -> str:
     """Return the type of a list or a mapping; an empty text for all others."""
     if part.get("type") == "array":
-        return f"list of {_type(part['items'])}" if part.get("items") else "list"
+        return f"list of {_describe_type(part['items'])}" if part.get("items") else "list"
     if part.get("type") == "object":
         values = part.get("additionalProperties")
-        return f"mapping to {_type(values)}" if isinstance(values, dict) else "mapping"
+        return f"mapping to {_describe_type(values)}" if isinstance(values, dict) else "mapping"
     return ""
 
 
-def _default(name: str, part: dict[str, Any], required: set[str]) -> str:
+def _format_default(name: str, part: dict[str, Any], required: set[str]) -> str:
     if name in required:
         return "required"
     text = json.dumps(part["default"]) if "default" in part else ""
-    return code(text) if 0 < len(text) <= MAX_DEFAULT else "see below" if text else "its own defaults"
+    return format_code(text) if 0 < len(text) <= MAX_DEFAULT else "see below" if text else "its own defaults"
 
 
-def _errors(module: ModuleType) -> Iterator[str]:
+def _render_errors(module: ModuleType) -> Iterator[str]:
     """Yield the errors that `run` raises, as its docstring lists them."""
     raises = parse(inspect.getdoc(module.run) or "").raises
     if raises:
         yield "## Errors\n"
-        yield table(["error", "when"], [[code(name), prose(text)] for name, text in raises.items()])
+        yield format_table(
+            ["error", "when"], [[format_code(name), format_prose(text)] for name, text in raises.items()]
+        )

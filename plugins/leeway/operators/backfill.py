@@ -14,7 +14,7 @@ from leeway.operators.step import StepOperator
 class BackfillOperator(StepOperator):
     """Ingest, validate and publish many days in one task: for days so small that a task for each would cost too much.
 
-    A refused day fails the task at its end, without retries; the other days are published. Idempotent.
+    If validation refuses a day, the task fails at its end, without retries; the other days are published. Idempotent.
 
     Args:
         dataset: dataset of the days (templated).
@@ -24,7 +24,7 @@ class BackfillOperator(StepOperator):
         absent: `fail` or `skip`: what to do about days that the source does not have (templated).
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
-        asset: gets an event if the published rows changed, with the days as FIRST..LAST in its extra's partition.
+        asset: gets an event if the published rows changed. The event's extra has the days, FIRST..LAST, as `partition`.
 
     Returns:
         `BackfillResult`: published, changed, skipped, absent, snapshot_id.

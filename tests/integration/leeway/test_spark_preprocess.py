@@ -109,7 +109,7 @@ def test_what_was_changed_on_its_way_is_refused(at_dock, small, task, context, s
     told = finish(task(), start(task(), context))
     bucket, _, key = told["features"].removeprefix("s3://").partition("/")
     at_dock.client("s3").put_object(Bucket=bucket, Key=f"{key}/train/data.parquet", Body=b"tampered")
-    with pytest.raises(AirflowException, match="it was changed") as raised:
+    with pytest.raises(AirflowException, match="the files were changed") as raised:
         task(folder=str(tmp_path / "features")).execute(context)
     assert type(raised.value) is AirflowException
     assert not (tmp_path / "features").exists()

@@ -1,4 +1,4 @@
-"""Start, find or collect the processing job of one task, over all its tries."""
+"""Start the processing job of one task, find the job of an earlier try, and collect the job's output."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pipelines.contract import SCHEMA_VERSION
 from pipelines.system.files import replace_folder, sha256
 
 CHANNELS = ("train", "validation")
-"""Features that a training reads."""
+"""Folders of the features that a training reads, each as a channel."""
 
 
 class ProcessingAttempts(SimpleAttempts):
-    """Start, find or collect a task's processing job.
+    """Start a task's processing job, find the job of an earlier try, and collect the job's output.
 
     Args:
         s3: the Amazon provider's hook.
-        folder: folder that the features are downloaded to; empty: they stay in S3.
+        folder: folder that the features are downloaded to; empty: they stay in S3 only.
         rest: arguments of `SimpleAttempts`.
     """
 
@@ -47,12 +47,12 @@ class ProcessingAttempts(SimpleAttempts):
         """Read the step's result, which the job wrote."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         if not self.s3.check_for_key(key, bucket):
-            raise AirflowFailException(f"the job completed, and {uri} is not there: was its output deleted?")
+            raise AirflowFailException(f"the job completed, but {uri} does not exist: was its output deleted?")
         result = json.loads(self.s3.read_key(key, bucket))
         if result.get("schema_version") != SCHEMA_VERSION:
             raise AirflowFailException(
-                f"{uri} is of version {result.get('schema_version')} of the step contract, and this Airflow reads "
-                f"{SCHEMA_VERSION}: install the Leeway whose code is sent."
+                f"{uri} has version {result.get('schema_version')} of the step contract, but this Airflow reads "
+                f"version {SCHEMA_VERSION}: install the version of Leeway that the job runs."
             )
         return dict(result)
 
@@ -68,5 +68,7 @@ class ProcessingAttempts(SimpleAttempts):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self.s3.get_conn().download_file(bucket, key, str(target))
             if (actual := sha256(partial)) != digest:
-                raise AirflowException(f"{uri} has the digest {actual}, and the job wrote {digest}: it was changed.")
+                raise AirflowException(
+                    f"{uri} has the digest {actual}, but the job wrote {digest}: the files were changed."
+                )
         self.log.info("downloaded %s to %s", uri, folder)

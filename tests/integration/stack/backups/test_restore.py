@@ -39,7 +39,7 @@ def test_replaces_state_only_with_force(full: HomeWithBackup) -> None:
     (full.home / "docs/index.html").write_text("newer")
     (full.home / "docs/more.html").write_text("newer")
     result = full.run_stack("restore", str(full.archive))
-    assert result.returncode == 2 and "has state already" in result.stderr
+    assert result.returncode == 2 and "already has state" in result.stderr
     assert (full.home / "docs/more.html").read_text() == "newer"
     result = full.run_stack("restore", str(full.archive), "--force")
     assert result.returncode == 0, result.stderr

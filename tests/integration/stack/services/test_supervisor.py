@@ -73,8 +73,8 @@ def supervise(tmp_path: Path) -> Iterator[type[SupervisorProcess]]:
         supervisor.process.wait(30)
 
 
-def build_service(name: str, code: str = SLEEP, once: bool = False) -> Service:
-    return Service(name=name, argv=[sys.executable, "-c", code], once=once)
+def build_service(name: str, code: str = SLEEP, runs_once: bool = False) -> Service:
+    return Service(name=name, argv=[sys.executable, "-c", code], runs_once=runs_once)
 
 
 def test_supervisor_leads_the_session_and_group_of_all_services(supervise, wait_for):
@@ -104,7 +104,7 @@ def test_sigterm_stops_all_services_and_records_no_failure(supervise, wait_for):
 
 def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, tmp_path, wait_for):
     supervisor = supervise(
-        build_service("first", f"import time; time.sleep(0.3); open({str(tmp_path / 'mark')!r}, 'w')", once=True),
+        build_service("first", f"import time; time.sleep(0.3); open({str(tmp_path / 'mark')!r}, 'w')", runs_once=True),
         build_service("next", f"open({str(tmp_path / 'mark')!r}); {SLEEP}"),
     )
     wait_for(lambda: supervisor.has_started("next"))
@@ -115,7 +115,7 @@ def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, t
 
 def test_failure_of_a_service_that_runs_once_stops_all_services(supervise):
     supervisor = supervise(
-        build_service("a"), build_service("first", "raise SystemExit(3)", once=True), build_service("next")
+        build_service("a"), build_service("first", "raise SystemExit(3)", runs_once=True), build_service("next")
     )
     assert supervisor.process.wait(30) == 1
     assert supervisor.has_stopped_all()
