@@ -1,4 +1,4 @@
-"""A training that is interrupted however often, however rudely, ends with the bytes of one that was not."""
+"""Test that a training ends with the same bytes, however often and at whatever moment it is interrupted."""
 
 import fcntl
 import hashlib
@@ -22,21 +22,21 @@ import pytest
 from pipelines.system.files import sha256
 
 ROOT = Path(__file__).parents[4]
-GIVEN = {"num_round": 120, "early_stopping_rounds": 120, "eta": 0.05, "nthread": 2, "checkpoint_s": 0}
+HYPERPARAMETERS = {"num_round": 120, "early_stopping_rounds": 120, "eta": 0.05, "nthread": 2, "checkpoint_s": 0}
 PIPE_BYTES = 4_096
-AHEAD = 2 * PIPE_BYTES // 130 + 1
-"""Lines of a round: those in the pipe, and those that a reader's buffer took with the one that was wanted."""
+BUFFERED_ROUNDS = 2 * PIPE_BYTES // 130 + 1
+"""Number of rounds whose lines, of about 130 bytes, fit into the pipe and into the reader's buffer."""
 ENDLESS = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001}
 
 
 class Job:
-    """The script as a training job runs it: each start finds its folders empty, and the checkpoints come back."""
+    """Run the script as a training job does: each start has empty folders, but for the checkpoints."""
 
     def __init__(self, base: Path, features: Path, commands: Any) -> None:
         self.base, self.features, self.commands = base, features, commands
         self.checkpoints = base / "checkpoints"
 
-    def start(self, given: dict[str, Any], is_real: bool = False) -> Any:
+    def start(self, hyperparameters: dict[str, Any], is_real: bool = False) -> Any:
         shutil.rmtree(self.base / "model", ignore_errors=True)
         shutil.rmtree(self.base / "output", ignore_errors=True)
         env = {
@@ -45,264 +45,279 @@ class Job:
             "SM_CHANNEL_VALIDATION": str(self.features / "validation"),
             "TRAINING_JOB_NAME": "job",
         }
-        told = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        arguments = [argument for name, value in hyperparameters.items() for argument in (f"--{name}", str(value))]
         script = str(ROOT / "pipelines/datasets/flights/training.py")
         return self.commands.start(
-            sys.executable, "-u", script, *told, env=env, stderr=subprocess.STDOUT, is_real=is_real
+            sys.executable, "-u", script, *arguments, env=env, stderr=subprocess.STDOUT, is_real=is_real
         )
 
-    def run(self, given: dict[str, Any]) -> str:
-        """What it said; it ended well."""
-        child = self.start(given)
-        said, _ = child.communicate(timeout=300)
-        assert child.returncode == 0, said
-        return str(said)
+    def run(self, hyperparameters: dict[str, Any]) -> str:
+        """Run the script to its end without an error, and return its log."""
+        process = self.start(hyperparameters)
+        log, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, log
+        return str(log)
 
-    def made(self) -> dict[str, str]:
-        """Digests of all it left that is no time."""
+    def compute_digests(self) -> dict[str, str]:
+        """Return the digests of all files that it wrote, but for those with times."""
         record = self.base / "output/data"
         files = {name: sha256(record / name) for name in ("rounds.csv", "params.json", "environment.json")}
         return {"model": sha256(self.base / "model"), **files}
 
 
 @pytest.fixture
-def new_job(tmp_path: Path, commands: Any, trained: SimpleNamespace) -> Callable[[str], Job]:
-    def new(name: str) -> Job:
+def make_job(tmp_path: Path, commands: Any, trained: SimpleNamespace) -> Callable[[str], Job]:
+    """Return the function that makes a job in a folder of that name."""
+
+    def make(name: str) -> Job:
         shutil.copytree(trained.data / "features", tmp_path / name / "features")
         return Job(tmp_path / name, tmp_path / name / "features", commands)
 
-    return new
+    return make
 
 
-def restored(said: str) -> int:
-    """The rounds of the checkpoint that a run went on from; 0 after a cold start."""
-    found = re.findall(r"^checkpoint restored: (?:none|name=(\d{6}) saved_at=\S+\+00:00)$", said, re.MULTILINE)
-    assert len(found) == 1, said[-2_000:]
-    return int(found[0] or 0)
+def read_restored_round(log: str) -> int:
+    """Return the round of the checkpoint from which the script resumed; 0 after a cold start."""
+    rounds = re.findall(r"^checkpoint restored: (?:none|name=(\d{6}) saved_at=\S+\+00:00)$", log, re.MULTILINE)
+    assert len(rounds) == 1, log[-2_000:]
+    return int(rounds[0] or 0)
 
 
-def rounds_in(said: str) -> int:
-    """The rounds that were done when it ended, as the log tells."""
-    return max([restored(said), *(int(one) + 1 for one in re.findall(r"^\[(\d+)\]\ttrain", said, re.MULTILINE))])
+def count_rounds(log: str) -> int:
+    """Return how many rounds were done when the script ended, by its log."""
+    return max(
+        [read_restored_round(log), *(int(number) + 1 for number in re.findall(r"^\[(\d+)\]\ttrain", log, re.MULTILINE))]
+    )
 
 
-def until_line(child: Any, start: str) -> str:
-    """What the script said up to a line that starts so."""
-    said = ""
-    for line in child.stdout:
-        said += str(line)
+def read_until(process: Any, start: str) -> str:
+    """Read the log of the script up to a line that starts so, and return it."""
+    log = ""
+    for line in process.stdout:
+        log += str(line)
         if line.startswith(start):
-            return said
-    raise AssertionError(f"it ended before {start!r}: {said[-2_000:]}")
+            return log
+    raise AssertionError(f"the script ended before {start!r}: {log[-2_000:]}")
 
 
-def held_back(child: Any) -> Any:
-    """The script gets no further than AHEAD rounds beyond what is read of its log: it waits for room in the pipe.
+def limit_pipe(process: Any) -> Any:
+    """Limit the pipe of the log, so that the script waits after BUFFERED_ROUNDS unread rounds.
 
-    However late a signal comes on a busy machine, the training is not over.
+    The training is then not over when a signal comes late on a busy machine.
     """
     if sys.platform == "linux":
-        fcntl.fcntl(child.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    return child
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return process
 
 
-def interrupted(child: Any, number: int) -> str:
-    """All that the script still said after that signal; it ended by it."""
-    child.send_signal(number)
-    said = str(child.stdout.read())
-    assert child.wait() in ((-number,) if number == signal.SIGKILL else (-number, 128 + number)), said
-    assert "Traceback" not in said or child.returncode < 0
-    return said
+def interrupt(process: Any, number: int) -> str:
+    """Send the signal, check that the script ended by it, and return the rest of its log."""
+    process.send_signal(number)
+    log = str(process.stdout.read())
+    assert process.wait() in ((-number,) if number == signal.SIGKILL else (-number, 128 + number)), log
+    assert "Traceback" not in log or process.returncode < 0
+    return log
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_kills_and_stops_at_random_moments_change_no_byte(new_job: Callable[[str], Job], seed: int) -> None:
-    """With a checkpoint after each round a kill costs a round at most, and a stop nothing."""
-    whole, job, chance = new_job("whole"), new_job("interrupted"), random.Random(seed)
-    given = GIVEN | {"num_round": 250, "early_stopping_rounds": 250}
-    assert restored(whole.run(given | {"checkpoint_s": 1_000})) == 0
+def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[str], Job], seed: int) -> None:
+    """With a checkpoint after each round, a kill loses at most one round, and a stop loses none."""
+    uninterrupted, job, generator = make_job("whole"), make_job("interrupted"), random.Random(seed)
+    hyperparameters = HYPERPARAMETERS | {"num_round": 250, "early_stopping_rounds": 250}
+    assert read_restored_round(uninterrupted.run(hyperparameters | {"checkpoint_s": 1_000})) == 0
     done = 0
     for n in range(5):
-        if n > 1 and done + 15 + AHEAD > given["num_round"]:
-            break  # this machine was so slow to interrupt it that the next one might come too late
-        number = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-        child = held_back(job.start(given))
-        said = until_line(child, f"[{done + chance.randrange(15)}]\t")
-        time.sleep(chance.random() * 0.02)  # the moment of the interruption is the test's subject
-        said += interrupted(child, number)
-        assert restored(said) == done
-        done = rounds_in(said)
+        if n > 1 and done + 15 + BUFFERED_ROUNDS > hyperparameters["num_round"]:
+            break  # on this slow machine, the next interruption might come after the end
+        number = generator.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        process = limit_pipe(job.start(hyperparameters))
+        log = read_until(process, f"[{done + generator.randrange(15)}]\t")
+        time.sleep(generator.random() * 0.02)  # the moment of the interruption is the test's subject
+        log += interrupt(process, number)
+        assert read_restored_round(log) == done
+        done = count_rounds(log)
         names = sorted(path.name for path in job.checkpoints.iterdir())
         assert int(names[-1]) == done or (number == signal.SIGKILL and int(names[-1]) == done - 1)
         done = int(names[-1])
         assert not (job.base / "model").exists()
-    assert restored(job.run(given)) == done
-    differing = {name for name, digest in job.made().items() if whole.made()[name] != digest}
-    assert differing == {"params.json"}, "they name the interval"
+    assert read_restored_round(job.run(hyperparameters)) == done
+    differing = {
+        name for name, digest in job.compute_digests().items() if uninterrupted.compute_digests()[name] != digest
+    }
+    assert differing == {"params.json"}, "params.json has the interval of the checkpoints"
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])
-def test_kills_while_it_saves_on_a_timer(new_job: Callable[[str], Job], kills: int) -> None:
-    """Killed again and again within a tenth of a second, and with only one checkpoint kept, it gets on all the same."""
-    whole, job, chance = new_job("whole"), new_job("interrupted"), random.Random(20)
-    given = GIVEN | {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
-    unhurried = given | {"checkpoint_s": 1_000}  # what is not killed need not save, and takes half the time
-    whole.run(unhurried)
+def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str], Job], kills: int) -> None:
+    """The script makes progress, though it keeps one checkpoint and each kill comes within a tenth of a second."""
+    uninterrupted, job, generator = make_job("whole"), make_job("interrupted"), random.Random(20)
+    timed = {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
+    hyperparameters = HYPERPARAMETERS | timed
+    # A run that is not killed needs no checkpoints, and takes half the time without them.
+    without_checkpoints = hyperparameters | {"checkpoint_s": 1_000}
+    uninterrupted.run(without_checkpoints)
     done = 0
     for n in range(kills):
-        had = set(job.checkpoints.glob("[0-9]*"))  # not the probe that the script puts there for a moment
-        child = held_back(job.start(given))
-        said = until_line(child, "checkpoint restored")
-        while n % 2 and set(job.checkpoints.glob("[0-9]*")) <= had and child.poll() is None:
-            said += child.stdout.readline()  # every other kill finds a new one, however slow the machine is
-        time.sleep(chance.random() * 0.1)
-        said += interrupted(child, signal.SIGKILL)
-        assert restored(said) >= done
-        done = restored(said)
-    assert restored(job.run(unhurried)) >= done
+        checkpoints = set(job.checkpoints.glob("[0-9]*"))  # not the probe that the script writes for a moment
+        process = limit_pipe(job.start(hyperparameters))
+        log = read_until(process, "checkpoint restored")
+        # Each second kill comes after a new checkpoint, however slow the machine is.
+        while n % 2 and set(job.checkpoints.glob("[0-9]*")) <= checkpoints and process.poll() is None:
+            log += process.stdout.readline()
+        time.sleep(generator.random() * 0.1)
+        log += interrupt(process, signal.SIGKILL)
+        assert read_restored_round(log) >= done
+        done = read_restored_round(log)
+    assert read_restored_round(job.run(without_checkpoints)) >= done
     assert done > 0, "no kill came after a checkpoint"
-    assert job.made() == whole.made()
+    assert job.compute_digests() == uninterrupted.compute_digests()
 
 
 @pytest.mark.parametrize("stops", [4, pytest.param(8, marks=pytest.mark.soak)])
-def test_stopped_before_the_first_round(new_job: Callable[[str], Job], stops: int) -> None:
-    """While Python imports, or reads the data: nothing is lost, nothing is left."""
-    job, chance = new_job("job"), random.Random(4)
+def test_a_stop_before_the_first_round_leaves_nothing(make_job: Callable[[str], Job], stops: int) -> None:
+    """The script is stopped while Python imports or reads the data. It leaves neither a model nor a failure."""
+    job, generator = make_job("job"), random.Random(4)
     for _ in range(stops):
-        child = job.start(GIVEN | ENDLESS, is_real=True)
-        time.sleep(chance.random() * 2)
-        interrupted(child, signal.SIGTERM)
+        process = job.start(HYPERPARAMETERS | ENDLESS, is_real=True)
+        time.sleep(generator.random() * 2)
+        interrupt(process, signal.SIGTERM)
         assert not (job.base / "model").exists()
         assert not (job.base / "output/failure").exists(), "an interruption is no failure of the script"
 
 
-def test_a_second_signal_does_no_harm(new_job: Callable[[str], Job]) -> None:
-    job = new_job("job")
-    child = job.start(GIVEN | ENDLESS)
-    said = until_line(child, "[3]\t")
-    child.send_signal(signal.SIGTERM)
-    said += interrupted(child, signal.SIGTERM)
-    assert child.returncode == 128 + signal.SIGTERM
-    assert max(path.name for path in job.checkpoints.iterdir()) == f"{rounds_in(said):06d}"
+def test_a_second_signal_changes_nothing(make_job: Callable[[str], Job]) -> None:
+    job = make_job("job")
+    process = job.start(HYPERPARAMETERS | ENDLESS)
+    log = read_until(process, "[3]\t")
+    process.send_signal(signal.SIGTERM)
+    log += interrupt(process, signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert max(path.name for path in job.checkpoints.iterdir()) == f"{count_rounds(log):06d}"
 
 
 @pytest.mark.parametrize("changed", ["eta", "data"])
-def test_of_other_hyperparameters_or_data_none_is_taken(new_job: Callable[[str], Job], changed: str) -> None:
-    job, fresh, given = new_job("job"), new_job("fresh"), GIVEN | {"num_round": 20}
-    job.run(given)
+def test_resumes_from_no_checkpoint_of_other_hyperparameters_or_data(
+    make_job: Callable[[str], Job], changed: str
+) -> None:
+    job, fresh, hyperparameters = make_job("job"), make_job("fresh"), HYPERPARAMETERS | {"num_round": 20}
+    job.run(hyperparameters)
     if changed == "eta":
-        given |= {"eta": 0.3}
+        hyperparameters |= {"eta": 0.3}
     else:
-        for one in (job, fresh):
-            shutil.copy2(one.features / "validation/data.parquet", one.features / "train/data.parquet")
-    said = job.run(given)
-    assert restored(said) == 0
-    assert "checkpoint 000020 belongs to other hyperparameters or other data; trying the one before" in said
-    fresh.run(given)
-    assert job.made() == fresh.made()
+        for training in (job, fresh):
+            shutil.copy2(training.features / "validation/data.parquet", training.features / "train/data.parquet")
+    log = job.run(hyperparameters)
+    assert read_restored_round(log) == 0
+    assert "checkpoint 000020 belongs to other hyperparameters or other data; trying the one before" in log
+    fresh.run(hyperparameters)
+    assert job.compute_digests() == fresh.compute_digests()
 
 
-def test_how_often_is_no_other_training(new_job: Callable[[str], Job]) -> None:
-    """The negative control: what does not change the model may change between two runs."""
-    job = new_job("job")
-    job.run(GIVEN | {"num_round": 20})
-    assert restored(job.run(GIVEN | {"num_round": 20, "checkpoint_s": 7, "keep_checkpoints": 5})) == 20
+def test_resumes_after_a_change_of_the_checkpoint_options(make_job: Callable[[str], Job]) -> None:
+    """The negative control: options that do not change the model may change between two runs."""
+    job = make_job("job")
+    job.run(HYPERPARAMETERS | {"num_round": 20})
+    log = job.run(HYPERPARAMETERS | {"num_round": 20, "checkpoint_s": 7, "keep_checkpoints": 5})
+    assert read_restored_round(log) == 20
 
 
-def test_the_timer_alone_and_the_rounds_beside_it(new_job: Callable[[str], Job]) -> None:
-    job, given = new_job("job"), GIVEN | {"num_round": 25, "keep_checkpoints": 50, "checkpoint_s": 1_000}
-    job.run(given)
-    assert [path.name for path in job.checkpoints.iterdir()] == ["000025"], "the end is always kept"
+def test_saves_by_time_by_rounds_and_at_the_end(make_job: Callable[[str], Job]) -> None:
+    job = make_job("job")
+    hyperparameters = HYPERPARAMETERS | {"num_round": 25, "keep_checkpoints": 50, "checkpoint_s": 1_000}
+    job.run(hyperparameters)
+    assert [path.name for path in job.checkpoints.iterdir()] == ["000025"], "the last round is always saved"
     shutil.rmtree(job.checkpoints)
-    job.run(given | {"checkpoint_rounds": 10})
+    job.run(hyperparameters | {"checkpoint_rounds": 10})
     assert sorted(path.name for path in job.checkpoints.iterdir()) == ["000010", "000020", "000025"]
     shutil.rmtree(job.checkpoints)
-    job.run(given | {"checkpoint_s": 0})
+    job.run(hyperparameters | {"checkpoint_s": 0})
     assert len(list(job.checkpoints.iterdir())) == 25
 
 
-def test_another_xgboost_is_told(new_job: Callable[[str], Job]) -> None:
-    job, given = new_job("job"), GIVEN | {"num_round": 10}
-    assert "may differ" not in job.run(given)
+def test_warns_of_a_checkpoint_of_another_xgboost(make_job: Callable[[str], Job]) -> None:
+    job, hyperparameters = make_job("job"), HYPERPARAMETERS | {"num_round": 10}
+    assert "may differ" not in job.run(hyperparameters)
     path = job.checkpoints / "000010"
     content = path.read_bytes()[:-64].replace(b'"xgboost": "', b'"xgboost": "1.', 1)
     path.write_bytes(content + hashlib.sha256(content).hexdigest().encode())
-    said = job.run(given)
-    assert restored(said) == 10
-    assert re.search(r"the checkpoint is of xgboost 1\.\S+, this is .*: the model may differ", said)
+    log = job.run(hyperparameters)
+    assert read_restored_round(log) == 10
+    assert re.search(r"the checkpoint is of xgboost 1\.\S+, this is .*: the model may differ", log)
 
 
-def test_each_round_is_in_the_record_once(new_job: Callable[[str], Job]) -> None:
-    job = new_job("job")
-    child = held_back(job.start(GIVEN))
-    until_line(child, "[30]\t")
-    interrupted(child, signal.SIGKILL)
-    job.run(GIVEN)
+def test_each_round_is_in_the_record_once(make_job: Callable[[str], Job]) -> None:
+    job = make_job("job")
+    process = limit_pipe(job.start(HYPERPARAMETERS))
+    read_until(process, "[30]\t")
+    interrupt(process, signal.SIGKILL)
+    job.run(HYPERPARAMETERS)
     assert list(pd.read_csv(job.base / "output/data/rounds.csv")["round"]) == list(range(120))
 
 
-def test_foreign_files_among_the_checkpoints(new_job: Callable[[str], Job]) -> None:
-    job, given = new_job("job"), GIVEN | {"num_round": 20}
-    job.run(given)
+def test_ignores_foreign_files_among_the_checkpoints(make_job: Callable[[str], Job]) -> None:
+    job, hyperparameters = make_job("job"), HYPERPARAMETERS | {"num_round": 20}
+    job.run(hyperparameters)
     (job.checkpoints / "000999").write_text("foreign")
     (job.checkpoints / "notes").mkdir()
-    said = job.run(given)
-    assert restored(said) == 20
-    assert "checkpoint 000999 cannot be read as a checkpoint; trying the one before" in said
+    log = job.run(hyperparameters)
+    assert read_restored_round(log) == 20
+    assert "checkpoint 000999 cannot be read as a checkpoint; trying the one before" in log
     assert (job.checkpoints / "000999").read_text() == "foreign"
     assert (job.checkpoints / "notes").is_dir()
 
 
-def test_a_checkpoint_folder_that_cannot_be_is_a_line(new_job: Callable[[str], Job]) -> None:
-    job = new_job("job")
-    job.checkpoints.write_text("a file in its place")
-    child = job.start(GIVEN)
-    said, _ = child.communicate(timeout=100)
-    assert child.returncode == 1
-    assert "Traceback" not in said
+def test_an_unusable_checkpoint_folder_gives_an_error_without_traceback(make_job: Callable[[str], Job]) -> None:
+    job = make_job("job")
+    job.checkpoints.write_text("a file, not a folder")
+    process = job.start(HYPERPARAMETERS)
+    log, _ = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "Traceback" not in log
     assert "FileExistsError" in (job.base / "output/failure").read_text()
 
 
-# The laptop's door: `python -m pipelines train` passes on what it is told
+# `python -m pipelines train` passes signals on to the script
 
 
 @pytest.fixture
-def step(commands: Any, trained: SimpleNamespace, home: Path, until: Callable[..., Any]) -> Callable[[], Any]:
-    """A training as a step, in the middle of its rounds."""
+def start_step(commands: Any, trained: SimpleNamespace, home: Path, until: Callable[..., Any]) -> Callable[[], Any]:
+    """Return the function that starts a training as a step, and returns when it has done some rounds."""
     shutil.copytree(trained.data / "features", "data/features")
 
     def start() -> Any:
-        given = json.dumps(ENDLESS | {"checkpoint_s": 1_000, "checkpoint_rounds": 10_000})
+        hyperparameters = json.dumps(ENDLESS | {"checkpoint_s": 1_000, "checkpoint_rounds": 10_000})
         log = (home.parent / "step.log").open("w")
-        child = commands.start(sys.executable, "-m", "pipelines", "train", "--hyperparameters", given, stderr=log)
+        process = commands.start(
+            sys.executable, "-m", "pipelines", "train", "--hyperparameters", hyperparameters, stderr=log
+        )
         until(lambda: "[5]\t" in (home.parent / "step.log").read_text())
         assert not list(home.glob("training/*/checkpoints/[0-9]*"))
-        return child
+        return process
 
     return start
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
-def test_a_step_that_is_stopped_has_the_script_save_first(
-    step: Callable[[], Any], commands: Any, home: Path, number: int, code: int
+def test_a_stopped_step_lets_the_script_save_a_checkpoint(
+    start_step: Callable[[], Any], commands: Any, home: Path, number: int, code: int
 ) -> None:
-    child = step()
-    child.send_signal(number)  # to the step alone
-    out, _ = child.communicate(timeout=60)
-    said = (home.parent / "step.log").read_text()
-    assert child.returncode == code, said[-2_000:]
+    process = start_step()
+    process.send_signal(number)  # only the step gets the signal
+    out, _ = process.communicate(timeout=60)
+    log = (home.parent / "step.log").read_text()
+    assert process.returncode == code, log[-2_000:]
     assert out == ""
-    assert not commands.members(child.pid), "the script has ended before it"
-    assert [path.name for path in home.glob("training/*/checkpoints/[0-9]*")] == [f"{rounds_in(said):06d}"]
-    assert "stopped; the last checkpoint is saved" in said
+    assert not commands.members(process.pid), "the script ends before the step"
+    assert [path.name for path in home.glob("training/*/checkpoints/[0-9]*")] == [f"{count_rounds(log):06d}"]
+    assert "stopped; the last checkpoint is saved" in log
 
 
-def test_a_whole_group_that_is_stopped_saves_too(step: Callable[[], Any], commands: Any, home: Path) -> None:
-    """Ctrl-C in a terminal: the script hears it twice."""
-    child = step()
-    os.killpg(child.pid, signal.SIGINT)
-    child.communicate(timeout=60)
-    assert child.returncode == 130
+def test_a_stopped_process_group_saves_a_checkpoint(start_step: Callable[[], Any], commands: Any, home: Path) -> None:
+    """Ctrl-C in a terminal sends the signal to the whole group, so the script gets it twice."""
+    process = start_step()
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
     assert len(list(home.glob("training/*/checkpoints/[0-9]*"))) == 1
     assert "Traceback" not in (home.parent / "step.log").read_text()
 
@@ -312,6 +327,7 @@ def test_a_whole_group_that_is_stopped_saves_too(step: Callable[[], Any], comman
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
+    """Return the script of the documentation; its training data are in place."""
     text = (ROOT / "docs/how-to/training-script.md").read_text()
     script = tmp_path / "example.py"
     script.write_text(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0])
@@ -320,26 +336,28 @@ def example(tmp_path: Path) -> Path:
     return script
 
 
-def test_the_documented_script_goes_on_after_a_stop(example: Path, commands: Any, tmp_path: Path) -> None:
+def test_the_documented_script_resumes_after_a_stop(example: Path, commands: Any, tmp_path: Path) -> None:
     env = {"SAGEMAKER_BASE_DIR": str(tmp_path / "ml")}
     model = tmp_path / "ml/model/model.json"
     command = (sys.executable, str(example))
-    done = commands.run(*command, env=env)
-    assert done.out == "checkpoint restored: none\n", done.err
-    whole = model.read_bytes()
+    uninterrupted = commands.run(*command, env=env)
+    assert uninterrupted.out == "checkpoint restored: none\n", uninterrupted.err
+    content = model.read_bytes()
     model.unlink()
-    seen: list[int] = []
-    while not any(seen):  # who was stopped before its first step had nothing to save: the next one begins anew
-        child = commands.start(*command, env={**env, "slow": "0.05"})  # 20 s: not over before the signal
-        said = until_line(child, "checkpoint restored")
-        seen.append(restored(said))
+    rounds: list[int] = []
+    # A run that is stopped before its first step has nothing to save, so another one is stopped.
+    while not any(rounds):
+        # The run takes 20 s, so it is not over before the signal.
+        process = commands.start(*command, env={**env, "slow": "0.05"})
+        log = read_until(process, "checkpoint restored")
+        rounds.append(read_restored_round(log))
         time.sleep(0.2)
-        interrupted(child, signal.SIGTERM)
-        assert child.returncode == 143
+        interrupt(process, signal.SIGTERM)
+        assert process.returncode == 143
         assert not model.exists()
-        assert len(seen) < 10, "a stop saves"
-    assert seen[0] == 0
-    last = commands.run(*command, env=env)
-    assert last.code == 0
-    assert restored(last.out) > 0
-    assert model.read_bytes() == whole
+        assert len(rounds) < 10, "a stop saves a checkpoint"
+    assert rounds[0] == 0
+    last_process = commands.run(*command, env=env)
+    assert last_process.code == 0
+    assert read_restored_round(last_process.out) > 0
+    assert model.read_bytes() == content

@@ -1,4 +1,4 @@
-"""A training tells MLflow where one answers, and files in any case; both hold the same numbers."""
+"""Test that a training reports the same numbers to MLflow and to its files, and trains without MLflow, too."""
 
 import csv
 import json
@@ -25,7 +25,8 @@ def features(home: Path, trained: SimpleNamespace) -> None:
     shutil.copytree(trained.data / "features", "data/features")
 
 
-def run_of(uri: str, job: str) -> Any:
+def find_run(uri: str, job: str) -> Any:
+    """Return a client of MLflow, and the one run of the training job."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri, uri)
@@ -35,93 +36,99 @@ def run_of(uri: str, job: str) -> Any:
     return client, runs[0]
 
 
-def rows(path: str = "data/training/rounds.csv") -> list[dict[str, float]]:
+def read_rounds(path: str = "data/training/rounds.csv") -> list[dict[str, float]]:
     with open(path, newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-def same_numbers(uri: str, job: str) -> None:
-    client, run = run_of(uri, job)
-    told = rows()
+def check_rounds(uri: str, job: str) -> None:
+    """Check that MLflow and the file have the same metrics of each round, once each."""
+    client, run = find_run(uri, job)
+    rounds = read_rounds()
     for name in ("train-logloss", "validation-logloss", "train-auc", "validation-auc"):
         history = client.get_metric_history(run.info.run_id, name)
-        assert [(one.step, one.value) for one in sorted(history, key=lambda one: one.step)] == [
-            (int(row["round"]), row[name]) for row in told
+        assert [(metric.step, metric.value) for metric in sorted(history, key=lambda metric: metric.step)] == [
+            (int(row["round"]), row[name]) for row in rounds
         ]
 
 
 def train(commands: Any, uri: str, hyperparameters: dict[str, Any], **options: Any) -> SimpleNamespace:
+    """Run the step `train` and return its exit code, stdout and stderr."""
     env = {"MLFLOW_TRACKING_URI": uri}
-    done: SimpleNamespace = commands.step("train", "--hyperparameters", json.dumps(hyperparameters), env=env, **options)
-    return done
+    process: SimpleNamespace = commands.step(
+        "train", "--hyperparameters", json.dumps(hyperparameters), env=env, **options
+    )
+    return process
 
 
-def test_the_run_has_params_metrics_a_round_and_environment(features: None, commands: Any, mlflow_uri: str) -> None:
-    done = train(commands, mlflow_uri, QUICK)
-    assert done.code == 0, done.err
-    told = json.loads(done.out)
-    _client, run = run_of(mlflow_uri, told["training_job"])
+def test_the_run_has_params_environment_and_metrics_of_each_round(
+    features: None, commands: Any, mlflow_uri: str
+) -> None:
+    process = train(commands, mlflow_uri, QUICK)
+    assert process.code == 0, process.err
+    result = json.loads(process.out)
+    _client, run = find_run(mlflow_uri, result["training_job"])
     assert run.info.status == "FINISHED"
     assert run.data.params["num_round"] == "30"
     assert run.data.params == {k: str(v) for k, v in json.loads(Path("data/training/params.json").read_text()).items()}
     assert run.data.tags["environment.python"]
     assert run.data.tags["environment.git_commit"]
-    assert run.data.metrics["training_wall_s"] == told["metrics"]["wall_s"]
-    same_numbers(mlflow_uri, told["training_job"])
-    # Done again, it is the same run, with no number twice.
+    assert run.data.metrics["training_wall_s"] == result["metrics"]["wall_s"]
+    check_rounds(mlflow_uri, result["training_job"])
+    # A second training reports to the same run, and no number twice.
     shutil.rmtree("data/model")
     assert train(commands, mlflow_uri, QUICK).code == 0
-    same_numbers(mlflow_uri, told["training_job"])
+    check_rounds(mlflow_uri, result["training_job"])
 
 
-def test_a_killed_training_goes_on_with_its_run(
+def test_a_killed_training_resumes_with_its_run(
     features: None, commands: Any, mlflow_uri: str, until: Callable[..., Any], home: Path
 ) -> None:
-    child = start_suspended_training(commands, until, home, SLOW, 30, {"MLFLOW_TRACKING_URI": mlflow_uri})
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
-    done = train(commands, mlflow_uri, SLOW)
-    assert done.code == 0, done.err
-    assert "resuming from the checkpoint" in done.err
-    same_numbers(mlflow_uri, json.loads(done.out)["training_job"])
+    killed_process = start_suspended_training(commands, until, home, SLOW, 30, {"MLFLOW_TRACKING_URI": mlflow_uri})
+    os.killpg(killed_process.pid, signal.SIGKILL)
+    killed_process.communicate()
+    process = train(commands, mlflow_uri, SLOW)
+    assert process.code == 0, process.err
+    assert "resuming from the checkpoint" in process.err
+    check_rounds(mlflow_uri, json.loads(process.out)["training_job"])
 
 
-def test_an_unreachable_server_is_one_line_and_the_files_hold_all(
+def test_an_unreachable_server_gives_one_line_and_the_files_have_all_rounds(
     features: None, commands: Any, free_port: Callable[[], int], trained: SimpleNamespace
 ) -> None:
-    done = train(commands, f"http://127.0.0.1:{free_port()}", trained_with := {**QUICK, "num_round": 8})
-    assert done.code == 0, done.err
-    assert done.err.count("does not answer: this run is recorded in files only") == 1
-    assert len(rows()) == trained_with["num_round"]
+    process = train(commands, f"http://127.0.0.1:{free_port()}", hyperparameters := {**QUICK, "num_round": 8})
+    assert process.code == 0, process.err
+    assert process.err.count("does not answer: this run is recorded in files only") == 1
+    assert len(read_rounds()) == hyperparameters["num_round"]
 
 
-def test_a_server_that_dies_in_the_middle_does_not_stop_the_training(
+def test_a_server_that_dies_during_the_training_does_not_stop_it(
     features: None, commands: Any, start_mlflow: Callable[[], Any], until: Callable[..., Any], home: Path
 ) -> None:
     server, uri = start_mlflow()
-    # Its rounds wait for the server's end.
-    child = start_suspended_training(commands, until, home, SLOW, 20, {"MLFLOW_TRACKING_URI": uri})
+    # The training is suspended until the server has ended.
+    process = start_suspended_training(commands, until, home, SLOW, 20, {"MLFLOW_TRACKING_URI": uri})
     os.killpg(server.pid, signal.SIGKILL)
     server.wait()
-    signal_group(child, signal.SIGCONT)
-    _out, err = child.communicate(timeout=120)
-    assert child.returncode == 0, err
+    signal_group(process, signal.SIGCONT)
+    _out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
     assert err.count("MLflow failed (") == 1
     assert "Traceback" not in err
-    assert len(rows()) == 250
+    assert len(read_rounds()) == 250
 
 
 @pytest.mark.parametrize("uri", ["nonsense", "http://", "http://256.1.1.1:1", "file:///tmp/x", ""])
-def test_what_is_no_address_is_not_reachable(uri: str) -> None:
+def test_an_invalid_address_is_not_reachable(uri: str) -> None:
     assert not is_reachable(uri, 1.0)
 
 
-def test_a_server_that_is_not_mlflow(features: None, commands: Any, tmp_path: Path) -> None:
-    """It answers /health with 200, and nothing else as MLflow would."""
+def test_a_server_that_is_not_mlflow_does_not_stop_the_training(features: None, commands: Any, tmp_path: Path) -> None:
+    """The server answers each request with 200, and no body that MLflow would send."""
     import http.server
     import threading
 
-    class Polite(http.server.BaseHTTPRequestHandler):
+    class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
@@ -132,10 +139,10 @@ def test_a_server_that_is_not_mlflow(features: None, commands: Any, tmp_path: Pa
         def log_message(self, *_: Any) -> None:
             return
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Polite) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        done = train(commands, f"http://127.0.0.1:{server.server_port}", {**QUICK, "num_round": 4})
+        process = train(commands, f"http://127.0.0.1:{server.server_port}", {**QUICK, "num_round": 4})
         server.shutdown()
-    assert done.code == 0, done.err
-    assert "recorded in files only" in done.err
-    assert len(rows()) == 4
+    assert process.code == 0, process.err
+    assert "recorded in files only" in process.err
+    assert len(read_rounds()) == 4
