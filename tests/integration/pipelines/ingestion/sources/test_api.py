@@ -1,4 +1,4 @@
-"""Rows of an HTTP JSON API."""
+"""Test the source that reads rows from an HTTP JSON API."""
 
 import datetime as dt
 import json
@@ -22,117 +22,129 @@ PAGES = [[{"id": 1}, {"id": 2}], [{"id": 3}, {"id": 4}], [{"id": 5}]]
 
 @pytest.fixture
 def source(home: Path, site: Any) -> Any:
-    def made(**options: Any) -> HttpSource:
+    """Return the function that creates a source of the site."""
+
+    def create_source(**options: Any) -> HttpSource:
         return HttpSource(f"{site.url}/sales", **{"params": {"on": "{date}"}, "columns": COLUMNS, **options})
 
-    return made
+    return create_source
 
 
-def ids(source: HttpSource) -> list[int]:
-    found: list[int] = source.read(DAY).read_all()["id"].to_pylist()
-    return found
+def read_ids(source: HttpSource) -> list[int]:
+    ids: list[int] = source.read(DAY).read_all()["id"].to_pylist()
+    return ids
 
 
-def told(says: Any, body: Any, **options: Any) -> Any:
-    return says(json.dumps(body), **options)
+def create_json_response(create_response: Any, body: Any, **options: Any) -> Any:
+    return create_response(json.dumps(body), **options)
 
 
-def test_a_page_that_is_all(source: Any, site: Any, says: Any) -> None:
-    site.does(told(says, {"data": {"items": PAGES[0]}}))
+def test_one_response_can_have_all_rows(source: Any, site: Any, create_response: Any) -> None:
+    site.set_responses(create_json_response(create_response, {"data": {"items": PAGES[0]}}))
     assert source(rows="data.items").read(DAY).read_all().to_pylist() == [{"id": n, "date": DAY} for n in (1, 2)]
-    assert site.asked[0][:2] == ("/sales", {"on": "2013-01-02"})
-    site.does(told(says, PAGES[0]))
-    made = HttpSource(f"{site.url}/{{date:%Y/%m/%d}}/sales", columns=COLUMNS)
-    assert ids(made) == [1, 2] and site.asked[0][:2] == ("/2013/01/02/sales", {})
-    assert made.partitions(Days(DAY, DAY)) == [DAY]
+    assert site.requests[0][:2] == ("/sales", {"on": "2013-01-02"})
+    site.set_responses(create_json_response(create_response, PAGES[0]))
+    dated_source = HttpSource(f"{site.url}/{{date:%Y/%m/%d}}/sales", columns=COLUMNS)
+    assert read_ids(dated_source) == [1, 2] and site.requests[0][:2] == ("/2013/01/02/sales", {})
+    assert dated_source.partitions(Days(DAY, DAY)) == [DAY]
 
 
-def test_pages_by_number_end_with_one_without_rows(source: Any, site: Any, says: Any) -> None:
-    site.does(*(told(says, page) for page in [*PAGES, []]))
-    assert ids(source(pages=PageNumber(param="p", start=0, size_param="n", size=2))) == [1, 2, 3, 4, 5]
-    assert [query for _, query, _ in site.asked] == [{"on": "2013-01-02", "p": str(n), "n": "2"} for n in range(4)]
+def test_numbered_pages_end_with_a_page_without_rows(source: Any, site: Any, create_response: Any) -> None:
+    site.set_responses(*(create_json_response(create_response, page) for page in [*PAGES, []]))
+    assert read_ids(source(pages=PageNumber(param="p", start=0, size_param="n", size=2))) == [1, 2, 3, 4, 5]
+    assert [query for _, query, _ in site.requests] == [{"on": "2013-01-02", "p": str(n), "n": "2"} for n in range(4)]
 
 
-def test_pages_by_offset_skip_what_came(source: Any, site: Any, says: Any) -> None:
-    site.does(*(told(says, page) for page in [*PAGES, []]))
-    assert ids(source(pages=Offset(limit=100))) == [1, 2, 3, 4, 5]
-    assert [query["offset"] for _, query, _ in site.asked] == ["0", "2", "4", "5"]
+def test_the_offset_counts_the_rows_that_came_before(source: Any, site: Any, create_response: Any) -> None:
+    site.set_responses(*(create_json_response(create_response, page) for page in [*PAGES, []]))
+    assert read_ids(source(pages=Offset(limit=100))) == [1, 2, 3, 4, 5]
+    assert [query["offset"] for _, query, _ in site.requests] == ["0", "2", "4", "5"]
 
 
-def test_pages_by_token_end_with_one_without_a_token(source: Any, site: Any, says: Any) -> None:
+def test_pages_by_token_end_with_a_page_without_a_token(source: Any, site: Any, create_response: Any) -> None:
     bodies = [{"rows": page, "meta": {"next": f"t{n + 1}"}} for n, page in enumerate(PAGES)]
     bodies[-1]["meta"] = {"next": None}
-    site.does(*(told(says, body) for body in bodies))
-    assert ids(source(rows="rows", pages=CursorToken("after", "meta.next"))) == [1, 2, 3, 4, 5]
-    assert [query.get("after") for _, query, _ in site.asked] == [None, "t1", "t2"]
+    site.set_responses(*(create_json_response(create_response, body) for body in bodies))
+    assert read_ids(source(rows="rows", pages=CursorToken("after", "meta.next"))) == [1, 2, 3, 4, 5]
+    assert [query.get("after") for _, query, _ in site.requests] == [None, "t1", "t2"]
 
 
-def test_pages_by_link(source: Any, site: Any, says: Any) -> None:
-    site.does(told(says, PAGES[0], Link='</sales?c=2>; rel="next"'), told(says, PAGES[1], Link='</x>; rel="prev"'))
-    assert ids(source(pages=LinkHeader())) == [1, 2, 3, 4]
-    assert site.asked[1][:2] == ("/sales", {"c": "2"})
-    site.does(told(says, {"rows": PAGES[0], "next": f"{site.url}/2"}), told(says, {"rows": PAGES[1], "next": None}))
-    assert ids(source(rows="rows", pages=LinkHeader("next"))) == [1, 2, 3, 4]
+def test_pages_follow_the_next_link(source: Any, site: Any, create_response: Any) -> None:
+    site.set_responses(
+        create_json_response(create_response, PAGES[0], Link='</sales?c=2>; rel="next"'),
+        create_json_response(create_response, PAGES[1], Link='</x>; rel="prev"'),
+    )
+    assert read_ids(source(pages=LinkHeader())) == [1, 2, 3, 4]
+    assert site.requests[1][:2] == ("/sales", {"c": "2"})
+    site.set_responses(
+        create_json_response(create_response, {"rows": PAGES[0], "next": f"{site.url}/2"}),
+        create_json_response(create_response, {"rows": PAGES[1], "next": None}),
+    )
+    assert read_ids(source(rows="rows", pages=LinkHeader("next"))) == [1, 2, 3, 4]
 
 
-def test_no_header_goes_to_another_host(source: Any, site: Any, says: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOP_TOKEN", "Bearer hunter2")
-    made = source(pages=LinkHeader(), headers_env={"Authorization": "SHOP_TOKEN"})
+def test_no_request_goes_to_another_host(
+    source: Any, site: Any, create_response: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALES_TOKEN", "Bearer hunter2")
+    paged_source = source(pages=LinkHeader(), headers_env={"Authorization": "SALES_TOKEN"})
     port = site.url.rpartition(":")[2]
-    for other in (
+    for other_url in (
         "https://evil.example/",
         f"http://localhost:{port}/",
         f"http://127.0.0.1:{int(port) ^ 1}/",
         "http://127.0.0.1:99999/",
         "//evil.example/",
     ):
-        site.does(told(says, PAGES[0], Link=f'<{other}>; rel="next"'))
+        site.set_responses(create_json_response(create_response, PAGES[0], Link=f'<{other_url}>; rel="next"'))
         with pytest.raises(DataError, match="another host"):
-            ids(made)
-        assert len(site.asked) == 1 and site.asked[0][2]["Authorization"] == "Bearer hunter2"
-        site.does(says(code=302, Location=other))
+            read_ids(paged_source)
+        assert len(site.requests) == 1 and site.requests[0][2]["Authorization"] == "Bearer hunter2"
+        site.set_responses(create_response(code=302, Location=other_url))
         with pytest.raises(DataError, match=r"redirects \(302\)|no HTTP"):
-            ids(made)
-        assert len(site.asked) == 1
+            read_ids(paged_source)
+        assert len(site.requests) == 1
 
 
 def test_a_secret_is_only_in_the_environment(
-    source: Any, site: Any, says: Any, waits: list[float], monkeypatch: pytest.MonkeyPatch
+    source: Any, site: Any, create_response: Any, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = source(headers_env={"X-Key": "SHOP_TOKEN"}, params={"on": "{date}", "key": "hunter2"})
-    monkeypatch.delenv("SHOP_TOKEN", raising=False)
-    with pytest.raises(SpecError, match="SHOP_TOKEN is not set"):
-        ids(made)
-    site.does(says(code=500))
+    secret_source = source(headers_env={"X-Key": "SALES_TOKEN"}, params={"on": "{date}", "key": "hunter2"})
+    monkeypatch.delenv("SALES_TOKEN", raising=False)
+    with pytest.raises(SpecError, match="SALES_TOKEN is not set"):
+        read_ids(secret_source)
+    site.set_responses(create_response(code=500))
     for value in ("hunter2", "hunter2\nX-Other: 1"):
-        monkeypatch.setenv("SHOP_TOKEN", value)
-        with pytest.raises(LeewayError) as caught:
-            ids(made)
-        assert "hunter2" not in f"{caught.value}{made!r}{made.describe()}"
+        monkeypatch.setenv("SALES_TOKEN", value)
+        with pytest.raises(LeewayError) as error:
+            read_ids(secret_source)
+        assert "hunter2" not in f"{error.value}{secret_source!r}{secret_source.describe()}"
 
 
-def test_a_page_that_fails_is_asked_for_again(source: Any, site: Any, says: Any, waits: list[float]) -> None:
-    whole = told(says, PAGES[1])
-    site.does(
-        told(says, PAGES[0]),
-        says(code=500),
-        says(code=429, Retry_After="3"),
-        told(says, PAGES[1], half=True),
-        whole,
-        told(says, []),
+def test_a_failed_page_is_requested_again(source: Any, site: Any, create_response: Any, pauses: list[float]) -> None:
+    page = create_json_response(create_response, PAGES[1])
+    site.set_responses(
+        create_json_response(create_response, PAGES[0]),
+        create_response(code=500),
+        create_response(code=429, Retry_After="3"),
+        create_json_response(create_response, PAGES[1], half=True),
+        page,
+        create_json_response(create_response, []),
     )
-    assert ids(source(pages=PageNumber())) == [1, 2, 3, 4]
-    assert 3.0 in waits and len(site.asked) == 6
-    site.does(told(says, PAGES[0]), says(code=500))
+    assert read_ids(source(pages=PageNumber())) == [1, 2, 3, 4]
+    assert 3.0 in pauses and len(site.requests) == 6
+    site.set_responses(create_json_response(create_response, PAGES[0]), create_response(code=500))
     reader = source(pages=PageNumber()).read(DAY)
     with pytest.raises(ServiceError, match="500, 5 times"):
         reader.read_all()
 
 
-def test_requests_are_spread_over_time(source: Any, site: Any, says: Any, waits: list[float]) -> None:
-    site.does(*(told(says, page) for page in [*PAGES, []]))
-    assert ids(source(pages=PageNumber(), rate_per_s=0.01)) == [1, 2, 3, 4, 5]
-    assert len(waits) == 3 and all(90 < wait <= 300 for wait in waits)
+def test_the_rate_limit_spreads_requests_over_time(
+    source: Any, site: Any, create_response: Any, pauses: list[float]
+) -> None:
+    site.set_responses(*(create_json_response(create_response, page) for page in [*PAGES, []]))
+    assert read_ids(source(pages=PageNumber(), rate_per_s=0.01)) == [1, 2, 3, 4, 5]
+    assert len(pauses) == 3 and all(90 < pause <= 300 for pause in pauses)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +171,21 @@ def test_requests_are_spread_over_time(source: Any, site: Any, says: Any, waits:
     ],
 )  # fmt: skip
 def test_what_is_not_as_promised_is_refused(
-    source: Any, site: Any, says: Any, bodies: list[Any], options: dict[str, Any], why: str
+    source: Any, site: Any, create_response: Any, bodies: list[Any], options: dict[str, Any], why: str
 ) -> None:
-    site.does(*(says(body) if isinstance(body, str) else told(says, body) for body in bodies))
+    site.set_responses(
+        *(
+            create_response(body) if isinstance(body, str) else create_json_response(create_response, body)
+            for body in bodies
+        )
+    )
     with pytest.raises(DataError, match=why):
         source(**options).read(DAY).read_all()
 
 
-def test_values_have_their_types(source: Any, site: Any, says: Any) -> None:
+def test_values_have_their_types(source: Any, site: Any, create_response: Any) -> None:
     row = '{"id": 7, "price": 0.10, "at": "2013-01-02T05:00:00-05:00", "tree": {"a": [1]}, "whole": 1, "part": 2.5}'
-    site.does(says(f"[{row}, {row.replace('7', TEXT)}]"))
+    site.set_responses(create_response(f"[{row}, {row.replace('7', TEXT)}]"))
     columns = {**COLUMNS, "price": pa.decimal128(10, 2), "at": UTC}
     assert source(columns=columns).read(DAY).read_all().to_pylist() == 2 * [
         {
@@ -179,8 +196,8 @@ def test_values_have_their_types(source: Any, site: Any, says: Any) -> None:
     assert source(columns=columns, extra="ignore").read(DAY).schema.names == [*columns, "date"]
 
 
-def test_a_day_without_rows_is_empty(source: Any, site: Any, says: Any) -> None:
-    site.does(told(says, []))
+def test_a_day_without_rows_is_empty(source: Any, site: Any, create_response: Any) -> None:
+    site.set_responses(create_json_response(create_response, []))
     reader = source(pages=PageNumber()).read(DAY)
     assert reader.schema.names == ["id", "date"] and list(reader) == []
 
@@ -191,28 +208,33 @@ def changes(home: Path, site: Any) -> HttpChanges:
     return HttpChanges(f"{site.url}/sales", columns=columns, day="seen", cursor="seen", pages=Offset())
 
 
-def test_changes_are_those_beyond_the_watermark(changes: HttpChanges, site: Any, says: Any) -> None:
+def test_changes_are_the_rows_after_the_watermark(changes: HttpChanges, site: Any, create_response: Any) -> None:
     page = [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"} for n in (1, 2, 3)]
-    site.does(told(says, page), told(says, []))
+    site.set_responses(create_json_response(create_response, page), create_json_response(create_response, []))
     table = changes.changes(None).read_all()
     assert table["id"].to_pylist() == [1, 2, 3] and table["date"].to_pylist()[1] == DAY
-    assert "since" not in site.asked[0][1]
+    assert "since" not in site.requests[0][1]
     since = table["seen"][1].as_py().isoformat()
-    site.does(told(says, page[1:]), told(says, []))
+    site.set_responses(create_json_response(create_response, page[1:]), create_json_response(create_response, []))
     assert changes.changes(since).read_all()["id"].to_pylist() == [3]
-    assert site.asked[0][1]["since"] == since
+    assert site.requests[0][1]["since"] == since
     with pytest.raises(SpecError, match="the watermark 'noon' is no"):
         changes.changes("noon")
 
 
-def test_changes_in_another_order_are_refused(changes: HttpChanges, site: Any, says: Any) -> None:
+def test_changes_that_are_not_in_cursor_order_are_refused(
+    changes: HttpChanges, site: Any, create_response: Any
+) -> None:
     for days in ((2, 1), (1, 3, 2)):
-        site.does(*(told(says, [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"}]) for n in days), told(says, []))
+        site.set_responses(
+            *(create_json_response(create_response, [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"}]) for n in days),
+            create_json_response(create_response, []),
+        )
         with pytest.raises(DataError, match="not come in the order of seen"):
             changes.changes(None).read_all()
 
 
-def test_what_could_never_be_read_is_refused_when_it_is_made() -> None:
+def test_the_constructor_refuses_invalid_arguments() -> None:
     for url, options in (("ftp://x/{date}", {}), ("https://x/", {}), ("https://x/{date}", {"timezone": "Mars"})):
         with pytest.raises(SpecError):
             HttpSource(url, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Rows of a real PostgreSQL and of SQLite."""
+"""Test the source that reads a database: a real PostgreSQL server, and SQLite."""
 
 import datetime as dt
 import sqlite3
@@ -31,28 +31,31 @@ INSERT INTO kinds VALUES (1, 2, 3, 1.5, 2.5, 10.25, 0.125, true, '2013-01-02 05:
 """
 
 
-def run(engine: sa.Engine, statements: str) -> None:
+def execute(engine: sa.Engine, statements: str) -> None:
+    """Execute statements that a semicolon and a line break separate."""
     with engine.connect() as connection:
-        for one in statements.split(";\n"):
-            if one.strip():
-                connection.execute(sa.text(one.replace(":", "\\:")))
+        for statement in statements.split(";\n"):
+            if statement.strip():
+                connection.execute(sa.text(statement.replace(":", "\\:")))
 
 
 @pytest.fixture
 def source(home: Path, postgres: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("SHOP_DB_URL", postgres.url.render_as_string(hide_password=False))
-    return lambda **options: SqlSource(**{"url_env": "SHOP_DB_URL", "table": "sales", **options})
+    """Return the function that creates a source of the PostgreSQL server."""
+    monkeypatch.setenv("SALES_DB_URL", postgres.url.render_as_string(hide_password=False))
+    return lambda **options: SqlSource(**{"url_env": "SALES_DB_URL", "table": "sales", **options})
 
 
 @pytest.fixture
-def many(postgres: sa.Engine) -> sa.Engine:
-    run(postgres, "CREATE TABLE sales (id int PRIMARY KEY, date date, name text)")
-    run(postgres, "INSERT INTO sales SELECT n, '2013-01-02', 'row ' || n FROM generate_series(1, 60000) AS n")
+def sales(postgres: sa.Engine) -> sa.Engine:
+    """Create the table `sales`, with 60,000 rows of one day, on the PostgreSQL server."""
+    execute(postgres, "CREATE TABLE sales (id int PRIMARY KEY, date date, name text)")
+    execute(postgres, "INSERT INTO sales SELECT n, '2013-01-02', 'row ' || n FROM generate_series(1, 60000) AS n")
     return postgres
 
 
-def test_every_type_of_postgresql_has_one_of_arrow(source: Any, postgres: sa.Engine) -> None:
-    run(postgres, ALL_TYPES)
+def test_each_type_of_postgresql_becomes_a_type_of_arrow(source: Any, postgres: sa.Engine) -> None:
+    execute(postgres, ALL_TYPES)
     table = source(table="kinds", day="day").read(DAY).read_all()
     assert {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)} == {
         "id": "int32", "small": "int32", "big": "int64", "part": "float", "whole": "double",
@@ -71,20 +74,20 @@ def test_every_type_of_postgresql_has_one_of_arrow(source: Any, postgres: sa.Eng
     assert {value for name, value in second.items() if name not in ("id", "day", "date")} == {None}
 
 
-def test_a_day_is_read_in_batches_and_in_order(source: Any, many: sa.Engine) -> None:
+def test_a_day_is_read_in_batches_and_in_order(source: Any, sales: sa.Engine) -> None:
     batches = list(source().read(DAY))
     assert [batch.num_rows for batch in batches] == [10_000] * 6
     assert pa.Table.from_batches(batches)["id"].to_pylist() == list(range(1, 60_001))
-    backwards = source(order_by=("name",)).read(DAY).read_all()["name"].to_pylist()
-    assert backwards == sorted(backwards)
+    names = source(order_by=("name",)).read(DAY).read_all()["name"].to_pylist()
+    assert names == sorted(names)
     assert list(source().read(dt.date(2013, 1, 3))) == []
-    run(many, "CREATE TABLE keyless AS SELECT * FROM sales")
+    execute(sales, "CREATE TABLE keyless AS SELECT * FROM sales")
     with pytest.raises(SpecError, match="no primary key"):
         source(table="keyless").read(DAY).read_all()
 
 
-def test_days_are_days_in_utc_whatever_the_column(source: Any, postgres: sa.Engine) -> None:
-    run(
+def test_a_partition_is_a_day_in_utc_for_each_type_of_column(source: Any, postgres: sa.Engine) -> None:
+    execute(
         postgres,
         """CREATE TABLE sales (id int PRIMARY KEY, at timestamptz, local timestamp);
         INSERT INTO sales VALUES (1, '2013-01-02 18:59-05', '2013-01-02 18:59'),
@@ -93,38 +96,38 @@ def test_days_are_days_in_utc_whatever_the_column(source: Any, postgres: sa.Engi
     )
     days = [DAY, dt.date(2013, 1, 3), dt.date(2013, 7, 3)]
     for day in ("at", "local"):
-        named = source(day=day, timezone="America/New_York")
-        assert named.partitions(YEAR) == days
-        assert named.partitions(Days(days[1], days[1])) == [days[1]]
-        assert [named.read(one).read_all()["id"].to_pylist() for one in days] == [[1], [2], [4]]
-        assert named.read(DAY).read_all()["at"][0].as_py() == dt.datetime(2013, 1, 2, 23, 59, tzinfo=dt.UTC)
+        zoned_source = source(day=day, timezone="America/New_York")
+        assert zoned_source.partitions(YEAR) == days
+        assert zoned_source.partitions(Days(days[1], days[1])) == [days[1]]
+        assert [zoned_source.read(partition).read_all()["id"].to_pylist() for partition in days] == [[1], [2], [4]]
+        assert zoned_source.read(DAY).read_all()["at"][0].as_py() == dt.datetime(2013, 1, 2, 23, 59, tzinfo=dt.UTC)
     with pytest.raises(DataError, match=r"row 1, column local: .* has no time zone"):
         source(day="at").read(DAY).read_all()
-    run(postgres, "INSERT INTO sales VALUES (5, '2013-03-10 12:00Z', '2013-03-10 02:30')")
+    execute(postgres, "INSERT INTO sales VALUES (5, '2013-03-10 12:00Z', '2013-03-10 02:30')")
     with pytest.raises(DataError, match=r"column local: '2013-03-10 02:30:00' is not on the clocks .*DST gap"):
         source(day="at", timezone="America/New_York").read(dt.date(2013, 3, 10)).read_all()
 
 
-def test_a_query_may_hold_colons_and_percents_and_names_are_quoted(source: Any, postgres: sa.Engine) -> None:
-    run(
+def test_queries_can_contain_colons_and_percent_signs_and_names_are_quoted(source: Any, postgres: sa.Engine) -> None:
+    execute(
         postgres,
         """CREATE TABLE "Sales; DROP" (id int PRIMARY KEY, date date, "the ""Name" text);
         INSERT INTO "Sales; DROP" VALUES (1, '2013-01-02', 'a:b'), (2, '2013-01-02', '50%')""",
     )
-    found = source(table="Sales; DROP").read(DAY).read_all().to_pylist()
-    assert found[0] == {"id": 1, "date": DAY, 'the "Name': "a:b"}
+    rows = source(table="Sales; DROP").read(DAY).read_all().to_pylist()
+    assert rows[0] == {"id": 1, "date": DAY, 'the "Name': "a:b"}
     assert source(table="public.Sales; DROP").partitions(YEAR) == [DAY]
     query = """SELECT id::bigint, date, "the ""Name" AS name FROM "Sales; DROP" WHERE "the ""Name" IN ('a:b', ' :x')
         OR "the ""Name" LIKE '5%';"""
-    made = source(table="", query=query, order_by=("id",))
-    assert made.read(DAY).read_all().to_pylist() == [
+    query_source = source(table="", query=query, order_by=("id",))
+    assert query_source.read(DAY).read_all().to_pylist() == [
         {"id": 1, "date": DAY, "name": "a:b"},
         {"id": 2, "date": DAY, "name": "50%"},
     ]
-    assert made.partitions(YEAR) == [DAY]
+    assert query_source.partitions(YEAR) == [DAY]
 
 
-def test_declared_columns_are_demanded_and_have_their_types(source: Any, many: sa.Engine) -> None:
+def test_declared_columns_must_exist_and_have_their_types(source: Any, sales: sa.Engine) -> None:
     declared = {"name": pa.string(), "id": pa.int64(), "date": pa.date32()}
     assert source(columns=declared).read(DAY).schema == pa.schema(list(declared.items()))
     with pytest.raises(DataError, match=r"lacks the column\(s\) price. It has: 'id', 'date', 'name'"):
@@ -136,7 +139,7 @@ def test_declared_columns_are_demanded_and_have_their_types(source: Any, many: s
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"table": "nosuch"}, 'relation "nosuch" does not exist'),
         ({"table": "", "query": "SELEC 1"}, "syntax error"),
@@ -144,19 +147,21 @@ def test_declared_columns_are_demanded_and_have_their_types(source: Any, many: s
         ({"order_by": ("nosuch",)}, 'column "nosuch" does not exist'),
     ],
 )
-def test_what_is_not_there_is_wrong_data(source: Any, many: sa.Engine, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_a_missing_table_or_column_is_bad_data(
+    source: Any, sales: sa.Engine, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
         source(**options).read(DAY).read_all()
 
 
-def test_nothing_is_written_to_the_database(source: Any, many: sa.Engine) -> None:
-    run(many, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'DELETE FROM sales RETURNING 1'")
+def test_nothing_is_written_to_the_database(source: Any, sales: sa.Engine) -> None:
+    execute(sales, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'DELETE FROM sales RETURNING 1'")
     with pytest.raises(DataError, match="read-only transaction"):
         source(table="", query="SELECT f() AS id, DATE '2013-01-02' AS date", order_by=("id",)).read(DAY).read_all()
     assert source().read(DAY).read_all().num_rows == 60_000
 
 
-def test_a_dropped_connection_leaves_the_lake_as_it_was(source: Any, many: sa.Engine) -> None:
+def test_a_dropped_connection_does_not_change_the_lake(source: Any, sales: sa.Engine) -> None:
     lake = Lake.open()
     before = lake.write_partition(
         "sales_raw", DAY, pa.table({"id": pa.array([1], pa.int32()), "date": [DAY], "name": ["old"]})
@@ -164,84 +169,88 @@ def test_a_dropped_connection_leaves_the_lake_as_it_was(source: Any, many: sa.En
     reader = source().read(DAY)
     batches = iter(reader)
 
-    def broken() -> Any:
+    def drop_connection_after_first_batch() -> Any:
         yield next(batches)
-        run(
-            many,
+        execute(
+            sales,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND usename = 'leeway'",
         )
         yield from batches
 
-    with pytest.raises(ServiceError, match="dropped the connection") as caught:
-        lake.write_partition("sales_raw", DAY, pa.RecordBatchReader.from_batches(reader.schema, broken()))
-    assert caught.value.exit_code == 75
-    assert "p@ss" not in str(caught.value) and "p%40ss" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(ServiceError, match="dropped the connection") as error:
+        lake.write_partition(
+            "sales_raw", DAY, pa.RecordBatchReader.from_batches(reader.schema, drop_connection_after_first_batch())
+        )
+    assert error.value.exit_code == 75
+    assert "p@ss" not in str(error.value) and "p%40ss" not in "".join(traceback.format_exception(error.value))
     assert lake.read_partition("sales_raw", DAY)["name"].to_pylist() == ["old"]
-    again = lake.write_partition("sales_raw", DAY, source().read(DAY))
-    assert (again.changed, again.rows, again.snapshot_id != before.snapshot_id) == (True, 60_000, True)
+    retry = lake.write_partition("sales_raw", DAY, source().read(DAY))
+    assert (retry.changed, retry.rows, retry.snapshot_id != before.snapshot_id) == (True, 60_000, True)
     assert not lake.write_partition("sales_raw", DAY, source().read(DAY)).changed
 
 
-def test_a_server_that_is_not_there_may_come_back(home: Path, free_port: Any) -> None:
-    gone = SqlSource(table="sales", url=f"postgresql+psycopg://me:secret@127.0.0.1:{free_port()}/postgres")
-    with pytest.raises(ServiceError, match="refused") as caught:
-        gone.partitions(YEAR)
-    assert "secret" not in str(caught.value)
+def test_a_missing_server_is_a_service_error(home: Path, free_port: Any) -> None:
+    missing_server = SqlSource(table="sales", url=f"postgresql+psycopg://me:secret@127.0.0.1:{free_port()}/postgres")
+    with pytest.raises(ServiceError, match="refused") as error:
+        missing_server.partitions(YEAR)
+    assert "secret" not in str(error.value)
 
 
-def test_a_wrong_password_or_database_is_a_wrong_request(source: Any, postgres: sa.Engine) -> None:
-    for wrong in (postgres.url.set(password="hunter2"), postgres.url.set(database="nosuch")):
-        with pytest.raises(
-            SpecError, match=r"refuses the connection.*(authentication failed|does not exist)"
-        ) as caught:
-            source(url_env="", url=wrong.render_as_string(hide_password=False)).partitions(YEAR)
-        assert "hunter2" not in str(caught.value)
+def test_a_wrong_password_or_database_is_a_spec_error(source: Any, postgres: sa.Engine) -> None:
+    for url in (postgres.url.set(password="hunter2"), postgres.url.set(database="nosuch")):
+        with pytest.raises(SpecError, match=r"refuses the connection.*(authentication failed|does not exist)") as error:
+            source(url_env="", url=url.render_as_string(hide_password=False)).partitions(YEAR)
+        assert "hunter2" not in str(error.value)
 
 
-def test_secrets_are_not_told(source: Any, postgres: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_contain_no_secret(source: Any, postgres: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres.url.render_as_string(hide_password=False)
-    for made in (source(), source(url_env="", url=url)):
-        assert "p@ss" not in f"{made!r}{made.describe()}" and "p%40ss" not in f"{made!r}{made.describe()}"
-        assert "sales" in made.describe().location
-    for wrong in (
+    for secret_source in (source(), source(url_env="", url=url)):
+        assert (
+            "p@ss" not in f"{secret_source!r}{secret_source.describe()}"
+            and "p%40ss" not in f"{secret_source!r}{secret_source.describe()}"
+        )
+        assert "sales" in secret_source.describe().location
+    for wrong_url in (
         "postgresql+psycopg//x:hunter2@h/d",
         "postgresql+psycopg://x:hun/ter2@h:p/d",
         "mysql://x:hunter2@h/d",
         "",
     ):
-        monkeypatch.setenv("SHOP_DB_URL", wrong)
-        with pytest.raises(SpecError, match="SHOP_DB_URL") as caught:
+        monkeypatch.setenv("SALES_DB_URL", wrong_url)
+        with pytest.raises(SpecError, match="SALES_DB_URL") as error:
             source().partitions(YEAR)
-        assert "hunter2" not in str(caught.value) and "ter2" not in str(caught.value)
+        assert "hunter2" not in str(error.value) and "ter2" not in str(error.value)
     for options in ({"query": "SELECT 1"}, {"url": "sqlite://"}, {"columns": {}}, {"timezone": "Mars"}):
         with pytest.raises(SpecError):
             source(**options)
 
 
 @pytest.mark.parametrize("kind", ["bigserial", "timestamptz"])
-def test_changes_come_in_the_order_of_their_cursor(source: Any, postgres: sa.Engine, kind: str) -> None:
+def test_changes_are_in_the_order_of_the_cursor(source: Any, postgres: sa.Engine, kind: str) -> None:
     value = "n" if kind == "bigserial" else "timestamptz '2013-01-01 00:00:00.5Z' + n * interval '1 hour'"
-    run(postgres, f"CREATE TABLE sales (id int PRIMARY KEY, date date, seen {kind})")
-    run(postgres, f"INSERT INTO sales SELECT 100 - n, '2013-01-02', {value} FROM generate_series(1, 50) AS n")
-    changes = SqlChanges(url_env="SHOP_DB_URL", table="sales", cursor="seen")
+    execute(postgres, f"CREATE TABLE sales (id int PRIMARY KEY, date date, seen {kind})")
+    execute(postgres, f"INSERT INTO sales SELECT 100 - n, '2013-01-02', {value} FROM generate_series(1, 50) AS n")
+    changes = SqlChanges(url_env="SALES_DB_URL", table="sales", cursor="seen")
     first = changes.changes(None).read_all()
     assert first["id"].to_pylist() == [100 - n for n in range(1, 51)]
-    for at in (10, 49):
-        since = first["seen"][at].as_py()
+    for position in (10, 49):
+        since = first["seen"][position].as_py()
         text = since.isoformat() if kind == "timestamptz" else str(since)
-        assert changes.changes(text).read_all()["id"].to_pylist() == [100 - n for n in range(at + 2, 51)]
+        assert changes.changes(text).read_all()["id"].to_pylist() == [100 - n for n in range(position + 2, 51)]
     with pytest.raises(SpecError, match="the watermark 'noon' is no"):
         changes.changes("noon")
     with pytest.raises(SpecError, match="cursor="):
-        SqlChanges(url_env="SHOP_DB_URL", table="sales")
+        SqlChanges(url_env="SALES_DB_URL", table="sales")
     with pytest.raises(DataError, match="lacks the column nosuch, the cursor"):
-        SqlChanges(url_env="SHOP_DB_URL", table="sales", cursor="nosuch").changes(None)
+        SqlChanges(url_env="SALES_DB_URL", table="sales", cursor="nosuch").changes(None)
 
 
 @pytest.fixture
-def file(home: Path, tmp_path: Path) -> Path:
-    with sqlite3.connect(tmp_path / "shop.db") as connection:
+def sqlite_file(home: Path, tmp_path: Path) -> Path:
+    """Create a SQLite database with three sales; return its path."""
+    with sqlite3.connect(tmp_path / "sales.db") as connection:
         connection.execute(
             "CREATE TABLE sales (id INTEGER PRIMARY KEY, date DATE, at TIMESTAMP, price NUMERIC(8,2), yes BOOLEAN)"
         )
@@ -254,64 +263,66 @@ def file(home: Path, tmp_path: Path) -> Path:
             ],
         )
     connection.close()
-    return tmp_path / "shop.db"
+    return tmp_path / "sales.db"
 
 
-def test_sqlite_is_read_by_the_day(file: Path) -> None:
-    made = SqlSource(url=f"sqlite:///{file}", table="sales", timezone="America/New_York")
-    assert made.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
-    table = made.read(DAY).read_all()
+def test_sqlite_is_read_day_by_day(sqlite_file: Path) -> None:
+    table_source = SqlSource(url=f"sqlite:///{sqlite_file}", table="sales", timezone="America/New_York")
+    assert table_source.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
+    table = table_source.read(DAY).read_all()
     assert table.schema.field("at").type == UTC and table.schema.field("price").type == pa.decimal128(8, 2)
     assert table.to_pylist()[0] == {
         "id": 1, "date": DAY, "at": dt.datetime(2013, 1, 2, 23, 59, tzinfo=dt.UTC),
         "price": Decimal("1.25"), "yes": True,
     }  # fmt: skip
     columns = {"id": pa.int64(), "at": UTC}
-    by_time = SqlSource(url=f"sqlite:///{file}", table="sales", day="at", columns=columns, timezone="America/New_York")
-    assert by_time.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
-    assert [by_time.read(one).read_all()["id"].to_pylist() for one in (DAY, dt.date(2013, 1, 3))] == [[1], [2, 3]]
+    time_source = SqlSource(
+        url=f"sqlite:///{sqlite_file}", table="sales", day="at", columns=columns, timezone="America/New_York"
+    )
+    assert time_source.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
+    assert [time_source.read(day).read_all()["id"].to_pylist() for day in (DAY, dt.date(2013, 1, 3))] == [[1], [2, 3]]
     options: Any = {"day": "at", "columns": columns, "order_by": ["id"], "timezone": "UTC"}
-    query = SqlSource(url=f"sqlite:///{file}", query="SELECT id, at FROM sales", **options)
-    assert query.read(DAY).read_all()["id"].to_pylist() == [1, 2]
-    changes = SqlChanges(url=f"sqlite:///{file}", table="sales", cursor="id", timezone="UTC")
+    query_source = SqlSource(url=f"sqlite:///{sqlite_file}", query="SELECT id, at FROM sales", **options)
+    assert query_source.read(DAY).read_all()["id"].to_pylist() == [1, 2]
+    changes = SqlChanges(url=f"sqlite:///{sqlite_file}", table="sales", cursor="id", timezone="UTC")
     assert changes.changes("1").read_all()["id"].to_pylist() == [2, 3]
 
 
-def test_what_sqlite_does_not_demand_is_demanded(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
+def test_values_that_sqlite_does_not_check_are_checked(sqlite_file: Path) -> None:
+    with sqlite3.connect(sqlite_file) as connection:
         connection.execute("INSERT INTO sales VALUES (4, '2013-01-04', '2013-01-04 00:00:00', 'cheap', 1)")
         connection.execute("INSERT INTO sales VALUES (5, '2013-01-05', '2013-01-05 00:00:00', 1, 2)")
     connection.close()
-    made = SqlSource(url=f"sqlite:///{file}", table="sales", timezone="UTC")
+    table_source = SqlSource(url=f"sqlite:///{sqlite_file}", table="sales", timezone="UTC")
     with pytest.raises(DataError, match="row 1, column price: 'cheap' is no decimal"):
-        made.read(dt.date(2013, 1, 4)).read_all()
+        table_source.read(dt.date(2013, 1, 4)).read_all()
     with pytest.raises(DataError, match="row 1, column yes: '2' is no bool"):
-        made.read(dt.date(2013, 1, 5)).read_all()
-    assert made.read(DAY).read_all().num_rows == 2
-    for options, told in (
+        table_source.read(dt.date(2013, 1, 5)).read_all()
+    assert table_source.read(DAY).read_all().num_rows == 2
+    for options, message in (
         ({"table": "nosuch"}, "no such table"),
         ({"columns": {"No Such": pa.string(), "date": pa.date32()}}, "lacks the column"),
         ({"table": "", "query": "SELECT 1", "columns": {"date": pa.date32()}, "order_by": ["date"]}, "no such column"),
     ):
-        with pytest.raises(DataError, match=told):
-            SqlSource(**{"url": f"sqlite:///{file}", "table": "sales", **options}).read(DAY).read_all()  # type: ignore[arg-type]
+        with pytest.raises(DataError, match=message):
+            SqlSource(**{"url": f"sqlite:///{sqlite_file}", "table": "sales", **options}).read(DAY).read_all()  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no SQLite database"):
-        SqlSource(url=f"sqlite:///{file}.gone", table="sales").partitions(YEAR)
-    assert not Path(f"{file}.gone").exists()
-    file.write_bytes(b"no database at all" * 100)
+        SqlSource(url=f"sqlite:///{sqlite_file}.gone", table="sales").partitions(YEAR)
+    assert not Path(f"{sqlite_file}.gone").exists()
+    sqlite_file.write_bytes(b"no database at all" * 100)
     with pytest.raises(DataError, match="not a database"):
-        made.partitions(YEAR)
+        table_source.partitions(YEAR)
 
 
 @pytest.mark.parametrize("kind", ["NUM", "REAL", "BOOLEAN", "DATE"])
-def test_a_column_whose_type_can_be_no_day_is_named(file: Path, kind: str) -> None:
-    """`CREATE TABLE AS` of SQLite leaves such types; the columns are looked at before there is a row."""
-    with sqlite3.connect(file) as connection:
-        connection.execute(f"CREATE TABLE made (id INT PRIMARY KEY, day {kind})")
-    made = SqlChanges(url=f"sqlite:///{file}", table="made", day="day", cursor="id")
+def test_a_day_column_with_an_unsuitable_type_is_named(sqlite_file: Path, kind: str) -> None:
+    """`CREATE TABLE AS` of SQLite creates such types. The check needs no row."""
+    with sqlite3.connect(sqlite_file) as connection:
+        connection.execute(f"CREATE TABLE days (id INT PRIMARY KEY, day {kind})")
+    changes = SqlChanges(url=f"sqlite:///{sqlite_file}", table="days", day="day", cursor="id")
     if kind == "DATE":
-        assert made.changes(None).read_all().num_rows == 0
+        assert changes.changes(None).read_all().num_rows == 0
         return
-    with pytest.raises(DataError, match=r"column day: cannot convert \w+(\(.*\))? to date32\[day\]") as caught:
-        made.changes(None)
-    assert "columns=" in str(caught.value)
+    with pytest.raises(DataError, match=r"column day: cannot convert \w+(\(.*\))? to date32\[day\]") as error:
+        changes.changes(None)
+    assert "columns=" in str(error.value)
