@@ -1,4 +1,4 @@
-"""A drydock as a person starts it, the Airflow connection to it, and a small project to train."""
+"""Provide a real drydock server, Airflow's connection to it, and a small project with a training script."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ from lib.extra import WORD
 parser = argparse.ArgumentParser()
 for name in ("mode", "gate", "seed"):
     parser.add_argument(f"--{name}", default="")
-given = parser.parse_args()
-if given.mode == "stubborn":
+options = parser.parse_args()
+if options.mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 checkpoints = pathlib.Path(os.environ.get("SM_CHECKPOINT_DIR", os.environ["SAGEMAKER_BASE_DIR"] + "/checkpoints"))
 rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows").read_text()
 before = sorted(path.name for path in checkpoints.glob("*"))
-print(f"{WORD} {rows} {given.mode} after {before}", flush=True)
+print(f"{WORD} {rows} {options.mode} after {before}", flush=True)
 checkpoints.mkdir(parents=True, exist_ok=True)
 (checkpoints / f"step-{len(before)}").write_text("x")
-if given.mode == "crash":
+if options.mode == "crash":
     raise SystemExit("the hull is leaking")
 ends = time.monotonic() + 3_600  # far longer than any test waits
-while given.mode in ("wait", "stubborn") and not pathlib.Path(given.gate).exists() and time.monotonic() < ends:
+while options.mode in ("wait", "stubborn") and not pathlib.Path(options.gate).exists() and time.monotonic() < ends:
     time.sleep(0.05)
-(pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(f"{rows} {given.seed}")
+(pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(f"{rows} {options.seed}")
 """
 
 
 @dataclass
-class Dock:
-    """A running drydock."""
+class Drydock:
+    """A running drydock server, as its clients see it."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -67,50 +67,51 @@ class Dock:
             self.clients[service] = boto3.client(service, endpoint_url=self.url, region_name="us-east-1", **keys)
         return self.clients[service]
 
-    def jobs(self) -> list[str]:
-        found = self.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
-        return sorted(one["TrainingJobName"] for one in found)
+    def list_jobs(self) -> list[str]:
+        jobs = self.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
+        return sorted(job["TrainingJobName"] for job in jobs)
 
-    def describe(self, name: str) -> dict[str, Any]:
+    def describe_job(self, name: str) -> dict[str, Any]:
         return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))
 
-    def lines(self, name: str) -> list[str]:
-        """What a job has written so far."""
+    def read_log(self, name: str) -> list[str]:
+        """Return the lines that a training job has logged so far."""
         logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
         with contextlib.suppress(logs.exceptions.ResourceNotFoundException):
-            answer = logs.filter_log_events(logGroupName=group, logStreamNamePrefix=f"{name}/")
-            return [event["message"] for event in answer["events"]]
+            response = logs.filter_log_events(logGroupName=group, logStreamNamePrefix=f"{name}/")
+            return [event["message"] for event in response["events"]]
         return []
 
-    def stop(self, name: str) -> None:
+    def stop_job(self, name: str) -> None:
         self.client("sagemaker").stop_training_job(TrainingJobName=name)
 
-    def objects(self) -> dict[str, Any]:
-        """Key to the moment when it was written, of what was uploaded."""
-        found = self.client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
-        return {one["Key"]: one["LastModified"] for one in found if "/jobs/" not in one["Key"]}
+    def list_uploads(self) -> dict[str, Any]:
+        """Return the time of the last write of each uploaded object, by key, without the jobs' own outputs."""
+        objects = self.client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        return {item["Key"]: item["LastModified"] for item in objects if "/jobs/" not in item["Key"]}
 
-    def members(self, uri: str) -> dict[str, bytes]:
+    def read_archive(self, uri: str) -> dict[str, bytes]:
+        """Return the content of each file of a tar archive in S3, by name."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         content = self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            return {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
+            return {file.name: tar.extractfile(file).read() for file in tar if file.isfile()}  # type: ignore[union-attr]
 
 
-def connection(url: str) -> str:
-    """AIRFLOW_CONN_AWS_DEFAULT for an endpoint."""
+def aws_connection(url: str) -> str:
+    """Return the value of AIRFLOW_CONN_AWS_DEFAULT for an endpoint."""
     extra = {"endpoint_url": url, "region_name": "us-east-1"}
-    given = {"login": "AKIADRYDOCKTAKESANY0", "password": "drydock-takes-any"}
-    return json.dumps({"conn_type": "aws", **given, "extra": extra})
+    keys = {"login": "AKIADRYDOCKTAKESANY0", "password": "drydock-takes-any"}
+    return json.dumps({"conn_type": "aws", **keys, "extra": extra})
 
 
 @contextlib.contextmanager
-def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
-    """A drydock in `folder`, gone at the end with all that it runs."""
+def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
+    """Run a drydock server in `folder`; end it and its jobs afterwards."""
     port = folder / "port"
-    # Set by tools/record_calls.py: a file for the calls that the server gets.
-    noted = os.environ.get("RECORD_CALLS")
-    server = [str(ROOT / "tests/tools/recording.py"), noted] if noted else ["-m", "drydock"]
+    # tools/record_calls.py sets this variable: the file that lists the calls which the server receives.
+    calls_file = os.environ.get("RECORD_CALLS")
+    server = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
     command = [sys.executable, *server, "--port", "0", "--port-file", str(port)]
     command += ["--data", str(folder / "data")]
     command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
@@ -119,9 +120,9 @@ def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
         process = forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
         until(lambda: port.exists() or process.poll() is not None)
-        dock = Dock(f"http://127.0.0.1:{port.read_text()}", process)
-        dock.client("s3").create_bucket(Bucket=BUCKET)
-        yield dock
+        drydock = Drydock(f"http://127.0.0.1:{port.read_text()}", process)
+        drydock.client("s3").create_bucket(Bucket=BUCKET)
+        yield drydock
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -131,50 +132,50 @@ def docked(folder: Path, until: Callable[..., Any]) -> Iterator[Dock]:
 
 
 @pytest.fixture(scope="session")
-def start_dock(tmp_path_factory: pytest.TempPathFactory, until: Callable[..., Any]) -> Callable[[], Any]:
-    """Starts one more drydock: a context manager."""
-    return lambda: docked(tmp_path_factory.mktemp("dock"), until)
+def start_drydock(tmp_path_factory: pytest.TempPathFactory, until: Callable[..., Any]) -> Callable[[], Any]:
+    """Return the context manager that runs another drydock server."""
+    return lambda: run_drydock(tmp_path_factory.mktemp("drydock"), until)
 
 
 @pytest.fixture(scope="session")
-def dock(start_dock: Callable[[], Any]) -> Iterator[Dock]:
-    """The drydock of these tests; each test has jobs of its own: the run's name is the test's."""
-    with start_dock() as made:
-        yield made
+def drydock_server(start_drydock: Callable[[], Any]) -> Iterator[Drydock]:
+    """Start one drydock server for the session. Job names contain the DAG's name, which is different in each test."""
+    with start_drydock() as server:
+        yield server
 
 
 @pytest.fixture
-def point_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Points Airflow's connection at an endpoint; the ledger is the test's own."""
+def connect_airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Return the function that sets Airflow's AWS connection to an endpoint. The test has a ledger of its own."""
 
-    def point(url: str) -> None:
+    def connect(url: str) -> None:
         monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", connection(url))
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(url))
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
 
-    return point
+    return connect
 
 
 @pytest.fixture
-def at_dock(dock: Dock, point_at: Callable[[str], None]) -> Dock:
-    """The drydock, with Airflow's connection pointing there."""
-    point_at(dock.url)
-    return dock
+def drydock(drydock_server: Drydock, connect_airflow: Callable[[str], None]) -> Drydock:
+    """Return the session's drydock server, with Airflow's AWS connection set to it."""
+    connect_airflow(drydock_server.url)
+    return drydock_server
 
 
 @pytest.fixture
-def aws(at_dock: Dock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a person has in the environment who runs commands over it."""
-    given = {"AWS_ENDPOINT_URL": at_dock.url, "AWS_DEFAULT_REGION": "us-east-1"}
-    given |= {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
-    for name, value in given.items():
+def set_aws_variables(drydock: Drydock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the variables AWS_* to the drydock server, as for a person who runs commands."""
+    variables = {"AWS_ENDPOINT_URL": drydock.url, "AWS_DEFAULT_REGION": "us-east-1"}
+    variables |= {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """LEEWAY_PROJECT: a training script that does as its hyperparameter `mode` says, and rows to train on."""
+    """Set LEEWAY_PROJECT to a project whose training script acts by its hyperparameter `mode`; return its folder."""
     folder = tmp_path / "project"
     files = {
         "train.py": SCRIPT,
@@ -195,13 +196,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
-    """Makes SpotTrainingOperators of one task, as each try of it would: always a new object."""
+def make_spot_task(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
+    """Return the function that makes a new SpotTrainingOperator of the same task, as each try of a task does."""
     from airflow.sdk import DAG
     from leeway.operators.spot_training import SpotTrainingOperator
 
-    def make(mode: str = "ok", **more: Any) -> Any:
-        given = {
+    def make(mode: str = "ok", **fields: Any) -> Any:
+        defaults = {
             "entry_point": "train.py",
             "bundle": "bundle.txt",
             "channels": {"train": str(tmp_path / "project" / "features" / "train")},
@@ -212,19 +213,19 @@ def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
             "check_interval_s": 1,
         }
         with DAG(re.sub(r"\W+", "-", request.node.name)):
-            return SpotTrainingOperator(task_id="train", **{**given, **more})
+            return SpotTrainingOperator(task_id="train", **{**defaults, **fields})
 
     return make
 
 
 @pytest.fixture
 def context() -> dict[str, Any]:
-    """The context of a task run, as far as the operator looks at it."""
+    """Return the part of a task's context that the operator reads."""
     return {"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}
 
 
-def started(task: Any, context: dict[str, Any]) -> Any:
-    """The TaskDeferred that the task waits with."""
+def start_task(task: Any, context: dict[str, Any]) -> Any:
+    """Run a task until it defers; return the TaskDeferred."""
     from airflow.sdk.exceptions import TaskDeferred
 
     with pytest.raises(TaskDeferred) as deferred:
@@ -232,48 +233,48 @@ def started(task: Any, context: dict[str, Any]) -> Any:
     return deferred.value
 
 
-def event_of(deferred: Any) -> dict[str, Any]:
-    """What the trigger says in the end, made anew from its serialized form as the triggerer does."""
+def run_trigger(deferred: Any) -> dict[str, Any]:
+    """Return the event of a trigger, which is built from its serialized form as in the triggerer."""
     from airflow.sdk._shared.module_loading import import_string
 
     path, fields = deferred.trigger.serialize()
     json.dumps(fields)
     trigger = import_string(path)(**fields)
-    trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # nobody pays here for a look
+    trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # calls cost nothing here
 
-    async def first() -> Any:
+    async def first_event() -> Any:
         async for event in trigger.run():
             return event.payload
 
-    return dict(asyncio.run(first()))
+    return dict(asyncio.run(first_event()))
 
 
 @pytest.fixture
 def start() -> Callable[..., Any]:
-    """Runs a task up to its deferral."""
-    return started
+    """Return the function that runs a task until it defers."""
+    return start_task
 
 
 @pytest.fixture
-def wake(context: dict[str, Any]) -> Callable[..., Any]:
-    """Waits for a deferred task's job in its trigger and hands the event to a new object of the task."""
+def resume(context: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function that waits for a deferred task's job and passes the event to a new object of the task."""
 
     def run(task: Any, deferred: Any, event: dict[str, Any] | None = None) -> Any:
-        return getattr(task, deferred.method_name)(context, event=event or event_of(deferred), **deferred.kwargs)
+        return getattr(task, deferred.method_name)(context, event=event or run_trigger(deferred), **deferred.kwargs)
 
     return run
 
 
 @pytest.fixture
-def finish(wake: Callable[..., Any]) -> Callable[..., Any]:
-    """Wakes a deferred task until it has its result, however often it defers again."""
+def finish(resume: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that resumes a deferred task until it has its result, each time that it defers."""
     from airflow.sdk.exceptions import TaskDeferred
 
     def run(task: Any, deferred: Any) -> Any:
         while True:
             try:
-                return wake(task, deferred)
-            except TaskDeferred as again:
-                deferred = again
+                return resume(task, deferred)
+            except TaskDeferred as next_deferred:
+                deferred = next_deferred
 
     return run

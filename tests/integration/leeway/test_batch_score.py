@@ -66,25 +66,25 @@ def task(request, tmp_path):
     return make
 
 
-def jobs(dock, name):
+def jobs(drydock, name):
     """The names of a task's jobs."""
-    found = dock.client("sagemaker").list_transform_jobs(NameContains=name.rpartition("-")[0], MaxResults=100)
+    found = drydock.client("sagemaker").list_transform_jobs(NameContains=name.rpartition("-")[0], MaxResults=100)
     return sorted(one["TransformJobName"] for one in found["TransformJobSummaries"])
 
 
-def uploads(dock):
-    return {key for key in dock.objects() if "/features/" in key}
+def uploads(drydock):
+    return {key for key in drydock.list_uploads() if "/features/" in key}
 
 
-def described(dock, name):
-    return dock.client("sagemaker").describe_transform_job(TransformJobName=name)
+def described(drydock, name):
+    return drydock.client("sagemaker").describe_transform_job(TransformJobName=name)
 
 
-def status(dock, name):
-    return described(dock, name)["TransformJobStatus"]
+def status(drydock, name):
+    return described(drydock, name)["TransformJobStatus"]
 
 
-def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, start, finish, tmp_path, capsys):
+def test_a_large_partition_is_scored_by_a_job(drydock, small, task, context, start, finish, tmp_path, capsys):
     deferred = start(task(), context)
     told = finish(task(), deferred)
     name = deferred.trigger.wait.job_name
@@ -100,7 +100,7 @@ def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, sta
         },
         **{"partition": "2026-01-01", "version": "7", "request": text, "said": [text.upper()]},
         "transform_job": name,
-        "transform_job_arn": described(at_dock, name)["TransformJobArn"],
+        "transform_job_arn": described(drydock, name)["TransformJobArn"],
         **{"status": "Completed", "attempts": 1, "transform_s": told["transform_s"], "cost_usd": told["cost_usd"]},
     }
     # A job of less than a second and a half costs less than the fourth digit that is kept.
@@ -108,7 +108,7 @@ def test_a_large_partition_is_scored_by_a_job(at_dock, small, task, context, sta
     assert told["cost_usd"] == pytest.approx(told["transform_s"] / 3600 * 0.115, abs=1e-4)
     assert "asked of" in capsys.readouterr().out, "the job's log is the task's"
     assert task().execute(context)["transform_job"] == name
-    assert jobs(at_dock, name) == [name], "what completed is collected"
+    assert jobs(drydock, name) == [name], "what completed is collected"
 
 
 def test_a_small_partition_is_scored_in_process_and_needs_no_cloud(small, task, context, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_small_partition_is_scored_in_process_and_needs_no_cloud(small, task, 
 
 
 @pytest.mark.parametrize("left", ["rows", "champion"])
-def test_a_retry_that_needs_no_job_stops_the_one_of_the_try_before(left, at_dock, small, task, context, start, until):
+def test_a_retry_that_needs_no_job_stops_the_one_of_the_try_before(left, drydock, small, task, context, start, until):
     name = start(task("wait"), context).trigger.wait.job_name
     context["ti"] = SimpleNamespace(run_id="run", map_index=-1, try_number=2, xcom_push=lambda *_: None)
     if left == "rows":
@@ -128,7 +128,7 @@ def test_a_retry_that_needs_no_job_stops_the_one_of_the_try_before(left, at_dock
         (small / "no-champion").touch()
         with pytest.raises(AirflowSkipException):
             task("wait").execute(context)
-    until(lambda: status(at_dock, name) == "Stopped")
+    until(lambda: status(drydock, name) == "Stopped")
 
 
 def test_a_retry_that_needs_no_job_needs_no_cloud_either(small, task, context, monkeypatch, capsys):
@@ -140,7 +140,7 @@ def test_a_retry_that_needs_no_job_needs_no_cloud_either(small, task, context, m
 
 
 @pytest.mark.parametrize("above", [2, 3])
-def test_without_a_champion_it_is_skipped(above, at_dock, small, task, context):
+def test_without_a_champion_it_is_skipped(above, drydock, small, task, context):
     (small / "no-champion").touch()
     pushed = {}
     context["ti"].xcom_push = lambda key, value: pushed.update({key: value})
@@ -149,47 +149,47 @@ def test_without_a_champion_it_is_skipped(above, at_dock, small, task, context):
     assert pushed["return_value"]["reason"] == "there is no champion"
 
 
-def test_a_job_that_runs_is_waited_for_and_not_started_again(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_job_that_runs_is_waited_for_and_not_started_again(drydock, small, task, context, start, finish, tmp_path):
     first, second = start(task("wait"), context), start(task("wait"), context)
     assert first.trigger.wait.job_name == second.trigger.wait.job_name
     (tmp_path / "gate").touch()
     assert finish(task("wait"), second)["status"] == "Completed"
-    assert len(jobs(at_dock, first.trigger.wait.job_name)) == 1
+    assert len(jobs(drydock, first.trigger.wait.job_name)) == 1
 
 
-def test_other_rows_and_another_image_are_the_next_job(at_dock, small, task, context, start, finish):
+def test_other_rows_and_another_image_are_the_next_job(drydock, small, task, context, start, finish):
     first = finish(task(), start(task(), context))["transform_job"]
-    uploaded = uploads(at_dock)
+    uploaded = uploads(drydock)
     (small / "rows").write_text("corrected\nrow\nrow\n")
     told = finish(task(), start(task(), context))
     assert told["transform_job"] == first.removesuffix("-1") + "-2"
     assert told["said"] == ["CORRECTED\nROW\nROW\n"]
-    assert not [one for one in uploads(at_dock) - uploaded if "model" in one], "the model is there already"
+    assert not [one for one in uploads(drydock) - uploaded if "model" in one], "the model is there already"
     assert finish(task(image_uri="other"), start(task(image_uri="other"), context))["transform_job"].endswith("-3")
     other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
     assert other.trigger.wait.job_name.rpartition("-")[0] != first.rpartition("-")[0]
 
 
-def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(at_dock, small, task, context, start, finish):
+def test_another_run_of_the_day_with_the_same_rows_pays_for_no_second_job(drydock, small, task, context, start, finish):
     """Labels come a day later, with another publication of the day: what the model is asked of is the same."""
     first = finish(task(), start(task(), context))
     again = task().execute({"ti": SimpleNamespace(run_id="of the labels", map_index=-1, try_number=1)})
     assert (again["transform_job"], again["said"]) == (first["transform_job"], first["said"])
-    assert len(jobs(at_dock, first["transform_job"])) == 1
+    assert len(jobs(drydock, first["transform_job"])) == 1
     other = start(task(partition="2026-01-02"), context)
     assert other.trigger.wait.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]
 
 
-def test_one_model_of_a_version_however_many_jobs(at_dock, small, task, context, start, finish):
+def test_one_model_of_a_version_however_many_jobs(drydock, small, task, context, start, finish):
     names = set()
     for run in ("one", "two"):
         context["ti"].run_id = run
         (small / "rows").write_text(f"{run}\nrow\nrow\n")
         told = finish(task(image_uri="shared"), start(task(image_uri="shared"), context))
-        names.add(described(at_dock, told["transform_job"])["ModelName"])
+        names.add(described(drydock, told["transform_job"])["ModelName"])
     (name,) = names
     assert name.startswith("boats-7-")
-    at_dock.client("sagemaker").delete_model(ModelName=name)
+    drydock.client("sagemaker").delete_model(ModelName=name)
     (small / "rows").write_text("again\nrow\nrow\n")
     assert finish(task(image_uri="shared"), start(task(image_uri="shared"), context))["status"] == "Completed"
 
@@ -203,13 +203,13 @@ class Overtaken(TransformJobs):
         return super()._of_model(verb, **asked)
 
 
-def test_a_model_that_another_process_made_first_is_the_same(at_dock):
+def test_a_model_that_another_process_made_first_is_the_same(drydock):
     hook, log = SageMakerHook(), structlog.get_logger()
     asked = build_model(
         "taken", "arn:aws:iam::123456789012:role/leeway", {"Image": "i", "ModelDataUrl": "s3://leeway/m"}
     )
     Overtaken(hook, log, "base").ensure_model(asked)
-    made = at_dock.client("sagemaker").describe_model(ModelName=asked["ModelName"])
+    made = drydock.client("sagemaker").describe_model(ModelName=asked["ModelName"])
     assert made["PrimaryContainer"]["Image"] == "i"
     refusal = {
         "service": "sagemaker",
@@ -218,28 +218,28 @@ def test_a_model_that_another_process_made_first_is_the_same(at_dock):
         "code": "ValidationException",
         "times": 1,
     }
-    urlopen(Request(f"{at_dock.url}/drydock/outage", json.dumps(refusal).encode())).close()
+    urlopen(Request(f"{drydock.url}/drydock/outage", json.dumps(refusal).encode())).close()
     with pytest.raises(ClientError, match="ValidationException"):
         TransformJobs(hook, log, "base").ensure_model({**asked, "ModelName": "refused"})
 
 
-def test_the_image_is_that_of_the_framework_where_none_is_given(at_dock, small, task, context, start, finish):
+def test_the_image_is_that_of_the_framework_where_none_is_given(drydock, small, task, context, start, finish):
     told = finish(task(image_uri=""), start(task(image_uri=""), context))
-    name = described(at_dock, told["transform_job"])["ModelName"]
-    container = at_dock.client("sagemaker").describe_model(ModelName=name)["PrimaryContainer"]
+    name = described(drydock, told["transform_job"])["ModelName"]
+    container = drydock.client("sagemaker").describe_model(ModelName=name)["PrimaryContainer"]
     assert "sagemaker-xgboost:" in container["Image"]
     code = {"SAGEMAKER_PROGRAM": "inference.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
     assert container["Environment"] == code, "that image looks for the code where it is told"
 
 
-def test_a_model_that_crashes_fails_for_good(at_dock, small, task, context, start, finish):
+def test_a_model_that_crashes_fails_for_good(drydock, small, task, context, start, finish):
     with pytest.raises(AirflowFailException, match=r"transform job \S+ failed: AlgorithmError: .*the hull is leaking"):
         finish(task("crash"), start(task("crash"), context))
 
 
-def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_stopped_job_is_no_success(drydock, small, task, context, start, finish, tmp_path):
     deferred = start(task("wait"), context)
-    at_dock.client("sagemaker").stop_transform_job(TransformJobName=deferred.trigger.wait.job_name)
+    drydock.client("sagemaker").stop_transform_job(TransformJobName=deferred.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as raised:
         finish(task("wait"), deferred)
     assert type(raised.value) is AirflowException
@@ -248,63 +248,63 @@ def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finis
 
 
 def test_a_job_that_is_being_stopped_is_followed_by_the_next(
-    at_dock, small, task, context, start, finish, until, tmp_path
+    drydock, small, task, context, start, finish, until, tmp_path
 ):
     name = start(task("stubborn"), context).trigger.wait.job_name
     until((tmp_path / "gate-asked").exists)
-    at_dock.client("sagemaker").stop_transform_job(TransformJobName=name)
+    drydock.client("sagemaker").stop_transform_job(TransformJobName=name)
     deferred = start(task("stubborn"), context)
     assert (deferred.trigger.wait.job_name, deferred.trigger.wait.was_stopping) == (name, True)
     (tmp_path / "gate").touch()
     assert finish(task("stubborn"), deferred)["attempts"] == 2
 
 
-def test_a_job_that_runs_longer_than_max_run_s_is_stopped_for_good(at_dock, small, task, context, start, finish):
+def test_a_job_that_runs_longer_than_max_run_s_is_stopped_for_good(drydock, small, task, context, start, finish):
     deferred = start(task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"it ran longer than max_run_s \(1 s\)\. Give a longer max_run_s"):
         finish(task("wait", max_run_s=1), deferred)
-    assert status(at_dock, deferred.trigger.wait.job_name) == "Stopped"
+    assert status(drydock, deferred.trigger.wait.job_name) == "Stopped"
 
 
-def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
+def test_a_clear_stops_the_job(drydock, small, task, context, start, until):
     deferred = start(task("wait"), context)
     name = deferred.trigger.wait.job_name
     deferred.trigger._task_instance = SimpleNamespace(id="try")
     asyncio.run(deferred.trigger.on_kill())
-    until(lambda: status(at_dock, name) == "Stopped")
+    until(lambda: status(drydock, name) == "Stopped")
     worker = task("wait")
     following = start(worker, context).trigger.wait.job_name
     worker.on_kill()
-    until(lambda: status(at_dock, following) == "Stopped")
+    until(lambda: status(drydock, following) == "Stopped")
 
 
-def delete_output(dock, name):
-    bucket, _, prefix = described(dock, name)["TransformOutput"]["S3OutputPath"][5:].partition("/")
-    dock.client("s3").delete_object(Bucket=bucket, Key=f"{prefix}/part-00000.jsonl.out")
+def delete_output(drydock, name):
+    bucket, _, prefix = described(drydock, name)["TransformOutput"]["S3OutputPath"][5:].partition("/")
+    drydock.client("s3").delete_object(Bucket=bucket, Key=f"{prefix}/part-00000.jsonl.out")
 
 
-def test_a_new_try_asks_the_next_job_where_the_output_was_deleted(at_dock, small, task, context, start, finish):
+def test_a_new_try_asks_the_next_job_where_the_output_was_deleted(drydock, small, task, context, start, finish):
     first = finish(task(), start(task(), context))
-    delete_output(at_dock, first["transform_job"])
+    delete_output(drydock, first["transform_job"])
     told = finish(task(), start(task(), context))
     assert (told["attempts"], told["said"]) == (2, first["said"])
     assert task().execute(context)["transform_job"] == told["transform_job"]
 
 
-def test_the_same_try_asks_no_other_job_and_pays_for_none(at_dock, small, task, context, start, wake, finish):
+def test_the_same_try_asks_no_other_job_and_pays_for_none(drydock, small, task, context, start, resume, finish):
     deferred = start(task(), context)
     name = deferred.trigger.wait.job_name
     ended = {"cause": "ended", "job_name": name, "message": "", "attached_at": None}
     asyncio.run(wait_for_job(deferred.trigger.wait, structlog.get_logger()))
-    delete_output(at_dock, name)
+    delete_output(drydock, name)
     with pytest.raises(AirflowException, match=r"-1 completed, and its scores at s3://\S+ are not all there") as error:
-        wake(task(), deferred, ended)
-    assert type(error.value) is AirflowException and jobs(at_dock, name) == [name]
+        resume(task(), deferred, ended)
+    assert type(error.value) is AirflowException and jobs(drydock, name) == [name]
     assert finish(task(), start(task(), context))["attempts"] == 2
 
 
-@pytest.mark.usefixtures("aws", "fresh_settings")
-def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, finish, until):
+@pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
+def test_what_ended_is_in_the_ledger_once(drydock, small, task, context, start, finish, until):
     since = dt.datetime.now(dt.UTC)
     told = finish(task(project="boat"), start(task(project="boat"), context))
     task(project="boat").execute(context)
@@ -313,14 +313,14 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
     assert (row["model"], row["spot"], row["instance_type"]) == ("boats", False, "ml.m5.large")
     another = task("wait", project="boat", partition="2026-01-02")
     left = start(another, context).trigger.wait.job_name
-    at_dock.client("sagemaker").stop_transform_job(TransformJobName=left)
-    until(lambda: status(at_dock, left) == "Stopped")
+    drydock.client("sagemaker").stop_transform_job(TransformJobName=left)
+    until(lambda: status(drydock, left) == "Stopped")
     assert left in [one.name for one in sweep(since)]
     assert sweep(since) == []
 
 
 @pytest.mark.usefixtures("fresh_settings")
-def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
+def test_a_budget_that_it_may_exceed_refuses_it(drydock, small, task, context):
     (small / "params.yaml").write_text("budget: {project: boat, month_usd: 0.01}\n")
     with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192"):
         task().execute(context)
@@ -350,7 +350,7 @@ task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}}
 """
 
 
-def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_worker_killed_at_the_worst_moment_leaves_one_job(drydock, small, task, context, start, finish, tmp_path):
     made = task("wait")
     names = ("dataset", "model_name", "partition", "transform_above_rows", "image_uri", "config", "max_run_s")
     names += ("check_interval_s", "python", "instance_type")
@@ -359,12 +359,12 @@ def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task
     killed = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
     deferred = start(task("wait"), context)
-    assert jobs(at_dock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
+    assert jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(task("wait"), deferred)["attempts"] == 1
 
 
-def test_waits_in_the_worker_where_it_is_not_deferrable(at_dock, small, task, context):
+def test_waits_in_the_worker_where_it_is_not_deferrable(drydock, small, task, context):
     assert task(deferrable=False).execute(context)["status"] == "Completed"
 
 
@@ -384,13 +384,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, at_dock, small, task, context):
+def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, drydock, small, task, context):
     fields, text = REFUSED[case]
-    before = uploads(at_dock)
+    before = uploads(drydock)
     with pytest.raises(AirflowFailException, match=text) as raised:
         task(**fields).execute(context)
     assert "\n" not in str(raised.value)
-    assert uploads(at_dock) == before
+    assert uploads(drydock) == before
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def champion(trained, with_mlflow, tmp_path, monkeypatch):
 
 
 def test_the_champion_scores_the_same_in_a_job_as_in_process(
-    at_dock, home, day_rows, champion, task, context, start, finish, monkeypatch, fresh_settings
+    drydock, home, day_rows, champion, task, context, start, finish, monkeypatch, fresh_settings
 ):
     """The real steps, model and lake: to the last bit, so that scoring in process then commits nothing."""
     from pipelines.lake import Lake

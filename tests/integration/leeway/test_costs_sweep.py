@@ -19,17 +19,24 @@ FOREIGN = {
 
 
 def test_jobs_that_no_task_charged_are_charged_once(
-    aws: None, at_dock: Any, project: Path, spot: Any, context: Any, start: Any, finish: Any, until: Any
+    set_aws_variables: None,
+    drydock: Any,
+    project: Path,
+    make_spot_task: Any,
+    context: Any,
+    start: Any,
+    finish: Any,
+    until: Any,
 ) -> None:
     from pipelines.costs.sweep import sweep
 
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
-    finish(spot(), start(spot(), context))  # charged by its task
+    finish(make_spot_task(), start(make_spot_task(), context))  # charged by its task
     context["ti"].run_id = "marked"
-    left = start(spot("crash", project="of the tag", model="boat"), context).trigger.wait.job_name
-    at_dock.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **FOREIGN)
+    left = start(make_spot_task("crash", project="of the tag", model="boat"), context).trigger.wait.job_name
+    drydock.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **FOREIGN)
     for name in (left, "somebody-elses"):
-        until(lambda name=name: at_dock.describe(name)["TrainingJobStatus"] in ("Failed", "Completed"))
+        until(lambda name=name: drydock.describe_job(name)["TrainingJobStatus"] in ("Failed", "Completed"))
 
     before = Ledger.open().rows()
     charged = [one.name for one in sweep(since)]
@@ -41,13 +48,13 @@ def test_jobs_that_no_task_charged_are_charged_once(
     assert not {one.name for one in sweep(since)} & set(charged), "others' jobs may have ended meanwhile"
 
 
-def test_the_command_says_what_it_charged(aws: None, commands: Any, tmp_path: Path) -> None:
+def test_the_command_says_what_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
     done = commands.step("costs", "sweep", "--days", "1", "--json", env={"LEEWAY_HOME": str(tmp_path / "new")})
     assert done.code == 0, done.err
     assert isinstance(json.loads(done.out), list)
 
 
-def test_without_a_region_it_says_so(aws: None, commands: Any, tmp_path: Path) -> None:
+def test_without_a_region_it_says_so(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
     none = {"AWS_DEFAULT_REGION": "", "AWS_REGION": "", "AWS_CONFIG_FILE": "/dev/null"}
     done = commands.step("costs", "sweep", env={"LEEWAY_HOME": str(tmp_path / "new"), **none})
     assert (done.code, len(done.err.splitlines())) == (2, 1)

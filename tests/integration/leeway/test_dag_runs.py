@@ -55,7 +55,10 @@ class Airflow:
 
 @pytest.fixture(scope="module")
 def airflow(
-    tmp_path_factory: pytest.TempPathFactory, dock: Any, mlflow_uri: str, put_airflow_database: Callable[[Path], None]
+    tmp_path_factory: pytest.TempPathFactory,
+    drydock_server: Any,
+    mlflow_uri: str,
+    put_airflow_database: Callable[[Path], None],
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("runs")
     project = folder / "project"
@@ -74,8 +77,8 @@ def airflow(
         ),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW_CONN_AWS_DEFAULT": _connection(dock.url),
-        "AWS_ENDPOINT_URL": dock.url,
+        "AIRFLOW_CONN_AWS_DEFAULT": _connection(drydock_server.url),
+        "AWS_ENDPOINT_URL": drydock_server.url,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0",
         "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud",
@@ -177,7 +180,7 @@ def test_champion_that_scored_less_than_a_window_decides_nothing(airflow):
     assert "has not scored 13 of the window's 14 days, as 2013-01-31" in told.log
 
 
-def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, dock):
+def test_candidate_that_fails_is_not_promoted_and_the_log_says_why(airflow, drydock_server):
     airflow.params(gate={"policy": HARD})
     told = airflow.run("flights_train", "2013-02-01")
     assert told.state == "success", told.log[-4_000:]
@@ -266,7 +269,7 @@ def found_in(folder, secret):
     return found
 
 
-def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_path, tmp_path_factory, dock):
+def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_path, tmp_path_factory, drydock_server):
     (airflow.beside / "sourced.py").write_text(SOURCED)
     connection = {"conn_type": "postgres", "host": "db", "login": "mate", "password": f"{CANARY}-source"}
     with closing(AirflowRuns({**airflow.env, "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}, tmp_path)) as runs:
@@ -274,7 +277,7 @@ def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_
     assert told.state == "success", told.log[-4_000:]
     assert CANARY not in told.log + str(told.xcoms)
     base = tmp_path_factory.getbasetemp()
-    places = [airflow.home, airflow.project.parent / "airflow", *base.glob("mlflow*"), *base.glob("dock*")]
+    places = [airflow.home, airflow.project.parent / "airflow", *base.glob("mlflow*"), *base.glob("drydock*")]
     assert len(places) >= 4
     for place in places:
         assert found_in(place, CANARY.encode()) == [], place

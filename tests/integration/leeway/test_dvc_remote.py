@@ -18,7 +18,9 @@ stages:
 BUCKET = "leeway"
 
 
-def test_a_stage_is_pushed_to_s3_and_taken_from_there(dock: Any, commands: Any, home: Path, tmp_path: Path) -> None:
+def test_a_stage_is_pushed_to_s3_and_taken_from_there(
+    drydock_server: Any, commands: Any, home: Path, tmp_path: Path
+) -> None:
     project = tmp_path / "project"
     files = {"dvc.yaml": STAGES, "params.yaml": "{}\n", "pipelines/work.py": "", "expectations/x.json": "{}"}
     for name, text in files.items():
@@ -28,7 +30,7 @@ def test_a_stage_is_pushed_to_s3_and_taken_from_there(dock: Any, commands: Any, 
         "LEEWAY_PROJECT": str(project),
         "LEEWAY_HOME": str(home),
         "LEEWAY_DVC_REMOTE": f"s3://{BUCKET}/dvc",
-        "AWS_ENDPOINT_URL": dock.url,
+        "AWS_ENDPOINT_URL": drydock_server.url,
         "AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0",
         "AWS_SECRET_ACCESS_KEY": "drydock-takes-any",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -42,18 +44,18 @@ def test_a_stage_is_pushed_to_s3_and_taken_from_there(dock: Any, commands: Any, 
         assert (home / "workspaces" / workspace / "data/features/b").read_text() == "two\n"
         shutil.rmtree(home)
     assert (tmp_path / "count").read_text() == "x\n", "the second machine computed nothing"
-    listed = dock.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="dvc/")["Contents"]
+    listed = drydock_server.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="dvc/")["Contents"]
     assert sorted({item["Key"].split("/")[1] for item in listed}) == ["files", "runs"]
 
 
-def test_a_channel_is_sent_once_and_completed_where_it_was_cut_off(at_dock: Any, tmp_path: Path) -> None:
+def test_a_channel_is_sent_once_and_completed_where_it_was_cut_off(drydock: Any, tmp_path: Path) -> None:
     folder = tmp_path / "channel"
     folder.mkdir()
     for n in range(3):
         (folder / f"part-{n}").write_text(str(n))
     hook = S3Uploader(S3Hook("aws_default"), BUCKET, tmp_path.name)
     place = hook.upload_channel(str(folder))
-    s3, prefix = at_dock.client("s3"), place.removeprefix(f"s3://{BUCKET}/")
+    s3, prefix = drydock.client("s3"), place.removeprefix(f"s3://{BUCKET}/")
 
     def written() -> dict[str, Any]:
         found = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]

@@ -37,23 +37,27 @@ def flights(tmp_path, monkeypatch, trained):
     }
 
 
-def test_job_trains_the_same_model_as_this_machine(at_dock, flights, trained, spot, context, start, finish, tmp_path):
-    told = finish(spot(**flights), start(spot(**flights), context))
-    for name, content in at_dock.members(told["model"]).items():
+def test_job_trains_the_same_model_as_this_machine(
+    drydock, flights, trained, make_spot_task, context, start, finish, tmp_path
+):
+    told = finish(make_spot_task(**flights), start(make_spot_task(**flights), context))
+    for name, content in drydock.read_archive(told["model"]).items():
         (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "model" / name).write_bytes(content)
     local = trained.data / "model"
     assert (tmp_path / "model" / "model.ubj").read_bytes() == (local / "model.ubj").read_bytes()
     assert sha256(tmp_path / "model") == sha256(local) == trained.training.digest
-    assert {"params.json", "environment.json", "rounds.csv", "resources.json"} <= set(at_dock.members(told["record"]))
-    image = at_dock.describe(told["training_job"])["AlgorithmSpecification"]["TrainingImage"]
+    assert {"params.json", "environment.json", "rounds.csv", "resources.json"} <= set(
+        drydock.read_archive(told["record"])
+    )
+    image = drydock.describe_job(told["training_job"])["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("sagemaker-xgboost:3.2-0")
 
 
-def test_other_hyperparameters_train_another_model(at_dock, flights, trained, spot, context, start, finish):
+def test_other_hyperparameters_train_another_model(drydock, flights, trained, make_spot_task, context, start, finish):
     given = {**flights, "hyperparameters": {"eta": "0.1"}, "image_uri": "image"}
-    told = finish(spot(**given), start(spot(**given), context))
-    model = at_dock.members(told["model"])["model.ubj"]
+    told = finish(make_spot_task(**given), start(make_spot_task(**given), context))
+    model = drydock.read_archive(told["model"])["model.ubj"]
     assert model != (trained.data / "model" / "model.ubj").read_bytes()
 
 
@@ -78,10 +82,10 @@ finally:
 
 
 @pytest.mark.parametrize("without", ["", "pipelines/datasets/flights/model.py"])
-def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, start, tmp_path, without):
-    deferred = start(spot(**{**flights, "image_uri": "image"}), context)
-    uri = at_dock.describe(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
-    content = at_dock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
+def test_bundle_is_all_that_the_script_needs(drydock, flights, make_spot_task, context, start, tmp_path, without):
+    deferred = start(make_spot_task(**{**flights, "image_uri": "image"}), context)
+    uri = drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
+    content = drydock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(tmp_path / "alone", **untar.EXTRACT_OPTIONS)
     if without:
@@ -89,5 +93,5 @@ def test_bundle_is_all_that_the_script_needs(at_dock, flights, spot, context, st
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     with suppress(ClientError):  # it has ended by itself
-        at_dock.stop(deferred.trigger.wait.job_name)
+        drydock.stop_job(deferred.trigger.wait.job_name)
     assert (answer.returncode == 0) is not bool(without), answer.stderr[-2_000:]

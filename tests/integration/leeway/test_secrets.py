@@ -40,7 +40,7 @@ print(json.dumps({**told, "source": source_environment("flights_db")}))
 
 
 @pytest.fixture
-def backend(aws: None, tmp_path: Path) -> dict[str, str]:
+def backend(set_aws_variables: None, tmp_path: Path) -> dict[str, str]:
     """The environment of an Airflow whose only connections are in Secrets Manager."""
     text = (ROOT / "infra" / "terraform" / "mwaa.tf").read_text()
     (name,) = re.findall(r'"secrets.backend"\s+= "(\S+)"', text)
@@ -57,9 +57,9 @@ def backend(aws: None, tmp_path: Path) -> dict[str, str]:
 
 
 def test_every_connection_comes_out_of_the_secrets_manager(
-    at_dock: Any, backend: dict[str, str], tmp_path: Path
+    drydock: Any, backend: dict[str, str], tmp_path: Path
 ) -> None:
-    client = at_dock.client("secretsmanager")
+    client = drydock.client("secretsmanager")
     for name, connection in CONNECTIONS.items():
         client.create_secret(Name=f"leeway/connections/{name}", SecretString=json.dumps(connection))
     command = [sys.executable, "-c", READ, json.dumps([*CONNECTIONS])]

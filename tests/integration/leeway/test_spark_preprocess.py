@@ -59,28 +59,28 @@ def task(request, tmp_path):
     return make
 
 
-def jobs(dock, name):
+def jobs(drydock, name):
     """The names of a task's jobs."""
     base = name.rpartition("-")[0]
-    found = dock.client("sagemaker").list_processing_jobs(NameContains=base, MaxResults=100)
+    found = drydock.client("sagemaker").list_processing_jobs(NameContains=base, MaxResults=100)
     return sorted(one["ProcessingJobName"] for one in found["ProcessingJobSummaries"])
 
 
-def uploads(dock):
+def uploads(drydock):
     """The keys of what was sent; jobs of other tests may still write elsewhere."""
-    return {key for key in dock.objects() if "/data/" in key}
+    return {key for key in drydock.list_uploads() if "/data/" in key}
 
 
-def described(dock, name):
-    return dock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
+def described(drydock, name):
+    return drydock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
 
 
-def test_features_are_in_s3_and_are_brought(at_dock, small, task, context, start, finish, tmp_path, capsys):
+def test_features_are_in_s3_and_are_brought(drydock, small, task, context, start, finish, tmp_path, capsys):
     folder = tmp_path / "features"
     deferred = start(task(folder=str(folder)), context)
     told = finish(task(folder=str(folder)), deferred)
     name = deferred.trigger.wait.job_name
-    job = described(at_dock, name)
+    job = described(drydock, name)
     uri = job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]
     assert told == {
         "schema_version": 1,
@@ -102,38 +102,38 @@ def test_features_are_in_s3_and_are_brought(at_dock, small, task, context, start
     assert not list((small / "data").glob(".window-*"))
     in_s3 = task().execute(context)
     assert in_s3["features"] == f"{uri}/features"
-    assert jobs(at_dock, name) == [name], "what completed is collected"
+    assert jobs(drydock, name) == [name], "what completed is collected"
 
 
-def test_what_was_changed_on_its_way_is_refused(at_dock, small, task, context, start, finish, tmp_path):
+def test_what_was_changed_on_its_way_is_refused(drydock, small, task, context, start, finish, tmp_path):
     told = finish(task(), start(task(), context))
     bucket, _, key = told["features"].removeprefix("s3://").partition("/")
-    at_dock.client("s3").put_object(Bucket=bucket, Key=f"{key}/train/data.parquet", Body=b"tampered")
+    drydock.client("s3").put_object(Bucket=bucket, Key=f"{key}/train/data.parquet", Body=b"tampered")
     with pytest.raises(AirflowException, match="the files were changed") as raised:
         task(folder=str(tmp_path / "features")).execute(context)
     assert type(raised.value) is AirflowException
     assert not (tmp_path / "features").exists()
-    at_dock.client("s3").delete_object(Bucket=bucket, Key=key.removesuffix("features") + "result.json")
+    drydock.client("s3").delete_object(Bucket=bucket, Key=key.removesuffix("features") + "result.json")
     with pytest.raises(AirflowFailException, match=r"result\.json is not there"):
         task().execute(context)
 
 
-def test_a_job_that_runs_is_waited_for_and_not_started_again(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_job_that_runs_is_waited_for_and_not_started_again(drydock, small, task, context, start, finish, tmp_path):
     first, second = start(task("wait"), context), start(task("wait"), context)
     assert first.trigger.wait.job_name == second.trigger.wait.job_name
     (tmp_path / "gate").touch()
     assert finish(task("wait"), second)["status"] == "Completed"
-    assert len(jobs(at_dock, first.trigger.wait.job_name)) == 1
+    assert len(jobs(drydock, first.trigger.wait.job_name)) == 1
 
 
-def test_other_inputs_are_the_next_job_and_another_index_another(at_dock, small, task, context, start, finish):
+def test_other_inputs_are_the_next_job_and_another_index_another(drydock, small, task, context, start, finish):
     first = start(task(), context)
     finish(task(), first)
-    uploaded = uploads(at_dock)
+    uploaded = uploads(drydock)
     (small / "data" / "snapshot.json").write_text("corrected")
     told = finish(task(), start(task(), context))
     assert told["processing_job"] == first.trigger.wait.job_name.removesuffix("-1") + "-2"
-    assert not [one for one in uploads(at_dock) - uploaded if ARCHIVE in one], "the code is there already"
+    assert not [one for one in uploads(drydock) - uploaded if ARCHIVE in one], "the code is there already"
     (small / "pipelines" / "more.py").write_text("")
     assert finish(task(), start(task(), context))["processing_job"].endswith("-3")
     other = start(task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
@@ -141,21 +141,21 @@ def test_other_inputs_are_the_next_job_and_another_index_another(at_dock, small,
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("exit2", AirflowFailException), ("exit75", AirflowException)])
-def test_exit_codes_say_whether_a_retry_helps(mode, kind, at_dock, small, task, context, start, finish):
+def test_exit_codes_say_whether_a_retry_helps(mode, kind, drydock, small, task, context, start, finish):
     deferred = start(task(mode), context)
     with pytest.raises(AirflowException, match=r"processing job \S+ failed: the hull is leaking\.") as raised:
         finish(task(mode), deferred)
     assert type(raised.value) is kind
     again = start(task(mode), context)
-    assert jobs(at_dock, again.trigger.wait.job_name) == [
+    assert jobs(drydock, again.trigger.wait.job_name) == [
         deferred.trigger.wait.job_name,
         again.trigger.wait.job_name,
     ]
 
 
-def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_stopped_job_is_no_success(drydock, small, task, context, start, finish, tmp_path):
     deferred = start(task("wait"), context)
-    at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=deferred.trigger.wait.job_name)
+    drydock.client("sagemaker").stop_processing_job(ProcessingJobName=deferred.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as raised:
         finish(task("wait"), deferred)
     assert type(raised.value) is AirflowException
@@ -163,27 +163,27 @@ def test_a_stopped_job_is_no_success(at_dock, small, task, context, start, finis
     assert finish(task("wait"), start(task("wait"), context))["attempts"] == 2
 
 
-def test_a_job_past_max_run_s_fails_for_good(at_dock, small, task, context, start, finish):
+def test_a_job_past_max_run_s_fails_for_good(drydock, small, task, context, start, finish):
     deferred = start(task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(1 s\)"):
         finish(task("wait", max_run_s=1), deferred)
 
 
-def test_a_clear_stops_the_job(at_dock, small, task, context, start, until):
+def test_a_clear_stops_the_job(drydock, small, task, context, start, until):
     deferred = start(task("wait"), context)
     name = deferred.trigger.wait.job_name
     deferred.trigger._task_instance = SimpleNamespace(id="try")
     asyncio.run(deferred.trigger.on_kill())
-    until(lambda: described(at_dock, name)["ProcessingJobStatus"] == "Stopped")
+    until(lambda: described(drydock, name)["ProcessingJobStatus"] == "Stopped")
     deferred = start(task("wait"), context)
     worker = task("wait")
     start(worker, context)
     worker.on_kill()
-    until(lambda: described(at_dock, deferred.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
+    until(lambda: described(drydock, deferred.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
 
 
 @pytest.mark.usefixtures("fresh_settings")
-def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, finish):
+def test_what_ended_is_in_the_ledger_once(drydock, small, task, context, start, finish):
     with pytest.raises(AirflowException, match="the hull is leaking"):
         finish(task("exit75", project="boat"), start(task("exit75", project="boat"), context))
     told = finish(task(project="boat"), start(task(project="boat"), context))
@@ -201,20 +201,20 @@ def test_what_ended_is_in_the_ledger_once(at_dock, small, task, context, start, 
 
 
 @pytest.mark.usefixtures("fresh_settings")
-def test_a_budget_that_it_may_exceed_refuses_it(at_dock, small, task, context):
+def test_a_budget_that_it_may_exceed_refuses_it(drydock, small, task, context):
     (small / "params.yaml").write_text("budget: {project: boat, month_usd: 0.01}\n")
     with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192"):
         task().execute(context)
     assert Ledger.open().rows() == []
 
 
-@pytest.mark.usefixtures("aws", "fresh_settings")
-def test_a_job_that_no_task_charged_is_swept(at_dock, small, task, context, start, until):
+@pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
+def test_a_job_that_no_task_charged_is_swept(drydock, small, task, context, start, until):
     since = dt.datetime.now(dt.UTC)
     left = start(task("wait", project="boat"), context).trigger.wait.job_name
     assert left not in [one.name for one in sweep(since)], "it runs"
-    at_dock.client("sagemaker").stop_processing_job(ProcessingJobName=left)
-    until(lambda: described(at_dock, left)["ProcessingJobStatus"] == "Stopped")
+    drydock.client("sagemaker").stop_processing_job(ProcessingJobName=left)
+    until(lambda: described(drydock, left)["ProcessingJobStatus"] == "Stopped")
     assert left in [one.name for one in sweep(since)]
     assert [(row["name"], row["run_id"]) for row in Ledger.open().rows(project="boat")] == [(left, "run")]
     assert sweep(since) == []
@@ -238,7 +238,7 @@ task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}}
 """
 
 
-def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task, context, start, finish, tmp_path):
+def test_a_worker_killed_at_the_worst_moment_leaves_one_job(drydock, small, task, context, start, finish, tmp_path):
     made = task("wait")
     names = ("image_uri", "validation_days", "environment", "max_run_s", "check_interval_s", "python", "instance_type")
     fields = {name: getattr(made, name) for name in names}
@@ -247,12 +247,12 @@ def test_a_worker_killed_at_the_worst_moment_leaves_one_job(at_dock, small, task
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2_000:]
     deferred = start(task("wait"), context)
     assert deferred.trigger.wait.job_name.endswith("-1")
-    assert jobs(at_dock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
+    assert jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(task("wait"), deferred)["attempts"] == 1
 
 
-def test_waits_in_the_worker_where_it_is_not_deferrable(at_dock, small, task, context):
+def test_waits_in_the_worker_where_it_is_not_deferrable(drydock, small, task, context):
     assert task(deferrable=False).execute(context)["status"] == "Completed"
 
 
@@ -270,16 +270,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, at_dock, small, task, context):
+def test_what_is_wrong_is_told_in_a_line_before_anything_is_sent(case, drydock, small, task, context):
     fields, text = REFUSED[case]
-    before = uploads(at_dock)
+    before = uploads(drydock)
     with pytest.raises(AirflowFailException, match=text) as raised:
         task(**fields).execute(context)
     assert "\n" not in str(raised.value)
-    assert uploads(at_dock) == before
+    assert uploads(drydock) == before
 
 
-def test_a_project_without_the_entry_is_refused(at_dock, small, task, context):
+def test_a_project_without_the_entry_is_refused(drydock, small, task, context):
     (small / "pipelines" / "container" / "processing.py").unlink()
     with pytest.raises(AirflowFailException, match="LEEWAY_PROJECT must be the project"):
         task().execute(context)
@@ -287,7 +287,7 @@ def test_a_project_without_the_entry_is_refused(at_dock, small, task, context):
 
 @pytest.mark.usefixtures("java")
 def test_spark_builds_the_same_features_in_the_job_as_duckdb_does_here(
-    at_dock, in_quarter, task, context, start, finish, tmp_path, monkeypatch, capsys
+    drydock, in_quarter, task, context, start, finish, tmp_path, monkeypatch, capsys
 ):
     from pipelines.steps import preprocess, snapshot
 

@@ -16,18 +16,18 @@ from leeway.triggers.job import JobTrigger
 from pipelines.costs import job_records
 
 
-def order(dock, page, **body):
+def order(drydock, page, **body):
     """Pulls one of drydock's levers."""
-    requests.post(f"{dock.url}/drydock/{page}", json=body, timeout=30).raise_for_status()
+    requests.post(f"{drydock.url}/drydock/{page}", json=body, timeout=30).raise_for_status()
 
 
 @pytest.fixture
-def no_capacity(start_dock, point_at):
+def no_capacity(start_drydock, connect_airflow):
     """A drydock of the test's own; nothing of ml.m5.large is to be had on spot there."""
-    with start_dock() as dock:
-        point_at(dock.url)
-        order(dock, "capacity", instance_type="ml.m5.large", available=False)
-        yield dock
+    with start_drydock() as drydock:
+        connect_airflow(drydock.url)
+        order(drydock, "capacity", instance_type="ml.m5.large", available=False)
+        yield drydock
 
 
 SHORT = {"max_run_s": 2, "max_wait_s": 2}
@@ -35,14 +35,16 @@ SHORT = {"max_run_s": 2, "max_wait_s": 2}
 ENOUGH = {"max_run_s": 10, "max_wait_s": 10}
 
 
-def test_job_without_capacity_fails_for_good_and_says_what_to_give(no_capacity, project, spot, context, start, wake):
-    deferred = start(spot(**SHORT), context)
+def test_job_without_capacity_fails_for_good_and_says_what_to_give(
+    no_capacity, project, make_spot_task, context, start, resume
+):
+    deferred = start(make_spot_task(**SHORT), context)
     with pytest.raises(
         AirflowFailException, match=r"got no machine .ml.m5.large spot. within 2 s.*max_wait_s"
     ) as raised:
-        wake(spot(**SHORT), deferred)
+        resume(make_spot_task(**SHORT), deferred)
     assert "\n" not in str(raised.value)
-    job = no_capacity.describe(deferred.trigger.wait.job_name)
+    job = no_capacity.describe_job(deferred.trigger.wait.job_name)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
 
 
@@ -58,11 +60,11 @@ def test_job_without_capacity_fails_for_good_and_says_what_to_give(no_capacity, 
     ],
 )
 def test_switch_keeps_the_checkpoints_and_is_recorded(
-    no_capacity, project, spot, context, start, finish, capsys, more, kind, is_spot
+    no_capacity, project, make_spot_task, context, start, finish, capsys, more, kind, is_spot
 ):
-    deferred = start(spot(**ENOUGH, **more), context)
-    told = finish(spot(**ENOUGH, **more), deferred)
-    first, second = (no_capacity.describe(name) for name in no_capacity.jobs())
+    deferred = start(make_spot_task(**ENOUGH, **more), context)
+    told = finish(make_spot_task(**ENOUGH, **more), deferred)
+    first, second = (no_capacity.describe_job(name) for name in no_capacity.list_jobs())
     assert first["CheckpointConfig"] == second["CheckpointConfig"]
     assert second["ResourceConfig"]["InstanceType"] == told["instance_type"] == kind
     assert second["EnableManagedSpotTraining"] is is_spot
@@ -73,77 +75,77 @@ def test_switch_keeps_the_checkpoints_and_is_recorded(
     assert told["attempts"] == 2
     assert f"no capacity for ml.m5.large spot: continuing with {to}" in capsys.readouterr().out
     # Nothing was remembered: another try, of which nothing is known, finds the same.
-    assert spot(**ENOUGH, **more).execute(context) == told
-    assert len(no_capacity.jobs()) == 2
+    assert make_spot_task(**ENOUGH, **more).execute(context) == told
+    assert len(no_capacity.list_jobs()) == 2
 
 
-def test_ladder_that_ends_fails_for_good(no_capacity, project, spot, context, start, finish):
+def test_ladder_that_ends_fails_for_good(no_capacity, project, make_spot_task, context, start, finish):
     order(no_capacity, "capacity", instance_type="ml.m5.*", available=False)
     more = {**SHORT, "instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"}
     with pytest.raises(AirflowFailException, match=r"got no machine .ml.m5.xlarge spot."):
-        finish(spot(**more), start(spot(**more), context))
-    assert len(no_capacity.jobs()) == 2
+        finish(make_spot_task(**more), start(make_spot_task(**more), context))
+    assert len(no_capacity.list_jobs()) == 2
 
 
-def test_job_that_runs_too_long_fails_for_good_in_a_line(at_dock, project, spot, context, start, wake):
+def test_job_that_runs_too_long_fails_for_good_in_a_line(drydock, project, make_spot_task, context, start, resume):
     more = {"max_run_s": 2, "max_wait_s": 60}
-    deferred = start(spot("wait", **more), context)
+    deferred = start(make_spot_task("wait", **more), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(2 s\)"):
-        wake(spot("wait", **more), deferred)
-    assert at_dock.describe(deferred.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
+        resume(make_spot_task("wait", **more), deferred)
+    assert drydock.describe_job(deferred.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
 # Money
 
 
-def test_training_that_may_cost_too_much_is_not_started(at_dock, project, spot, context):
-    before = at_dock.jobs()
+def test_training_that_may_cost_too_much_is_not_started(drydock, project, make_spot_task, context):
+    before = drydock.list_jobs()
     with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192") as raised:
-        spot(budget_usd="0.019").execute(context)
+        make_spot_task(budget_usd="0.019").execute(context)
     assert "\n" not in str(raised.value)
-    assert at_dock.jobs() == before
+    assert drydock.list_jobs() == before
 
 
-def test_dearest_machine_of_the_ladder_decides(at_dock, project, spot, context):
+def test_dearest_machine_of_the_ladder_decides(drydock, project, make_spot_task, context):
     more = {"instance_types": ["ml.m5.large", "ml.m5.4xlarge"], "on_no_capacity": "next_instance_type"}
     with pytest.raises(AirflowFailException, match=r"ml.m5.4xlarge"):
-        spot(budget_usd=0.02, **more).execute(context)
+        make_spot_task(budget_usd=0.02, **more).execute(context)
 
 
-def test_month_that_is_spent_allows_no_training(at_dock, project, spot, context):
+def test_month_that_is_spent_allows_no_training(drydock, project, make_spot_task, context):
     (project / "params.yaml").write_text("budget: {project: p, month_usd: 0.001}")
     with pytest.raises(AirflowFailException, match="the budget does not allow"):
-        spot().execute(context)
+        make_spot_task().execute(context)
 
 
-def test_job_that_costs_too_much_is_stopped(at_dock, project, spot, context, start, wake, tmp_path, capsys):
+def test_job_that_costs_too_much_is_stopped(drydock, project, make_spot_task, context, start, resume, tmp_path, capsys):
     """The attempts before it count: what they spent is made up here, for no test can wait for real money."""
-    deferred = start(spot("wait", budget_usd=1), context)
+    deferred = start(make_spot_task("wait", budget_usd=1), context)
     fields = deferred.trigger.serialize()[1]
     assert (fields["price_usd_h"], fields["budget_usd"], fields["spent_usd"]) == (0.115, 1.0, 0.0)
     deferred.trigger = JobTrigger(**{**fields, "spent_usd": 1.0})
     with pytest.raises(
         AirflowFailException, match=r"was stopped: it cost 1\.\d+ USD, and the run's budget_usd is 1.0000"
     ):
-        wake(spot("wait", budget_usd=1), deferred)
-    assert at_dock.describe(fields["job_name"])["TrainingJobStatus"] == "Stopped"
+        resume(make_spot_task("wait", budget_usd=1), deferred)
+    assert drydock.describe_job(fields["job_name"])["TrainingJobStatus"] == "Stopped"
 
 
-def test_job_past_its_deadline_is_stopped(at_dock, project, spot, context, start, wake, monkeypatch):
-    deferred = start(spot("wait"), context)
+def test_job_past_its_deadline_is_stopped(drydock, project, make_spot_task, context, start, resume, monkeypatch):
+    deferred = start(make_spot_task("wait"), context)
     deferred.trigger = JobTrigger(**{**deferred.trigger.serialize()[1], "longest_s": 1})
     monkeypatch.setattr(watch, "MARGIN_S", 1)
     with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as raised:
-        wake(spot("wait"), deferred)
+        resume(make_spot_task("wait"), deferred)
     assert type(raised.value) is AirflowException
-    assert at_dock.describe(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
+    assert drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
 
 
-def test_wait_that_airflow_breaks_off_stops_the_job(at_dock, project, spot, context, start, until):
-    name = start(spot("wait"), context).trigger.wait.job_name
+def test_wait_that_airflow_breaks_off_stops_the_job(drydock, project, make_spot_task, context, start, until):
+    name = start(make_spot_task("wait"), context).trigger.wait.job_name
     with pytest.raises(TaskDeferralTimeout):
-        spot("wait").resume_execution("__fail__", {"error": "Trigger timeout"}, context)
-    until(lambda: at_dock.describe(name)["TrainingJobStatus"] == "Stopped")
+        make_spot_task("wait").resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    until(lambda: drydock.describe_job(name)["TrainingJobStatus"] == "Stopped")
 
 
 # Watching
@@ -162,25 +164,27 @@ def told(capsys):
 
 
 @pytest.mark.parametrize("deferrable", [True, False])
-def test_states_and_lines_show_once_while_the_job_runs(at_dock, project, spot, context, finish, told, deferrable):
-    task = spot(deferrable=deferrable)
+def test_states_and_lines_show_once_while_the_job_runs(
+    drydock, project, make_spot_task, context, finish, told, deferrable
+):
+    task = make_spot_task(deferrable=deferrable)
     try:
         task.execute(context)
     except TaskDeferred as deferred:
         assert deferrable
-        finish(spot(), deferred)
+        finish(make_spot_task(), deferred)
     said = told()
     for words in ("Downloading since", "Training since", "Completed since", "algo-1 | trained on", "ok after []"):
         assert said.count(words) == 1, words
 
 
-def test_flood_of_lines_is_cut_and_its_end_shows(at_dock, project, spot, context, start, finish, told, until):
+def test_flood_of_lines_is_cut_and_its_end_shows(drydock, project, make_spot_task, context, start, finish, told, until):
     script = (project / "train.py").read_text()
     (project / "train.py").write_text(script + "\nfor at in range(30000): print('line', at)\nprint('the end')\n")
-    deferred = start(spot(), context)
+    deferred = start(make_spot_task(), context)
     # Each look shows some lines: how many looks there are while it writes is the machine's.
-    until(lambda: at_dock.describe(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
-    finish(spot(), deferred)
+    until(lambda: drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
+    finish(make_spot_task(), deferred)
     said = told()
     assert said.count("| line ") <= 4 * job_log.LINES_PER_CHECK
     assert "more lines in CloudWatch: /aws/sagemaker/TrainingJobs" in said
@@ -221,22 +225,34 @@ def test_end_of_a_flood_shows_when_an_earlier_look_had_cut_it_off() -> None:
 )
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_outage_is_told_once_and_waited_out(
-    at_dock, project, spot, context, finish, told, tmp_path, until, deferrable, service, operation, code, status
+    drydock,
+    project,
+    make_spot_task,
+    context,
+    finish,
+    told,
+    tmp_path,
+    until,
+    deferrable,
+    service,
+    operation,
+    code,
+    status,
 ):
     once = {"retries": {"total_max_attempts": 1}}  # else the client itself waits it out, and tells nobody
-    task, found = spot("wait", deferrable=deferrable, botocore_config=once), []
+    task, found = make_spot_task("wait", deferrable=deferrable, botocore_config=once), []
 
     def run() -> None:
         try:
             found.append(task.execute(context))
         except TaskDeferred as deferred:
-            found.append(finish(spot("wait", botocore_config=once), deferred))
+            found.append(finish(make_spot_task("wait", botocore_config=once), deferred))
 
     thread = threading.Thread(target=run)
     thread.start()
-    name = f"{spot()._make_task(context).jobs.base}-1"
-    until(lambda: name in at_dock.jobs() and at_dock.describe(name)["SecondaryStatus"] == "Training")
-    order(at_dock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2)
+    name = f"{make_spot_task()._make_task(context).jobs.base}-1"
+    until(lambda: name in drydock.list_jobs() and drydock.describe_job(name)["SecondaryStatus"] == "Training")
+    order(drydock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2)
     until(lambda: "answers again" in told())
     (tmp_path / "gate").touch()
     thread.join(120)
@@ -246,46 +262,48 @@ def test_outage_is_told_once_and_waited_out(
     assert said.count("answers again") == 1
 
 
-def test_restored_checkpoints_are_read_from_the_log(at_dock, project, spot, context, start, finish):
+def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_task, context, start, finish):
     lines = ["checkpoint restored: none", "checkpoint restored: name=000175 saved_at=2026-11-21T03:20:11.123456+00:00"]
     script = (project / "train.py").read_text()
     (project / "train.py").write_text(
         f"for line in {lines}: print(line)\nprint('checkpoint restored, so to say')\n{script}"
     )
-    deferred = start(spot(), context)
-    finish(spot(), deferred)
-    found = job_records.list_restored_checkpoints(at_dock.client("logs"), deferred.trigger.wait.job_name)
+    deferred = start(make_spot_task(), context)
+    finish(make_spot_task(), deferred)
+    found = job_records.list_restored_checkpoints(drydock.client("logs"), deferred.trigger.wait.job_name)
     assert [one["saved_at"] for one in found] == ["", "2026-11-21T03:20:11.123456+00:00"]
     assert all(dt.datetime.fromisoformat(one["at"]).tzinfo for one in found)
-    assert job_records.list_restored_checkpoints(at_dock.client("logs"), "no-such-job") == []
+    assert job_records.list_restored_checkpoints(drydock.client("logs"), "no-such-job") == []
 
 
-def test_interruption_shows_in_the_result(at_dock, project, spot, context, start, finish, told, tmp_path, until):
-    deferred = start(spot("wait"), context)
+def test_interruption_shows_in_the_result(
+    drydock, project, make_spot_task, context, start, finish, told, tmp_path, until
+):
+    deferred = start(make_spot_task("wait"), context)
     name = deferred.trigger.wait.job_name
-    until(lambda: at_dock.describe(name)["SecondaryStatus"] == "Training")
-    order(at_dock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
-    until(lambda: "Interrupted" in [one["Status"] for one in at_dock.describe(name)["SecondaryStatusTransitions"]])
+    until(lambda: drydock.describe_job(name)["SecondaryStatus"] == "Training")
+    order(drydock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
+    until(lambda: "Interrupted" in [one["Status"] for one in drydock.describe_job(name)["SecondaryStatusTransitions"]])
     (tmp_path / "gate").touch()
-    found = finish(spot("wait"), deferred)
+    found = finish(make_spot_task("wait"), deferred)
     assert (found["interruptions"], found["attempts"], found["switches"]) == (1, 1, [])
     assert found["capacity_s"] > 0
     assert found["saving"] == pytest.approx(1 - found["billable_s"] / found["training_s"], abs=1e-6)
     assert "Interrupted since" in told()
 
 
-def test_failed_attempts_are_charged_too(at_dock, project, spot, context, start, wake, told):
+def test_failed_attempts_are_charged_too(drydock, project, make_spot_task, context, start, resume, told):
     with pytest.raises(AirflowFailException, match="the hull is leaking"):
-        wake(spot("crash"), start(spot("crash"), context))
+        resume(make_spot_task("crash"), start(make_spot_task("crash"), context))
     assert "1 job(s), " in told()
 
 
 # Kills
 
 
-def test_kill_of_the_waiting_worker_stops_the_job_and_says_so(at_dock, project, spot, context, told, until):
+def test_kill_of_the_waiting_worker_stops_the_job_and_says_so(drydock, project, make_spot_task, context, told, until):
     """`deferrable=False`: Airflow calls on_kill of the running task."""
-    task = spot("wait", deferrable=False)
+    task = make_spot_task("wait", deferrable=False)
     raised = []
 
     def run() -> None:
@@ -298,15 +316,15 @@ def test_kill_of_the_waiting_worker_stops_the_job_and_says_so(at_dock, project, 
     thread = threading.Thread(target=run)
     thread.start()
     base = until(lambda: task._task and task._task.jobs.live)
-    until(lambda: at_dock.lines(base))  # its name is known before there is such a job
+    until(lambda: drydock.read_log(base))  # its name is known before there is such a job
     task.on_kill()
     thread.join(60)
-    assert at_dock.describe(base)["TrainingJobStatus"] == "Stopped"
+    assert drydock.describe_job(base)["TrainingJobStatus"] == "Stopped"
     assert "the task was killed: stopping training job" in told()
     assert "stopped by somebody" in str(raised[0])
 
 
-def kill_of(trigger, at_dock, cancels=0):
+def kill_of(trigger, drydock, cancels=0):
     """What Airflow does to the trigger of a task that was cleared: cancels it, again and again."""
 
     async def run() -> None:
@@ -317,7 +335,7 @@ def kill_of(trigger, at_dock, cancels=0):
         await kill
 
     asyncio.run(run())
-    return at_dock.describe(trigger.wait.job_name)["TrainingJobStatus"]
+    return drydock.describe_job(trigger.wait.job_name)["TrainingJobStatus"]
 
 
 class Try:
@@ -344,20 +362,22 @@ def watching_trigger(deferred, number):
 
 
 @pytest.mark.parametrize("cancels", [0, 5])
-def test_kill_of_the_trigger_stops_the_job(at_dock, project, spot, context, start, cancels):
-    trigger = watching_trigger(start(spot("wait"), context), "try-1")
-    assert kill_of(trigger, at_dock, cancels) in ("Stopping", "Stopped")
+def test_kill_of_the_trigger_stops_the_job(drydock, project, make_spot_task, context, start, cancels):
+    trigger = watching_trigger(start(make_spot_task("wait"), context), "try-1")
+    assert kill_of(trigger, drydock, cancels) in ("Stopping", "Stopped")
 
 
-def test_kill_after_the_next_try_waits_already_stops_the_job(at_dock, project, spot, context, start):
-    deferred = start(spot("wait"), context)
+def test_kill_after_the_next_try_waits_already_stops_the_job(drydock, project, make_spot_task, context, start):
+    deferred = start(make_spot_task("wait"), context)
     first, _ = watching_trigger(deferred, "try-1"), watching_trigger(deferred, "try-2")
-    assert kill_of(first, at_dock) in ("Stopping", "Stopped")
+    assert kill_of(first, drydock) in ("Stopping", "Stopped")
 
 
-def test_trigger_that_another_triggerer_took_over_leaves_the_job(at_dock, project, spot, context, start, told):
-    deferred = start(spot("wait"), context)
+def test_trigger_that_another_triggerer_took_over_leaves_the_job(
+    drydock, project, make_spot_task, context, start, told
+):
+    deferred = start(make_spot_task("wait"), context)
     first, _ = watching_trigger(deferred, "try-1"), watching_trigger(deferred, "try-1")
-    assert kill_of(first, at_dock) == "InProgress"
+    assert kill_of(first, drydock) == "InProgress"
     assert "another triggerer waits for it now" in told()
-    at_dock.stop(deferred.trigger.wait.job_name)
+    drydock.stop_job(deferred.trigger.wait.job_name)

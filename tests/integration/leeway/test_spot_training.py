@@ -12,22 +12,24 @@ from leeway.hooks.sagemaker import aws_errors
 from leeway.hooks.training.inputs import TrainingJobs
 
 
-def names(dock, deferred) -> list[str]:
+def names(drydock, deferred) -> list[str]:
     """The jobs of the task whose deferral this is."""
     base = deferred.trigger.wait.job_name.rpartition("-")[0]
-    return [name for name in dock.jobs() if name.startswith(base)]
+    return [name for name in drydock.list_jobs() if name.startswith(base)]
 
 
-def sent(dock):
+def sent(drydock):
     """What a task sends before its job; jobs of other tests may still write their checkpoints and models."""
-    return {key: moment for key, moment in dock.objects().items() if "/code/" in key or "/data/" in key}
+    return {key: moment for key, moment in drydock.list_uploads().items() if "/code/" in key or "/data/" in key}
 
 
-def test_request_says_spot_and_its_times_as_numbers(at_dock, project, spot, context, start, monkeypatch):
+def test_request_says_spot_and_its_times_as_numbers(drydock, project, make_spot_task, context, start, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    task = spot(max_run_s="120", max_wait_s="300", instance_count="1", volume_size_gb="5", environment={"MORE": "yes"})
+    task = make_spot_task(
+        max_run_s="120", max_wait_s="300", instance_count="1", volume_size_gb="5", environment={"MORE": "yes"}
+    )
     deferred = start(task, context)
-    job = at_dock.describe(deferred.trigger.wait.job_name)
+    job = drydock.describe_job(deferred.trigger.wait.job_name)
     assert job["EnableManagedSpotTraining"] is True
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 120, "MaxWaitTimeInSeconds": 300}
     assert job["ResourceConfig"] == {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5}
@@ -45,24 +47,24 @@ def test_request_says_spot_and_its_times_as_numbers(at_dock, project, spot, cont
     assert deferred.timeout.total_seconds() >= 300
 
 
-def test_config_goes_over_the_request(at_dock, project, spot, context, start):
+def test_config_goes_over_the_request(drydock, project, make_spot_task, context, start):
     more = {"Environment": {"MORE": "yes"}, "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000}}
-    job = at_dock.describe(start(spot(config=more), context).trigger.wait.job_name)
+    job = drydock.describe_job(start(make_spot_task(config=more), context).trigger.wait.job_name)
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1_000}
 
 
-def test_hyperparameters_of_the_task_go_before_those_of_params(at_dock, project, spot, context, start):
-    deferred = start(spot(hyperparameters={"seed": 99}), context)
-    assert at_dock.describe(deferred.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
+def test_hyperparameters_of_the_task_go_before_those_of_params(drydock, project, make_spot_task, context, start):
+    deferred = start(make_spot_task(hyperparameters={"seed": 99}), context)
+    assert drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
 
 
-def test_job_that_ends_well_is_the_task_s_result(at_dock, project, spot, context, start, finish, capsys):
-    deferred = start(spot(), context)
-    told = finish(spot(), deferred)
+def test_job_that_ends_well_is_the_task_s_result(drydock, project, make_spot_task, context, start, finish, capsys):
+    deferred = start(make_spot_task(), context)
+    told = finish(make_spot_task(), deferred)
     name = deferred.trigger.wait.job_name
-    job = at_dock.describe(name)
+    job = drydock.describe_job(name)
     assert {name: told[name] for name in ("training_job", "training_job_arn", "status", "model", "record")} == {
         "training_job": name,
         "training_job_arn": job["TrainingJobArn"],
@@ -75,32 +77,36 @@ def test_job_that_ends_well_is_the_task_s_result(at_dock, project, spot, context
     assert told["cost_usd"] == pytest.approx(told["billable_s"] / 3600 * told["price_usd_h"], abs=1e-6)
     assert {"saving", "interruptions", "lost_s", "capacity_s"} <= told.keys()
     assert f"trained on {project.parent.name} ok" in capsys.readouterr().out
-    assert at_dock.members(told["model"]) == {"model": f"{project.parent.name} 13".encode()}
+    assert drydock.read_archive(told["model"]) == {"model": f"{project.parent.name} 13".encode()}
 
 
-def test_job_that_runs_is_waited_for_and_not_started_again(at_dock, project, spot, context, start, finish, tmp_path):
-    first = start(spot("wait"), context)
-    second = start(spot("wait"), context)
+def test_job_that_runs_is_waited_for_and_not_started_again(
+    drydock, project, make_spot_task, context, start, finish, tmp_path
+):
+    first = start(make_spot_task("wait"), context)
+    second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name == first.trigger.wait.job_name
-    assert names(at_dock, first) == [first.trigger.wait.job_name]
+    assert names(drydock, first) == [first.trigger.wait.job_name]
     (tmp_path / "gate").touch()
-    assert finish(spot("wait"), second)["status"] == "Completed"
+    assert finish(make_spot_task("wait"), second)["status"] == "Completed"
 
 
-def test_job_that_completed_is_collected_and_not_started_again(at_dock, project, spot, context, start, finish):
-    deferred = start(spot(), context)
-    told = finish(spot(), deferred)
-    before = sent(at_dock)
-    assert spot().execute(context) == told
-    assert names(at_dock, deferred) == [deferred.trigger.wait.job_name]
-    assert sent(at_dock) == before
+def test_job_that_completed_is_collected_and_not_started_again(
+    drydock, project, make_spot_task, context, start, finish
+):
+    deferred = start(make_spot_task(), context)
+    told = finish(make_spot_task(), deferred)
+    before = sent(drydock)
+    assert make_spot_task().execute(context) == told
+    assert names(drydock, deferred) == [deferred.trigger.wait.job_name]
+    assert sent(drydock) == before
 
 
-def test_other_run_task_index_or_inputs_is_another_job(at_dock, project, spot, context, start, finish):
-    first = start(spot(), context)
-    finish(spot(), first)
+def test_other_run_task_index_or_inputs_is_another_job(drydock, project, make_spot_task, context, start, finish):
+    first = start(make_spot_task(), context)
+    finish(make_spot_task(), first)
     (project / "features" / "train" / "rows").write_text("corrected")
-    second = start(spot(), context)
+    second = start(make_spot_task(), context)
     assert second.trigger.wait.job_name == first.trigger.wait.job_name.removesuffix("-1") + "-2"
     others = [
         {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)},
@@ -109,82 +115,88 @@ def test_other_run_task_index_or_inputs_is_another_job(at_dock, project, spot, c
     found = [
         first.trigger.wait.job_name,
         second.trigger.wait.job_name,
-        *(start(spot(), one).trigger.wait.job_name for one in others),
+        *(start(make_spot_task(), one).trigger.wait.job_name for one in others),
     ]
     assert len({name.rpartition("-")[0] for name in found}) == 3
 
 
-def test_script_that_crashes_fails_the_task_for_good_with_its_reason(at_dock, project, spot, context, start, finish):
-    deferred = start(spot("crash"), context)
+def test_script_that_crashes_fails_the_task_for_good_with_its_reason(
+    drydock, project, make_spot_task, context, start, finish
+):
+    deferred = start(make_spot_task("crash"), context)
     with pytest.raises(AirflowFailException, match="the hull is leaking") as raised:
-        finish(spot("crash"), deferred)
+        finish(make_spot_task("crash"), deferred)
     assert "AlgorithmError" in str(raised.value)
 
 
-def test_failed_job_is_followed_by_the_next_with_the_same_checkpoints(at_dock, project, spot, context, start, finish):
-    first = start(spot("crash"), context)
+def test_failed_job_is_followed_by_the_next_with_the_same_checkpoints(
+    drydock, project, make_spot_task, context, start, finish
+):
+    first = start(make_spot_task("crash"), context)
     with pytest.raises(AirflowFailException):
-        finish(spot("crash"), first)
-    second = start(spot("crash"), context)
-    assert names(at_dock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
-    one, two = (at_dock.describe(each.trigger.wait.job_name) for each in (first, second))
+        finish(make_spot_task("crash"), first)
+    second = start(make_spot_task("crash"), context)
+    assert names(drydock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
+    one, two = (drydock.describe_job(each.trigger.wait.job_name) for each in (first, second))
     assert one["CheckpointConfig"] == two["CheckpointConfig"]
 
 
 def test_stopped_job_is_no_success_and_the_next_try_goes_on(
-    at_dock, project, spot, context, start, finish, tmp_path, capsys, until
+    drydock, project, make_spot_task, context, start, finish, tmp_path, capsys, until
 ):
-    first = start(spot("wait"), context)
-    checkpoint = at_dock.describe(first.trigger.wait.job_name)["CheckpointConfig"]["S3Uri"].removeprefix("s3://leeway/")
-    until(lambda: f"{checkpoint}/step-0" in at_dock.objects())
-    at_dock.stop(first.trigger.wait.job_name)
+    first = start(make_spot_task("wait"), context)
+    checkpoint = drydock.describe_job(first.trigger.wait.job_name)["CheckpointConfig"]["S3Uri"].removeprefix(
+        "s3://leeway/"
+    )
+    until(lambda: f"{checkpoint}/step-0" in drydock.list_uploads())
+    drydock.stop_job(first.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="stopped") as raised:
-        finish(spot("wait"), first)
+        finish(make_spot_task("wait"), first)
     assert type(raised.value) is AirflowException
     (tmp_path / "gate").touch()
-    second = start(spot("wait"), context)
+    second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name.endswith("-2")
-    assert finish(spot("wait"), second)["status"] == "Completed"
+    assert finish(make_spot_task("wait"), second)["status"] == "Completed"
     assert "after ['step-0']" in capsys.readouterr().out
 
 
 def test_job_that_is_stopping_is_waited_for_and_then_followed(
-    at_dock, project, spot, context, start, wake, tmp_path, until
+    drydock, project, make_spot_task, context, start, resume, tmp_path, until
 ):
     """It still runs, and writes checkpoints where its follower would: a clear stopped it just now."""
-    first = start(spot("stubborn"), context)
+    first = start(make_spot_task("stubborn"), context)
     name = first.trigger.wait.job_name
-    until(lambda: at_dock.lines(name))  # from then on it ignores SIGTERM
-    at_dock.stop(name)
-    assert at_dock.describe(name)["TrainingJobStatus"] == "Stopping"
-    again = start(spot("stubborn"), context)
+    until(lambda: drydock.read_log(name))  # from then on it ignores SIGTERM
+    drydock.stop_job(name)
+    assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopping"
+    again = start(make_spot_task("stubborn"), context)
     assert again.trigger.wait.job_name == name
-    assert names(at_dock, first) == [name]
+    assert names(drydock, first) == [name]
     (tmp_path / "gate").touch()
     with pytest.raises(TaskDeferred) as second:
-        wake(spot("stubborn"), again)
-    assert at_dock.describe(name)["TrainingJobStatus"] == "Stopped"
-    assert names(at_dock, first) == [name, name.removesuffix("-1") + "-2"]
+        resume(make_spot_task("stubborn"), again)
+    assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
+    assert names(drydock, first) == [name, name.removesuffix("-1") + "-2"]
     assert second.value.trigger.wait.job_name.endswith("-2")  # and it ends by itself: the gate is open
 
 
 def test_job_that_runs_from_other_inputs_is_stopped_and_has_ended_before_the_next(
-    at_dock, project, spot, context, start, wake
+    drydock, project, make_spot_task, context, start, resume
 ):
     """The task was cleared and its data changed: what runs would be collected as if it had been trained on the new."""
-    first = start(spot("wait"), context)
+    first = start(make_spot_task("wait"), context)
     name = first.trigger.wait.job_name
     (project / "features" / "train" / "rows").write_text("corrected")
-    again = start(spot("wait"), context)
+    again = start(make_spot_task("wait"), context)
     assert again.trigger.wait.job_name == name
-    assert names(at_dock, first) == [name]
+    assert names(drydock, first) == [name]
     with pytest.raises(TaskDeferred) as second:
-        wake(spot("wait"), again)
-    assert at_dock.describe(name)["TrainingJobStatus"] == "Stopped"
+        resume(make_spot_task("wait"), again)
+    assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
     follower = second.value.trigger.wait.job_name
     assert follower == name.removesuffix("-1") + "-2"
-    assert len({at_dock.describe(each)["CheckpointConfig"]["S3Uri"] for each in (name, follower)}) == 2
-    at_dock.stop(follower)
+    assert len({drydock.describe_job(each)["CheckpointConfig"]["S3Uri"] for each in (name, follower)}) == 2
+    drydock.stop_job(follower)
 
 
 WORKER = """
@@ -208,22 +220,24 @@ task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
 
-def test_worker_killed_after_the_start_of_the_job_leaves_one_job(at_dock, project, spot, context, finish, tmp_path):
-    task = spot()
+def test_worker_killed_after_the_start_of_the_job_leaves_one_job(
+    drydock, project, make_spot_task, context, finish, tmp_path
+):
+    task = make_spot_task()
     arguments = [task.dag_id, task.channels["train"], str(tmp_path / "gate")]
     worker = subprocess.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
     assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
     base = task._make_task(context).jobs.base
-    (orphan,) = [name for name in at_dock.jobs() if name.startswith(base)]
+    (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]
     try:
         told = task.execute(context)
     except TaskDeferred as deferred:
-        told = finish(spot(), deferred)
+        told = finish(make_spot_task(), deferred)
     assert told["training_job"] == orphan
-    assert [name for name in at_dock.jobs() if name.startswith(base)] == [orphan]
+    assert [name for name in drydock.list_jobs() if name.startswith(base)] == [orphan]
 
 
-def test_tries_at_the_same_moment_start_one_job(at_dock, project, spot, context, monkeypatch):
+def test_tries_at_the_same_moment_start_one_job(drydock, project, make_spot_task, context, monkeypatch):
     """A worker that was thought dead, and the retry: both find nothing, both create."""
     barrier, found, create = threading.Barrier(4), [], TrainingJobs.create
 
@@ -239,25 +253,27 @@ def test_tries_at_the_same_moment_start_one_job(at_dock, project, spot, context,
         except TaskDeferred as deferred:
             found.append(deferred.trigger.wait.job_name)
 
-    threads = [threading.Thread(target=execute, args=(spot("wait"),)) for _ in range(4)]
+    threads = [threading.Thread(target=execute, args=(make_spot_task("wait"),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
     assert len(found) == 4
     assert len(set(found)) == 1
-    assert [name for name in at_dock.jobs() if name.startswith(found[0][:-1])] == [found[0]]
-    at_dock.stop(found[0])
+    assert [name for name in drydock.list_jobs() if name.startswith(found[0][:-1])] == [found[0]]
+    drydock.stop_job(found[0])
 
 
-def test_uploads_happen_once_a_content(at_dock, project, spot, context, start):
-    start(spot(), context)
-    before = sent(at_dock)
-    start(spot(hyperparameters={"seed": 1}), {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)})
-    assert sent(at_dock) == before
+def test_uploads_happen_once_a_content(drydock, project, make_spot_task, context, start):
+    start(make_spot_task(), context)
+    before = sent(drydock)
+    start(
+        make_spot_task(hyperparameters={"seed": 1}), {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
+    )
+    assert sent(drydock) == before
     (project / "train.py").write_text((project / "train.py").read_text() + "\n")
-    start(spot(), {"ti": SimpleNamespace(run_id="third", map_index=-1, try_number=1)})
-    assert len(sent(at_dock)) > len(before)
+    start(make_spot_task(), {"ti": SimpleNamespace(run_id="third", map_index=-1, try_number=1)})
+    assert len(sent(drydock)) > len(before)
 
 
 # What cannot work is said in a line.
@@ -270,12 +286,12 @@ def one_line(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize(("variable", "field"), [("LEEWAY_BUCKET", "bucket"), ("LEEWAY_ROLE_ARN", "role_arn")])
-def test_bucket_and_role_are_asked_for(at_dock, project, spot, context, monkeypatch, variable, field):
-    before = sent(at_dock)
+def test_bucket_and_role_are_asked_for(drydock, project, make_spot_task, context, monkeypatch, variable, field):
+    before = sent(drydock)
     monkeypatch.delenv(variable)
     with pytest.raises(AirflowFailException, match=f"give {field}= to the task train, or set {variable}"):
-        spot().execute(context)
-    assert sent(at_dock) == before
+        make_spot_task().execute(context)
+    assert sent(drydock) == before
 
 
 @pytest.mark.parametrize(
@@ -302,46 +318,46 @@ def test_bucket_and_role_are_asked_for(at_dock, project, spot, context, monkeypa
         ({"instance_count": 0}, "instance_count of the task train must be a whole number of 1 or more: it is 0"),
     ],
 )
-def test_wrong_request_is_refused_for_good(at_dock, project, spot, context, more, words):
-    before = at_dock.jobs()
+def test_wrong_request_is_refused_for_good(drydock, project, make_spot_task, context, more, words):
+    before = drydock.list_jobs()
     with pytest.raises(AirflowFailException, match=words) as raised:
-        spot(**more).execute(context)
+        make_spot_task(**more).execute(context)
     one_line(raised.value)
-    assert at_dock.jobs() == before
+    assert drydock.list_jobs() == before
 
 
-def test_malformed_params_are_named(at_dock, project, spot, context):
+def test_malformed_params_are_named(drydock, project, make_spot_task, context):
     (project / "params.yaml").write_text("train: {colour: red}")
     with pytest.raises(AirflowFailException, match="unknown key colour") as raised:
-        spot().execute(context)
+        make_spot_task().execute(context)
     one_line(raised.value)
 
 
-def test_endpoint_that_does_not_answer_is_tried_again(project, spot, context, point_at, free_port):
-    point_at(f"http://127.0.0.1:{free_port()}")
+def test_endpoint_that_does_not_answer_is_tried_again(project, make_spot_task, context, connect_airflow, free_port):
+    connect_airflow(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(AirflowException, match="does not answer") as raised:
-        spot().execute(context)
+        make_spot_task().execute(context)
     assert type(raised.value) is AirflowException
     one_line(raised.value)
 
 
 def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
-    start_dock, project, spot, context, start, point_at, wake, monkeypatch
+    start_drydock, project, make_spot_task, context, start, connect_airflow, resume, monkeypatch
 ):
     monkeypatch.setattr(aws_errors, "RETRY_TIMEOUT_S", 1.0)
-    with start_dock() as dock:
-        point_at(dock.url)
-        deferred = start(spot(), context)
+    with start_drydock() as drydock:
+        connect_airflow(drydock.url)
+        deferred = start(make_spot_task(), context)
     with pytest.raises(AirflowException, match="does not answer") as raised:
-        wake(spot(), deferred, deferred.trigger.wait.end("ended"))
+        resume(make_spot_task(), deferred, deferred.trigger.wait.end("ended"))
     assert type(raised.value) is AirflowException
     one_line(raised.value)
 
 
-def test_trigger_that_gave_up_leaves_the_job_to_the_next_try(at_dock, project, spot, context, start, wake):
-    deferred = start(spot("wait"), context)
+def test_trigger_that_gave_up_leaves_the_job_to_the_next_try(drydock, project, make_spot_task, context, start, resume):
+    deferred = start(make_spot_task("wait"), context)
     with pytest.raises(AirflowException, match="cannot be watched: no answer") as raised:
-        wake(spot("wait"), deferred, deferred.trigger.wait.end("silent", "no answer"))
+        resume(make_spot_task("wait"), deferred, deferred.trigger.wait.end("silent", "no answer"))
     assert type(raised.value) is AirflowException
-    assert start(spot("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
-    at_dock.stop(deferred.trigger.wait.job_name)
+    assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
+    drydock.stop_job(deferred.trigger.wait.job_name)

@@ -1,4 +1,4 @@
-"""A mail server and what Slack's webhook posts to, on this machine; Airflow's connections to them."""
+"""Provide a local mail server, a local receiver for Slack's webhook, and Airflow's connections to them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 CANARY = "tweety-sings-of-secrets"
-"""The password of each connection: it must be nowhere but at the server."""
+"""The password in each connection. Only the server may receive it."""
 
 
 @dataclass
-class Post:
-    """A mail server that keeps what it takes."""
+class MailServer:
+    """The handler of a mail server; it keeps the mails that it accepts."""
 
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
@@ -31,50 +31,56 @@ class Post:
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
         if address.startswith("nobody@"):
-            return "550 no such crew"
+            return "550 no such recipient"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.mails.append(message_from_bytes(envelope.content, policy=default))  # type: ignore[arg-type]
-        return "250 taken"
+        return "250 accepted"
 
     def authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
         self.passwords.append(data.password)
         return AuthResult(success=data.password == CANARY.encode(), handled=False)
 
     def connection(self, **extra: Any) -> str:
-        own = {"from_email": "leeway@example.com", "to": "crew@example.com", "disable_ssl": True, "disable_tls": True}
-        where = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.port, "login": "mate", "password": CANARY}
-        return json.dumps({**where, "extra": {**own, **extra}})
+        """Return the value of AIRFLOW_CONN_* for this server."""
+        defaults = {
+            "from_email": "leeway@example.com",
+            "to": "crew@example.com",
+            "disable_ssl": True,
+            "disable_tls": True,
+        }
+        fields = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.port, "login": "mate", "password": CANARY}
+        return json.dumps({**fields, "extra": {**defaults, **extra}})
 
 
-class Bound(Controller):
-    """On a socket that is there already: aiosmtpd 1.4.6 cannot let the system choose the port."""
+class SocketController(Controller):
+    """A controller on an open socket, because aiosmtpd 1.4.6 cannot let the system choose the port."""
 
-    listening: socket.socket
+    server_socket: socket.socket
 
     def _create_server(self) -> Any:
-        return self.loop.create_server(self._factory_invoker, sock=self.listening)
+        return self.loop.create_server(self._factory_invoker, sock=self.server_socket)
 
 
 @pytest.fixture(scope="session")
-def post_office() -> Iterator[Post]:
-    """The server; it looks at the login."""
-    post = Post()
-    asks = {"authenticator": post.authenticate, "auth_require_tls": False}
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        post.port = listening.getsockname()[1]
-        controller = Bound(post, hostname="127.0.0.1", port=post.port, **asks)
-        controller.listening = listening
+def session_mail_server() -> Iterator[MailServer]:
+    """Start one mail server for the session; it checks the login."""
+    server = MailServer()
+    options = {"authenticator": server.authenticate, "auth_require_tls": False}
+    with socket.create_server(("127.0.0.1", 0)) as server_socket:
+        server.port = server_socket.getsockname()[1]
+        controller = SocketController(server, hostname="127.0.0.1", port=server.port, **options)
+        controller.server_socket = server_socket
         controller.start()
-        yield post
+        yield server
         controller.stop()
 
 
 @dataclass
-class Channel:
-    """Takes what Slack's client posts, and answers as it is told to."""
+class SlackReceiver:
+    """The messages that Slack's client posted, and the status that the receiver answers with."""
 
     port: int = 0
     status: int = 200
@@ -82,53 +88,56 @@ class Channel:
     posts: list[dict[str, Any]] = field(default_factory=list)
 
     def connection(self) -> str:
+        """Return the value of AIRFLOW_CONN_* for this receiver."""
         host = f"http://127.0.0.1:{self.port}/services"
         return json.dumps({"conn_type": "slackwebhook", "host": host, "password": f"T0/B0/{CANARY}"})
 
 
 @pytest.fixture(scope="session")
-def receiver() -> Iterator[Channel]:
-    """The receiver."""
-    channel = Channel()
+def session_slack_receiver() -> Iterator[SlackReceiver]:
+    """Start one receiver of Slack's messages for the session."""
+    receiver = SlackReceiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            channel.paths.append(self.path)
-            channel.posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(channel.status)
+            receiver.paths.append(self.path)
+            receiver.posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(receiver.status)
             self.end_headers()
-            # A server that tells what it was asked, as error pages do.
-            self.wfile.write(b"ok" if channel.status == 200 else f"no such hook: {self.path}".encode())
+            # The answer repeats the request's path, as error pages do.
+            self.wfile.write(b"ok" if receiver.status == 200 else f"no such hook: {self.path}".encode())
 
         def log_message(self, *_: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    channel.port = server.server_port
+    receiver.port = server.server_port
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield channel
+    yield receiver
     server.shutdown()
     server.server_close()
 
 
 @pytest.fixture
-def post(post_office: Post, connect: Callable[..., None]) -> Post:
-    """The mail server, empty, and Airflow's connection to it."""
-    post_office.mails.clear()
-    connect(smtp_default=post_office.connection())
-    return post_office
+def mail_server(session_mail_server: MailServer, set_connections: Callable[..., None]) -> MailServer:
+    """Return the mail server without mails, and set Airflow's connection to it."""
+    session_mail_server.mails.clear()
+    set_connections(smtp_default=session_mail_server.connection())
+    return session_mail_server
 
 
 @pytest.fixture
-def channel(receiver: Channel, connect: Callable[..., None]) -> Channel:
-    """The receiver, empty, and Airflow's connection to it."""
-    receiver.posts.clear()
-    receiver.status = 200
-    connect(slack_default=receiver.connection())
-    return receiver
+def slack_receiver(session_slack_receiver: SlackReceiver, set_connections: Callable[..., None]) -> SlackReceiver:
+    """Return the receiver without messages, and set Airflow's connection to it."""
+    session_slack_receiver.posts.clear()
+    session_slack_receiver.status = 200
+    set_connections(slack_default=session_slack_receiver.connection())
+    return session_slack_receiver
 
 
 @pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes connections of Airflow."""
-    return lambda **given: [monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", text) for name, text in given.items()]
+def set_connections(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return the function that sets connections of Airflow by their names."""
+    return lambda **connections: [
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", text) for name, text in connections.items()
+    ]

@@ -1,4 +1,4 @@
-"""Tasks of a DAG end in a real Airflow, and people are told; no password is in a log or in an XCom."""
+"""Test the notifications of a DAG in a real Airflow, and that no password is in a log or an XCom."""
 
 import json
 import os
@@ -15,13 +15,13 @@ CANARY = "tweety-sings-of-secrets"
 STEP = """#!{python}
 import json, sys
 from pathlib import Path
-found, step = {found!r}, sys.argv[sys.argv.index("pipelines") + 1]
-Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({{"schema_version": 1, **found[step]}}))
+results, step = {results!r}, sys.argv[sys.argv.index("pipelines") + 1]
+Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({{"schema_version": 1, **results[step]}}))
 """
-FOUND: dict[str, dict[str, Any]] = {
+RESULTS: dict[str, dict[str, Any]] = {
     "drift": {
         "model_name": "flights", "version": "2", "partition": "2013-04-07", "as_of": "2013-04-08", "rows": 9,
-        "outcome": "none", "retrain": False, "reasons": ["all is calm"], "worst": [], "page": "", "missing": [],
+        "outcome": "none", "retrain": False, "reasons": ["there is no drift"], "worst": [], "page": "", "missing": [],
     },
     "rollback": {
         "model_name": "flights", "version": "2", "previous": "3", "changed": True, "reason": "late flights are missed",
@@ -62,17 +62,17 @@ assert bag.import_errors == {}, bag.import_errors
 run = bag.dags["crew"].test()
 with create_session() as session:
     states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(run_id=run.run_id)}
-    xcoms = [str(XComModel.deserialize_value(one)) for one in session.query(XComModel).filter_by(run_id=run.run_id)]
+    xcoms = [str(XComModel.deserialize_value(xcom)) for xcom in session.query(XComModel).filter_by(run_id=run.run_id)]
 print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
 """
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Runs the DAG in an Airflow of its own, with these connections."""
+def run_dag(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the function that runs the DAG in a new Airflow, with the connections that it gets."""
     folder = tmp_path_factory.mktemp("crew")
     step, dags = folder / "step", folder / "dags"
-    step.write_text(STEP.format(python=sys.executable, found=FOUND))
+    step.write_text(STEP.format(python=sys.executable, results=RESULTS))
     step.chmod(0o755)
     dags.mkdir()
     (dags / "crew.py").write_text(DAG.format(python=str(step)))
@@ -82,45 +82,48 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
     }  # fmt: skip
 
-    def command(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        options: dict[str, Any] = {"env": {**env, **more}, "capture_output": True, "text": True, "cwd": folder}
-        answer = subprocess.run([sys.executable, *arguments], **options)
-        assert answer.returncode == 0, (answer.stdout + answer.stderr)[-4_000:]
-        return answer
+    def run_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        options: dict[str, Any] = {"env": {**env, **variables}, "capture_output": True, "text": True, "cwd": folder}
+        process = subprocess.run([sys.executable, *arguments], **options)
+        assert process.returncode == 0, (process.stdout + process.stderr)[-4_000:]
+        return process
 
     def run(**connections: str) -> SimpleNamespace:
-        given = {f"AIRFLOW_CONN_{name.upper()}": text for name, text in connections.items()}
-        answer = command("-c", RUN, str(dags), **given)
-        return SimpleNamespace(log=answer.stdout + answer.stderr, **json.loads(answer.stdout.splitlines()[-1]))
+        variables = {f"AIRFLOW_CONN_{name.upper()}": text for name, text in connections.items()}
+        process = run_command("-c", RUN, str(dags), **variables)
+        return SimpleNamespace(log=process.stdout + process.stderr, **json.loads(process.stdout.splitlines()[-1]))
 
-    command("-m", "airflow", "db", "migrate")
+    run_command("-m", "airflow", "db", "migrate")
     return run
 
 
-def test_what_is_news_is_told_once_each(airflow, post, channel):
-    ran = airflow(smtp_default=post.connection(), slack_default=channel.connection())
-    assert ran.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
+def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slack_receiver):
+    run = run_dag(smtp_default=mail_server.connection(), slack_default=slack_receiver.connection())
+    assert run.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
     titles = ["crew: task leak failed", "flights was rolled back to version 2"]
-    assert sorted(mail["Subject"] for mail in post.mails) == [f"[Leeway] {title}" for title in titles], ran.log[-4_000:]
-    assert sorted(posted["text"] for posted in channel.posts) == titles
-    text = next(mail for mail in post.mails if "leak" in mail["Subject"]).get_body(("plain",)).get_content()
+    subjects = sorted(mail["Subject"] for mail in mail_server.mails)
+    assert subjects == [f"[Leeway] {title}" for title in titles], run.log[-4_000:]
+    assert sorted(message["text"] for message in slack_receiver.posts) == titles
+    text = next(mail for mail in mail_server.mails if "leak" in mail["Subject"]).get_body(("plain",)).get_content()
     assert "- ValueError: the hull is leaking" in text.splitlines()
     assert "Log: http://" in text
-    assert CANARY not in ran.log + str(ran.xcoms)
+    assert CANARY not in run.log + str(run.xcoms)
 
 
-def test_nothing_is_lost_where_nobody_can_be_told(airflow, post, channel):
-    channel.status = 500
-    ran = airflow(smtp_default=post.connection().replace("tweety", "sylvester"), slack_default=channel.connection())
-    assert ran.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
-    assert post.mails == []
-    assert "not sent by smtp_default (SMTPAuthenticationError" in ran.log
-    assert "not sent by slack_default (AirflowException" in ran.log
-    assert "sings-of-secrets" not in ran.log + str(ran.xcoms)
+def test_tasks_keep_their_states_when_notifications_cannot_be_sent(run_dag, mail_server, slack_receiver):
+    slack_receiver.status = 500
+    run = run_dag(
+        smtp_default=mail_server.connection().replace("tweety", "sylvester"), slack_default=slack_receiver.connection()
+    )
+    assert run.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
+    assert mail_server.mails == []
+    assert "not sent by smtp_default (SMTPAuthenticationError" in run.log
+    assert "not sent by slack_default (AirflowException" in run.log
+    assert "sings-of-secrets" not in run.log + str(run.xcoms)
 
 
-def test_without_connections_no_line_is_about_telling(airflow):
-    ran = airflow()
-    assert ran.states["rollback"] == "success"
-    assert "told" not in ran.log
-    assert "smtp_default" not in ran.log
+def test_log_says_nothing_about_notifications_without_connections(run_dag):
+    run = run_dag()
+    assert run.states["rollback"] == "success"
+    assert "told" not in run.log
+    assert "smtp_default" not in run.log

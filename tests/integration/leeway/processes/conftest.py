@@ -1,4 +1,4 @@
-"""A real Airflow: scheduler, DAG processor, API server and triggerer as processes of their own, over a drydock."""
+"""Provide a real Airflow: scheduler, DAG processor, API server and triggerer as processes, with a drydock server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_pro
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
 KINDS = {"train": "Training", "preprocess": "Processing"}
-"""Task to the kind of its SageMaker jobs, where it has some."""
+"""The kind of SageMaker jobs of each task that starts some."""
 PARTS = {
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
@@ -39,7 +39,7 @@ SETTINGS = {
     "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "API__HOST": "127.0.0.1", "API__WORKERS": 1, "API__SECRET_KEY": "only-for-this-test",
     "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-for-sha512-only-for-this-test-and-long",
-    # What died is missed in seconds, not in minutes.
+    # Airflow notices a dead process in seconds instead of minutes.
     "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1, "SCHEDULER__JOB_HEARTBEAT_SEC": 1,
     "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": 1, "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": 5,
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": 2, "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": 1,
@@ -51,12 +51,12 @@ SETTINGS = {
 
 
 class Airflow:
-    """An Airflow of four processes, each with a process group of its own."""
+    """An Airflow of four processes, each in its own process group."""
 
-    def __init__(self, project: Path, env: dict[str, str], port: int, dock: Any) -> None:
-        self.project, self.home, self.url, self.dock = project, project.parent, f"http://127.0.0.1:{port}", dock
-        own = {"API__PORT": str(port), "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/"}
-        self.env = env | {f"AIRFLOW__{name}": value for name, value in own.items()}
+    def __init__(self, project: Path, env: dict[str, str], port: int, drydock: Any) -> None:
+        self.project, self.home, self.url, self.drydock = project, project.parent, f"http://127.0.0.1:{port}", drydock
+        settings = {"API__PORT": str(port), "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/"}
+        self.env = env | {f"AIRFLOW__{name}": value for name, value in settings.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, part: str) -> None:
@@ -66,20 +66,20 @@ class Airflow:
             self.processes[part] = subprocess.Popen(command, cwd=self.home, env=self.env, **options)
 
     def kill(self, part: str) -> None:
-        """kill -9 of the part and of all below it: a machine that is gone."""
+        """Send SIGKILL to a process and all its children, as when a machine is lost."""
         process = self.processes[part]
-        below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        for one in [*below, process]:
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        for member in [*children, process]:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-                one.send_signal(signal.SIGKILL)
+                member.send_signal(signal.SIGKILL)
         process.wait()
 
     def kill_tasks(self) -> None:
-        """kill -9 of what runs tasks, below the scheduler."""
-        for one in psutil.Process(self.processes["scheduler"].pid).children(recursive=True):
+        """Send SIGKILL to the scheduler's children, which run the tasks."""
+        for child in psutil.Process(self.processes["scheduler"].pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if one.pid != os.getpid():
-                    one.send_signal(signal.SIGKILL)
+                if child.pid != os.getpid():
+                    child.send_signal(signal.SIGKILL)
 
     @cached_property
     def session(self) -> requests.Session:
@@ -89,16 +89,17 @@ class Airflow:
     def token(self) -> str:
         return str(self.session.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
 
-    def call(self, method: str, path: str, **options: Any) -> Any:
+    def call_api(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}
-        answer = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
-        answer.raise_for_status()
-        return answer.json()
+        response = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
+        response.raise_for_status()
+        return response.json()
 
-    def knows(self, dag_ids: Sequence[str]) -> bool:
+    def has_dags(self, dag_ids: Sequence[str]) -> bool:
+        """Return whether the DAG processor has read all these DAGs."""
         with contextlib.suppress(requests.RequestException, KeyError, ValueError):
             for dag_id in dag_ids:
-                self.call("GET", f"/dags/{dag_id}")
+                self.call_api("GET", f"/dags/{dag_id}")
             return True
         return False
 
@@ -111,122 +112,123 @@ class Run:
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
         self.kind, self.dag_id, self.base = KINDS.get(task_id, ""), dag_id, base_name(dag_id, run_id, task_id, -1)
-        self.where, self.dag = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
+        self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:
         body = {"dag_run_id": self.run_id, "logical_date": None, "conf": {"gate": str(self.gate), **conf}}
-        self.airflow.call("POST", f"{self.dag}/dagRuns", json=body)
+        self.airflow.call_api("POST", f"{self.dag_path}/dagRuns", json=body)
 
-    def of(self, task_id: str) -> Run:
-        """The same run, seen from another task."""
+    def select_task(self, task_id: str) -> Run:
+        """Return the same run with another of its tasks."""
         return Run(self.airflow, self.dag_id, self.run_id, task_id, self.gate)
 
-    def task(self) -> dict[str, Any]:
-        return dict(self.airflow.call("GET", f"{self.where}/taskInstances/{self.task_id}"))
+    def get_task(self) -> dict[str, Any]:
+        return dict(self.airflow.call_api("GET", f"{self.path}/taskInstances/{self.task_id}"))
 
-    def state(self) -> str:
-        return str(self.task()["state"])
+    def get_state(self) -> str:
+        return str(self.get_task()["state"])
 
     def clear(self) -> None:
         body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [self.task_id], "only_failed": False}
-        self.airflow.call("POST", f"{self.dag}/clearTaskInstances", json=body)
+        self.airflow.call_api("POST", f"{self.dag_path}/clearTaskInstances", json=body)
 
     def mark(self, state: str) -> None:
-        self.airflow.call("PATCH", f"{self.where}/taskInstances/{self.task_id}", json={"new_state": state})
+        self.airflow.call_api("PATCH", f"{self.path}/taskInstances/{self.task_id}", json={"new_state": state})
 
-    def log(self, number: int) -> str:
-        """What the task wrote. On a loaded machine Airflow answers 404 for a moment after the task has ended."""
-        where = f"{self.where}/taskInstances/{self.task_id}/logs/{number}?full_content=true"
-        for last in (False,) * 30 + (True,):
+    def read_log(self, number: int) -> str:
+        """Return the log of a try. On a loaded machine Airflow answers 404 for a moment after the task has ended."""
+        path = f"{self.path}/taskInstances/{self.task_id}/logs/{number}?full_content=true"
+        for is_last in (False,) * 30 + (True,):
             try:
-                found = self.airflow.call("GET", where)
+                log = self.airflow.call_api("GET", path)
                 break
             except requests.HTTPError as error:
-                if last or error.response.status_code != 404:
+                if is_last or error.response.status_code != 404:
                     raise
                 time.sleep(1)
-        return "\n".join(one if isinstance(one, str) else str(one.get("event")) for one in found["content"])
+        return "\n".join(line if isinstance(line, str) else str(line.get("event")) for line in log["content"])
 
-    def jobs(self) -> dict[str, str]:
-        ask = getattr(self.airflow.dock.client("sagemaker"), f"list_{self.kind.lower()}_jobs")
-        listed = ask(MaxResults=100, NameContains=self.base)[f"{self.kind}JobSummaries"]
-        return {one[f"{self.kind}JobName"]: one[f"{self.kind}JobStatus"] for one in listed}
+    def list_jobs(self) -> dict[str, str]:
+        """Return the status of each of the task's jobs, by name."""
+        list_jobs = getattr(self.airflow.drydock.client("sagemaker"), f"list_{self.kind.lower()}_jobs")
+        jobs = list_jobs(MaxResults=100, NameContains=self.base)[f"{self.kind}JobSummaries"]
+        return {job[f"{self.kind}JobName"]: job[f"{self.kind}JobStatus"] for job in jobs}
 
-    def job(self, number: int) -> dict[str, Any]:
-        ask = getattr(self.airflow.dock.client("sagemaker"), f"describe_{self.kind.lower()}_job")
-        return dict(ask(**{f"{self.kind}JobName": f"{self.base}-{number}"}))
+    def get_job(self, number: int) -> dict[str, Any]:
+        describe_job = getattr(self.airflow.drydock.client("sagemaker"), f"describe_{self.kind.lower()}_job")
+        return dict(describe_job(**{f"{self.kind}JobName": f"{self.base}-{number}"}))
 
-    def status(self, number: int) -> str:
-        return str(self.job(number)[f"{self.kind}JobStatus"])
+    def get_status(self, number: int) -> str:
+        return str(self.get_job(number)[f"{self.kind}JobStatus"])
 
-    def works(self, number: int) -> bool:
-        """Whether the job's script has begun."""
-        if f"{self.base}-{number}" not in self.jobs():
+    def has_started(self, number: int) -> bool:
+        """Return whether the job's script has started."""
+        if f"{self.base}-{number}" not in self.list_jobs():
             return False
-        job = self.job(number)
+        job = self.get_job(number)
         return f"{self.kind}StartTime" in job and job.get("SecondaryStatus", "Training") == "Training"
 
-    def result(self) -> dict[str, Any]:
-        place = f"{self.where}/taskInstances/{self.task_id}/xcomEntries/return_value"
-        found = self.airflow.call("GET", place)["value"]
-        return json.loads(found) if isinstance(found, str) else dict(found)
+    def get_result(self) -> dict[str, Any]:
+        path = f"{self.path}/taskInstances/{self.task_id}/xcomEntries/return_value"
+        value = self.airflow.call_api("GET", path)["value"]
+        return json.loads(value) if isinstance(value, str) else dict(value)
 
 
 @contextlib.contextmanager
-def never_two(run: Run) -> Iterator[None]:
-    """Asks ListTrainingJobs all the while: at most one job of the task lives at any moment."""
-    over, most = threading.Event(), []
+def check_one_job_at_a_time(run: Run) -> Iterator[None]:
+    """List the task's jobs all the time, and check that at most one of them is live at any moment."""
+    end, live_jobs = threading.Event(), []
 
-    def look() -> None:
-        while not over.is_set():
-            live = [name for name, status in run.jobs().items() if status in ("InProgress", "Stopping")]
-            most.append(live)
-            over.wait(0.05)
+    def list_live_jobs() -> None:
+        while not end.is_set():
+            live = [name for name, status in run.list_jobs().items() if status in ("InProgress", "Stopping")]
+            live_jobs.append(live)
+            end.wait(0.05)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=list_live_jobs)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        end.set()
         thread.join()
-    assert most
-    assert max(map(len, most)) <= 1, most
+    assert live_jobs
+    assert max(map(len, live_jobs)) <= 1, live_jobs
 
 
-@pytest.fixture(name="never_two", scope="session")
-def _never_two_fixture() -> Callable[[Run], Any]:
-    """A context manager over a run: its task never has two live jobs."""
-    return never_two
+@pytest.fixture(name="check_one_job_at_a_time", scope="session")
+def _check_one_job_at_a_time() -> Callable[[Run], Any]:
+    """Return the context manager that checks that a run's task never has two live jobs."""
+    return check_one_job_at_a_time
 
 
 @pytest.fixture(scope="session")
 def airflow(
     tmp_path_factory: pytest.TempPathFactory,
-    start_dock: Callable[[], Any],
+    start_drydock: Callable[[], Any],
     free_port: Callable[[], int],
     until: Callable[..., Any],
     put_airflow_database: Callable[[Path], None],
 ) -> Iterator[Airflow]:
-    """The Airflow of all these tests, over a project with the DAGs of them all, and over a drydock of its own."""
+    """Start the Airflow of the tests in this folder, with the DAGs of all of them and its own drydock server."""
     project = tmp_path_factory.mktemp("airflow") / "project"
-    write_project(project, sys.modules[start_dock.__module__].SCRIPT)
-    with start_dock() as dock:
-        made = Airflow(project, environment(project, dock), free_port(), dock)
-        put_airflow_database(made.home)
+    write_project(project, sys.modules[start_drydock.__module__].SCRIPT)
+    with start_drydock() as drydock:
+        server = Airflow(project, build_environment(project, drydock), free_port(), drydock)
+        put_airflow_database(server.home)
         try:
             for part in PARTS:
-                made.start(part)
-            until(lambda: made.knows(DAG_IDS), 180)
-            yield made
+                server.start(part)
+            until(lambda: server.has_dags(DAG_IDS), 180)
+            yield server
         finally:
-            for part in list(made.processes):
-                made.kill(part)
+            for part in list(server.processes):
+                server.kill(part)
 
 
-def environment(project: Path, dock: Any) -> dict[str, str]:
-    """Of all four parts, and of their tasks."""
-    home, from_dock = project.parent, sys.modules[type(dock).__module__]
+def build_environment(project: Path, drydock: Any) -> dict[str, str]:
+    """Return the environment of the four processes and of their tasks."""
+    home, leeway_conftest = project.parent, sys.modules[type(drydock).__module__]
     return {
         **os.environ,
         **{f"AIRFLOW__{name}": str(value) for name, value in SETTINGS.items()},
@@ -236,8 +238,8 @@ def environment(project: Path, dock: Any) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "AIRFLOW_CONN_AWS_DEFAULT": from_dock.connection(dock.url),
-        "LEEWAY_BUCKET": from_dock.BUCKET,
+        "AIRFLOW_CONN_AWS_DEFAULT": leeway_conftest.aws_connection(drydock.url),
+        "LEEWAY_BUCKET": leeway_conftest.BUCKET,
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
         "LEEWAY_HOME": str(home / "leeway"),
         "LEEWAY_PROJECT": str(project),
@@ -247,15 +249,15 @@ def environment(project: Path, dock: Any) -> dict[str, str]:
 
 
 @pytest.fixture
-def begun(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., Run]]:
-    """Starts a run of the Airflow; its gate is opened in the end, so that nothing is left running."""
+def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., Run]]:
+    """Return the function that starts a run of a DAG. After the test it opens the gate, so that every job ends."""
     gate = tmp_path / "gate"
 
-    def begin(dag_id: str, task_id: str, works: bool = True, **conf: str) -> Run:
+    def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> Run:
         run = Run(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, gate)
         run.start(conf)
-        until(lambda: not works or run.works(1), 120)
+        until(lambda: not wait_for_job or run.has_started(1), 120)
         return run
 
-    yield begin
+    yield start
     gate.touch()

@@ -1,4 +1,4 @@
-"""SpotTrainingOperator in a real Airflow (four processes and their tasks): clears, marks and kill -9."""
+"""Test SpotTrainingOperator in a real Airflow of four processes: clearing, marking and kill -9."""
 
 from __future__ import annotations
 
@@ -12,63 +12,67 @@ STATE = {"spot_deferred": "deferred", "spot_waiting": "running"}
 
 
 @pytest.mark.parametrize("dag_id", STATE)
-def test_clear_stops_the_job_and_the_next_goes_on_from_its_checkpoints(begun, never_two, until, dag_id):
-    run = begun(dag_id, "train")
-    with never_two(run):
-        until(lambda: run.state() == STATE[dag_id], 60)
-        # The job's own lines, while it runs.
-        until(lambda: all(words in run.log(1) for words in ("Training since", "trained on rows wait")), 60)
+def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(
+    start_run, check_one_job_at_a_time, until, dag_id
+):
+    run = start_run(dag_id, "train")
+    with check_one_job_at_a_time(run):
+        until(lambda: run.get_state() == STATE[dag_id], 60)
+        # The log shows the job's lines while it runs.
+        until(lambda: all(words in run.read_log(1) for words in ("Training since", "trained on rows wait")), 60)
         run.clear()
-        until(lambda: run.status(1) == "Stopped", 60)
-        until(lambda: run.works(2), 120)
-        assert run.job(1)["CheckpointConfig"] == run.job(2)["CheckpointConfig"]
-        until(lambda: run.state() == STATE[dag_id], 60)
-        # What Airflow's processes log comes after what they do.
-        until(lambda: any(words in run.log(1) for words in ("cleared or marked: stopping", "killed: stopping")), 60)
+        until(lambda: run.get_status(1) == "Stopped", 60)
+        until(lambda: run.has_started(2), 120)
+        assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
+        until(lambda: run.get_state() == STATE[dag_id], 60)
+        # Airflow's processes log an action after they take it.
+        until(
+            lambda: any(words in run.read_log(1) for words in ("cleared or marked: stopping", "killed: stopping")), 60
+        )
         run.gate.touch()
-        until(lambda: run.state() == "success", 120)
-    assert run.result()["training_job"] == f"{run.base}-2"
-    assert run.result()["attempts"] == 2
-    tries = range(2, run.task()["try_number"] + 1)
-    until(lambda: any("after ['step-0']" in run.log(number) for number in tries), 60)
+        until(lambda: run.get_state() == "success", 120)
+    assert run.get_result()["training_job"] == f"{run.base}-2"
+    assert run.get_result()["attempts"] == 2
+    tries = range(2, run.get_task()["try_number"] + 1)
+    until(lambda: any("after ['step-0']" in run.read_log(number) for number in tries), 60)
 
 
 @pytest.mark.parametrize("dag_id", STATE)
 @pytest.mark.parametrize("state", ["failed", "success"])
-def test_mark_stops_the_job(begun, until, dag_id, state):
-    run = begun(dag_id, "train")
-    # Before the triggerer has begun to wait, Airflow has nobody to tell of a mark.
-    until(lambda: "Training since" in run.log(1), 60)
+def test_mark_stops_the_job(start_run, until, dag_id, state):
+    run = start_run(dag_id, "train")
+    # Until the triggerer waits for the job, a mark reaches no process that could stop it.
+    until(lambda: "Training since" in run.read_log(1), 60)
     run.mark(state)
-    until(lambda: run.status(1) == "Stopped", 60)
-    assert run.state() == state
-    assert list(run.jobs()) == [f"{run.base}-1"]
-    until(lambda: "stopping training job" in run.log(1), 60)
+    until(lambda: run.get_status(1) == "Stopped", 60)
+    assert run.get_state() == state
+    assert list(run.list_jobs()) == [f"{run.base}-1"]
+    until(lambda: "stopping training job" in run.read_log(1), 60)
 
 
-def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, begun, until):
-    """The negative control: only a person stops a job."""
-    run = begun("spot_deferred", "train")
-    until(lambda: run.state() == "deferred", 60)
+def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, until):
+    """This is the negative control: only a person stops a job."""
+    run = start_run("spot_deferred", "train")
+    until(lambda: run.get_state() == "deferred", 60)
     process = airflow.processes["triggerer"]
     process.send_signal(signal.SIGTERM)
     process.wait(60)
     airflow.start("triggerer")
     run.gate.touch()
-    until(lambda: run.state() == "success", 120)
-    assert list(run.jobs().items()) == [(f"{run.base}-1", "Completed")]
-    assert run.result()["attempts"] == 1
+    until(lambda: run.get_state() == "success", 120)
+    assert list(run.list_jobs().items()) == [(f"{run.base}-1", "Completed")]
+    assert run.get_result()["attempts"] == 1
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
-def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, begun, never_two, until, seed):
-    """kill -9 of what runs tasks, of the triggerer, of the scheduler, at moments that nobody chose."""
-    dice = random.Random(seed)
-    run = begun("spot_deferred", "train", works=False)
-    with never_two(run):
+def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, start_run, check_one_job_at_a_time, until, seed):
+    """SIGKILL ends the task processes, the triggerer and the scheduler at random moments."""
+    rng = random.Random(seed)
+    run = start_run("spot_deferred", "train", wait_for_job=False)
+    with check_one_job_at_a_time(run):
         for _ in range(4):
-            threading.Event().wait(4 * dice.random())
-            victim = dice.choice(["tasks", "triggerer", "scheduler"])
+            threading.Event().wait(4 * rng.random())
+            victim = rng.choice(["tasks", "triggerer", "scheduler"])
             if victim == "tasks":
                 airflow.kill_tasks()
                 airflow.kill("scheduler")  # LocalExecutor does not replace workers that were killed
@@ -77,6 +81,6 @@ def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, begun, never_
                 airflow.kill(victim)
             airflow.start(victim)
         run.gate.touch()
-        until(lambda: run.state() == "success", 240)
-    assert list(run.jobs().values()) == ["Completed"]
-    assert run.result()["training_job"] == f"{run.base}-1"
+        until(lambda: run.get_state() == "success", 240)
+    assert list(run.list_jobs().values()) == ["Completed"]
+    assert run.get_result()["training_job"] == f"{run.base}-1"
