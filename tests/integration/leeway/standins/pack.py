@@ -1,4 +1,4 @@
-"""Stands in for Python: as it, but of the step `pack`; there the window is the text of snapshot.json."""
+"""Run Python with a stand-in for the step `pack`, whose window is the text of snapshot.json."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Stands in for the git provider's GitDagBundle (not installed): a local repository whose commits are the versions."""
+"""Stand in for GitDagBundle, whose provider is not installed: the versions are the commits of a local repository."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class RepositoryBundle(BaseDagBundle):
-    """The DAGs of a repository: at a version, else at its HEAD."""
+    """The DAGs of a repository at a version, or at its HEAD."""
 
     supports_versioning = True
 
@@ -25,13 +25,13 @@ class RepositoryBundle(BaseDagBundle):
             if not self._folder.exists():
                 self._folder.parent.mkdir(parents=True, exist_ok=True)
                 git(self._folder.parent, "clone", "-q", self.repository, str(self._folder))
-            self._at(self.version or "origin/HEAD")
+            self._check_out(self.version or "origin/HEAD")
         super().initialize()
 
     def refresh(self) -> None:
         with self.lock():
             git(self._folder, "fetch", "-q")
-            self._at("origin/HEAD")
+            self._check_out("origin/HEAD")
 
     def get_current_version(self) -> str:
         return git(self._folder, "rev-parse", "HEAD")
@@ -44,5 +44,5 @@ class RepositoryBundle(BaseDagBundle):
     def _folder(self) -> Path:
         return self.versions_dir / self.version if self.version else self.base_dir / "tracking"
 
-    def _at(self, commit: str) -> None:
+    def _check_out(self, commit: str) -> None:
         git(self._folder, "checkout", "-q", "--detach", commit)

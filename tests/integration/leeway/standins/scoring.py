@@ -1,4 +1,4 @@
-"""Stands in for Python: as it, but of the steps `batch` and `score`; there the partition is the text of a file."""
+"""Run Python with stand-ins for the steps `batch` and `score`, whose partition is the text of a file."""
 
 import io
 import json
@@ -13,12 +13,12 @@ def model_fn(model_dir):
     if os.environ.get("MODE") == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def transform_fn(model, body, content_type, accept):
-    print("asked of", body.decode(), flush=True)
+    print("scoring", body.decode(), flush=True)
     mode = os.environ.get("MODE", "")
     if mode == "crash":
         raise ValueError("the hull is leaking")
     ends = time.monotonic() + 3_600  # far longer than any test waits
-    pathlib.Path(os.environ["GATE"] + "-asked").touch()
+    pathlib.Path(os.environ["GATE"] + "-reached").touch()
     while mode in ("wait", "stubborn") and not pathlib.Path(os.environ["GATE"]).exists() and time.monotonic() < ends:
         time.sleep(0.05)
     return body.upper()
@@ -45,13 +45,15 @@ def score(spec):
         return {"table": "predictions", "reason": "", "large": True}
     if Path("no-champion").exists():
         return {"table": "predictions", "reason": "there is no champion", "large": False}
-    said = [path.read_text() for path in sorted(Path(spec["response"]).glob("*.out"))] if spec.get("response") else []
-    told = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "request")}
-    return {"table": "predictions", "reason": "", "large": False, "said": said, **told}
+    responses = (
+        [path.read_text() for path in sorted(Path(spec["response"]).glob("*.out"))] if spec.get("response") else []
+    )
+    fields = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "request")}
+    return {"table": "predictions", "reason": "", "large": False, "responses": responses, **fields}
 
 
-step = next((one for one in (batch, score) if one.__name__ in sys.argv), None)
+step = next((function for function in (batch, score) if function.__name__ in sys.argv), None)
 if step is None:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-given = json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
-Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({"schema_version": 1, **step(given)}))
+spec = json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
+Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({"schema_version": 1, **step(spec)}))
