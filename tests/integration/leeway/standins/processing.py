@@ -1,4 +1,4 @@
-"""Stand in for pipelines/container/processing.py: its features are texts, and the variable MODE selects what it does."""
+"""Stand in for pipelines/container/processing.py: features are texts, and the variable MODE selects the behaviour."""
 
 import hashlib
 import json
