@@ -1,11 +1,11 @@
-"""The process's end: nothing that was written or registered is lost by leaving without the interpreter's own end."""
+"""Test the end of the process: it skips the interpreter's clean-up, and no output or registered function is lost."""
 
 import subprocess
 import sys
 
 import pytest
 
-BEFORE = """
+RUNNER = """
 import runpy, sys, types
 stand_in = types.ModuleType("pipelines.cli.app")
 exec(sys.argv.pop(1), stand_in.__dict__)
@@ -14,33 +14,33 @@ runpy.run_module("pipelines", run_name="__main__")
 """
 
 
-def left(main: str) -> subprocess.CompletedProcess[str]:
-    """The process `python -m pipelines` whose `main` is of the text."""
-    return subprocess.run([sys.executable, "-c", BEFORE, main], capture_output=True, text=True, timeout=60, check=False)
+def run_main(main: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m pipelines` with this text as the module that defines `main`."""
+    return subprocess.run([sys.executable, "-c", RUNNER, main], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
-    ("ends", "code"),
+    ("statement", "code"),
     [
         *(("pass", 0), ("raise SystemExit", 0), ("raise SystemExit(2)", 2), ("raise SystemExit(75)", 75)),
         *(("raise SystemExit('no number')", 1), ("raise RuntimeError('a bug')", 1), ("raise KeyboardInterrupt", 1)),
     ],
 )
-def test_the_code_is_what_main_ended_with(ends: str, code: int) -> None:
-    assert left(f"def main(): {ends}").returncode == code
+def test_the_exit_code_is_that_of_main(statement: str, code: int) -> None:
+    assert run_main(f"def main(): {statement}").returncode == code
 
 
 def test_a_bug_shows_its_traceback() -> None:
-    assert "RuntimeError: a bug" in left("def main(): raise RuntimeError('a bug')").stderr
+    assert "RuntimeError: a bug" in run_main("def main(): raise RuntimeError('a bug')").stderr
 
 
-def test_what_was_written_is_there() -> None:
+def test_all_output_is_written() -> None:
     main = "def main():\n sys.stdout.write('x' * 200_000)\n sys.stderr.write('last')"
-    ended = left(f"import sys\n{main}")
-    assert (len(ended.stdout), ended.stderr) == (200_000, "last")
+    process = run_main(f"import sys\n{main}")
+    assert (len(process.stdout), process.stderr) == (200_000, "last")
 
 
-def test_what_was_registered_and_threads_end_first() -> None:
+def test_threads_and_registered_functions_end_before_the_process() -> None:
     main = """
 import atexit, threading, time
 def slowly():
@@ -50,12 +50,12 @@ def main():
     atexit.register(print, "registered")
     threading.Thread(target=slowly).start()
 """
-    assert left(main).stdout.split("\n") == ["the thread", "registered", ""]
+    assert run_main(main).stdout.split("\n") == ["the thread", "registered", ""]
 
 
-def test_only_what_is_named_is_loaded() -> None:
-    asked = "import sys; from pipelines.cli.app import build_app; build_app('gate'); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
-    assert {"pipelines.steps.gate"} == {*loaded.stdout.split()} & {
+def test_only_the_requested_step_is_loaded() -> None:
+    code = "import sys; from pipelines.cli.app import build_app; build_app('gate'); print(*sys.modules)"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert {"pipelines.steps.gate"} == {*process.stdout.split()} & {
         *("pipelines.steps.gate", "pipelines.steps.train", "pipelines.cli.costs", "pandas", "ibis")
     }

@@ -1,4 +1,4 @@
-"""Who hears SIGTERM and SIGINT, and when. Real processes: signals are theirs."""
+"""Test which process receives SIGTERM and SIGINT, and when. Signals belong to processes, so these are real."""
 
 import signal
 import subprocess
@@ -18,7 +18,7 @@ with SignalRelay(float(sys.argv[2])) as relay, subprocess.Popen(command, text=Tr
     child.wait()
 print("past it", child.returncode)
 """
-SAVES = """
+SAVE_ON_SIGTERM = """
 import signal, sys, time
 def save(*_):
     print("saved", flush=True)
@@ -27,7 +27,7 @@ signal.signal(signal.SIGTERM, save)
 print("ready", flush=True)
 time.sleep(600)
 """
-DEAF = """
+IGNORE_SIGTERM = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
@@ -35,48 +35,48 @@ time.sleep(600)
 """
 
 
-def started(code: str, *arguments: str) -> subprocess.Popen[str]:
+def start_process(code: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-uc", code, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def ready(child: subprocess.Popen[str]) -> subprocess.Popen[str]:
+def wait_until_ready(child: subprocess.Popen[str]) -> subprocess.Popen[str]:
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     return child
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_child_saves_and_then_the_signal_is_ours(number: signal.Signals) -> None:
-    process = ready(started(STARTER, SAVES, "60"))
+def test_the_child_saves_and_then_the_signal_ends_the_parent(number: signal.Signals) -> None:
+    process = wait_until_ready(start_process(STARTER, SAVE_ON_SIGTERM, "60"))
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert out == "saved\n"
-    assert process.returncode == -number, err
+    output, errors = process.communicate(timeout=60)
+    assert output == "saved\n"
+    assert process.returncode == -number, errors
 
 
-def test_without_a_signal_nothing_is_different() -> None:
-    process = started(STARTER, "print('done')", "60")
+def test_without_a_signal_the_child_ends_by_itself() -> None:
+    process = start_process(STARTER, "print('done')", "60")
     assert process.communicate(timeout=60)[0] == "done\npast it 0\n"
     assert process.returncode == 0
 
 
-def test_a_deaf_child_is_killed_after_the_grace() -> None:
-    process = ready(started(STARTER, DEAF, "0.2"))
+def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_period() -> None:
+    process = wait_until_ready(start_process(STARTER, IGNORE_SIGTERM, "0.2"))
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
 
 
-def test_a_deaf_child_is_killed_at_the_second_ctrl_c() -> None:
-    process = ready(started(STARTER, DEAF, "600"))
+def test_a_child_that_ignores_signals_is_killed_at_the_second_ctrl_c() -> None:
+    process = wait_until_ready(start_process(STARTER, IGNORE_SIGTERM, "600"))
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
 
 
-HEARD = """
+WAIT_FOR_STOP = """
 import signal, sys, time
 from pipelines.container.signals import Stopped, StopSignal
 stop = StopSignal()
@@ -94,21 +94,21 @@ sys.exit(stop.code)
 """
 
 
-@pytest.mark.parametrize(("mode", "said"), [("", "at once\n"), ("defer", "safe point\n")])
+@pytest.mark.parametrize(("mode", "expected"), [("", "at once\n"), ("defer", "safe point\n")])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_at_once_or_at_the_next_safe_point(mode: str, said: str, number: signal.Signals) -> None:
-    process = ready(started(HEARD, mode))
+def test_a_signal_stops_at_once_or_at_the_next_safe_point(mode: str, expected: str, number: signal.Signals) -> None:
+    process = wait_until_ready(start_process(WAIT_FOR_STOP, mode))
     for _ in range(3):
         process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert (out, err) == (said, "")
+    output, errors = process.communicate(timeout=60)
+    assert (output, errors) == (expected, "")
     assert process.returncode == 128 + number
 
 
-def test_what_swallows_errors_does_not_swallow_a_stop() -> None:
-    code = HEARD.replace(
+def test_code_that_ignores_errors_does_not_ignore_a_stop() -> None:
+    code = WAIT_FOR_STOP.replace(
         "    while not", "    try:\n        time.sleep(600)\n    except Exception:\n        pass\n    while not"
     )
-    process = ready(started(code))
+    process = wait_until_ready(start_process(code))
     process.terminate()
     assert process.communicate(timeout=60)[0] == "at once\n"

@@ -1,4 +1,4 @@
-"""Each guard, and what it must let through; and a storm against all of them."""
+"""Test each guard and what it lets through, and the guards together over many days of drift."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable
@@ -14,76 +14,79 @@ from pipelines.loop.transitions import answer_request, end_training, reset_break
 DAY = dt.date(2013, 6, 1)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 OFF = Policy(cooldown_days=0, per_week=1_000, breaker_after=1_000)
-"""Nothing but what is the same for every policy."""
+"""A policy without guards, except those that no policy can turn off."""
 
 
 @pytest.fixture(autouse=True)
-def here(home: Path) -> None:
-    """Settings of the test's own."""
+def set_home(home: Path) -> None:
+    """Use the home of the test."""
 
 
-def day(n: int) -> dt.date:
+def compute_day(n: int) -> dt.date:
     return DAY + dt.timedelta(n)
 
 
-def request(n: int = 0, run: str = "asked", **more: Any) -> Request:
-    given = {
+def build_request(n: int = 0, run: str = "requested", **fields: Any) -> Request:
+    values = {
         "model": "m",
         "run": run,
-        "as_of": day(n),
+        "as_of": compute_day(n),
         "trigger": "drift",
         "now": NOW,
         "data": f"of {n}",
         "worst": ("x",),
     }
-    return Request(**{**given, **more})
+    return Request(**{**values, **fields})
 
 
-def started(n: int, run: str = "", trigger: str = "drift", ago_h: float = 1.0, **more: Any) -> Event:
-    told = {"as_of": day(n), "trigger": trigger, "data": f"of {n}", **more}
-    event = Event.create(Kind.STARTED, "m", run or f"r{n}", **told)
+def build_start(n: int, run: str = "", trigger: str = "drift", ago_h: float = 1.0, **fields: Any) -> Event:
+    values = {"as_of": compute_day(n), "trigger": trigger, "data": f"of {n}", **fields}
+    event = Event.create(Kind.STARTED, "m", run or f"r{n}", **values)
     return Event(**{**vars(event), "at": NOW - dt.timedelta(hours=ago_h)})
 
 
-def over(n: int, outcome: str = "not_passed", **more: Any) -> list[Event]:
-    """A training that has ended."""
-    first = started(n, **more)
-    return [first, Event.create(Kind.ENDED, "m", first.run, outcome=outcome, as_of=day(n), trigger=first.trigger)]
+def build_training(n: int, outcome: str = "not_passed", **fields: Any) -> list[Event]:
+    """Build the events of a training that ended."""
+    start = build_start(n, **fields)
+    return [
+        start,
+        Event.create(Kind.ENDED, "m", start.run, outcome=outcome, as_of=compute_day(n), trigger=start.trigger),
+    ]
 
 
-def history(*events: Event | list[Event]) -> History:
-    return fold(one for told in events for one in (told if isinstance(told, list) else [told]))
+def build_history(*events: Event | list[Event]) -> History:
+    return fold(event for item in events for event in (item if isinstance(item, list) else [item]))
 
 
-# A guard at a time.
+# Each guard alone
 
 
 @pytest.mark.parametrize(
     ("days", "holds"), [(0, True), (13, True), (14, False), (40, False), (-13, True), (-14, False)]
 )
-def test_cooldown_is_of_moments_on_both_sides(days: int, holds: bool) -> None:
-    told = guards.check_cooldown(request(days), history(over(0)), Policy(cooldown_days=14))
-    assert (told is not None) == holds
-    if told:
-        assert told.until == day(14)
+def test_the_cooldown_counts_days_before_and_after_a_training(days: int, holds: bool) -> None:
+    hold_back = guards.check_cooldown(build_request(days), build_history(build_training(0)), Policy(cooldown_days=14))
+    assert (hold_back is not None) == holds
+    if hold_back:
+        assert hold_back.until == compute_day(14)
         side = "before" if days >= 0 else "after"
-        assert f"{abs(days)} day(s) {side} {day(days)}: the policy demands 14" in told.why
+        assert f"{abs(days)} day(s) {side} {compute_day(days)}: the policy demands 14" in hold_back.why
 
 
-def test_cooldown_of_no_days_or_after_nothing_holds_nothing() -> None:
-    assert guards.check_cooldown(request(0), history(over(0)), Policy(cooldown_days=0)) is None
-    assert guards.check_cooldown(request(0), history(), Policy()) is None
+def test_a_cooldown_of_0_days_or_without_a_training_holds_nothing_back() -> None:
+    assert guards.check_cooldown(build_request(0), build_history(build_training(0)), Policy(cooldown_days=0)) is None
+    assert guards.check_cooldown(build_request(0), build_history(), Policy()) is None
 
 
 @pytest.mark.parametrize("trigger", ["drift", "schedule", "manual", "backfill"])
-def test_whoever_started_a_training_it_counts_but_for_a_backfill(trigger: str) -> None:
-    before = history(started(0, trigger=trigger, data="of 1"))
-    counting = (guards.check_cooldown, guards.check_per_week, guards.check_in_flight, guards.check_same_data)
-    assert {bool(guard(request(1), before, Policy())) for guard in counting} == {trigger != "backfill"}
+def test_a_training_counts_whatever_started_it_except_a_backfill(trigger: str) -> None:
+    history = build_history(build_start(0, trigger=trigger, data="of 1"))
+    checks = (guards.check_cooldown, guards.check_per_week, guards.check_in_flight, guards.check_same_data)
+    assert {bool(check(build_request(1), history, Policy())) for check in checks} == {trigger != "backfill"}
 
 
 @pytest.mark.parametrize(
-    ("before", "n", "until"),
+    ("training_days", "n", "until"),
     [
         ([0, 3], 5, 7),
         ([0, 3], 6, 7),
@@ -94,47 +97,50 @@ def test_whoever_started_a_training_it_counts_but_for_a_backfill(trigger: str) -
         ([13], 4, None),
     ],
 )
-def test_at_most_so_many_in_any_seven_days(before: list[int], n: int, until: int | None) -> None:
-    trained, policy = history(*(over(one) for one in before)), Policy(per_week=2)
-    told = guards.check_per_week(request(n), trained, policy)
-    assert (told.until if told else None) == (None if until is None else day(until))
+def test_any_seven_days_have_at_most_the_allowed_trainings(training_days: list[int], n: int, until: int | None) -> None:
+    history, policy = build_history(*(build_training(number) for number in training_days)), Policy(per_week=2)
+    hold_back = guards.check_per_week(build_request(n), history, policy)
+    assert (hold_back.until if hold_back else None) == (None if until is None else compute_day(until))
     if until is not None:
-        assert guards.check_per_week(request(until), trained, policy) is None
-        assert guards.check_per_week(request(until - 1), trained, policy) is not None
+        assert guards.check_per_week(build_request(until), history, policy) is None
+        assert guards.check_per_week(build_request(until - 1), history, policy) is not None
 
 
 @pytest.mark.parametrize(("ago_h", "holds"), [(0.0, True), (95.9, True), (96.1, False), (-2.0, True)])
-def test_one_at_a_time_until_it_ends_or_is_dead(ago_h: float, holds: bool) -> None:
-    running = history(started(-60, ago_h=ago_h))
-    assert bool(guards.check_in_flight(request(), running, Policy(in_flight_h=96))) == holds
-    assert guards.check_in_flight(request(), history(over(-60, ago_h=ago_h)), Policy(in_flight_h=96)) is None
+def test_only_one_training_runs_until_it_ends_or_is_too_old(ago_h: float, holds: bool) -> None:
+    history = build_history(build_start(-60, ago_h=ago_h))
+    assert bool(guards.check_in_flight(build_request(), history, Policy(in_flight_h=96))) == holds
+    assert (
+        guards.check_in_flight(build_request(), build_history(build_training(-60, ago_h=ago_h)), Policy(in_flight_h=96))
+        is None
+    )
 
 
-def test_a_run_does_not_stand_in_its_own_way() -> None:
-    running = history(started(0, run="asked"))
-    assert [guard(request(0), running, Policy()) for guard in GUARDS.values()] == [None] * len(GUARDS)
-    assert combine_hold_backs(request(0, run="other"), running, Policy()) is not None
+def test_a_run_is_not_held_back_by_itself() -> None:
+    history = build_history(build_start(0, run="requested"))
+    assert [guard(build_request(0), history, Policy()) for guard in GUARDS.values()] == [None] * len(GUARDS)
+    assert combine_hold_backs(build_request(0, run="other"), history, Policy()) is not None
 
 
 @pytest.mark.parametrize(("data", "holds"), [("of 0", True), ("of 0, a day of it published again", False), ("", False)])
-def test_the_same_data_never_train_twice(data: str, holds: bool) -> None:
-    told = guards.check_same_data(request(0, data=data), history(over(0, "failed")), OFF)
-    assert bool(told) == holds
-    assert not told or (told.until is None and "r0 trained on the very same data" in told.why)
+def test_the_same_data_are_never_trained_on_twice(data: str, holds: bool) -> None:
+    hold_back = guards.check_same_data(build_request(0, data=data), build_history(build_training(0, "failed")), OFF)
+    assert bool(hold_back) == holds
+    assert not hold_back or (hold_back.until is None and "r0 trained on the very same data" in hold_back.why)
 
 
-def test_drift_of_data_that_did_not_pass_validation_is_named() -> None:
-    broken = tuple(f"2013-05-2{n}: warning" for n in range(5))
-    told = guards.check_data_quality(request(failed_validations=broken), history(), OFF)
-    assert told and told.why.endswith("2013-05-22: warning; and 2 more")
-    assert guards.check_data_quality(request(), history(), OFF) is None
+def test_drift_of_days_that_failed_validation_is_held_back_and_names_the_days() -> None:
+    failed_validations = tuple(f"2013-05-2{n}: warning" for n in range(5))
+    hold_back = guards.check_data_quality(build_request(failed_validations=failed_validations), build_history(), OFF)
+    assert hold_back and hold_back.why.endswith("2013-05-22: warning; and 2 more")
+    assert guards.check_data_quality(build_request(), build_history(), OFF) is None
 
 
-def test_budget_that_does_not_allow_it_holds() -> None:
-    assert guards.check_budget(request(over_budget="9 USD are more"), history(), OFF) == HoldBack(
+def test_an_insufficient_budget_holds_back() -> None:
+    assert guards.check_budget(build_request(over_budget="9 USD are more"), build_history(), OFF) == HoldBack(
         "budget", "9 USD are more"
     )
-    assert guards.check_budget(request(), history(), OFF) is None
+    assert guards.check_budget(build_request(), build_history(), OFF) is None
 
 
 @pytest.mark.parametrize(
@@ -147,121 +153,133 @@ def test_budget_that_does_not_allow_it_holds() -> None:
         (["failed", "passed", "failed", "failed"], False),
     ],
 )
-def test_breaker_opens_after_so_many_that_did_not_pass(outcomes: list[str], holds: bool) -> None:
-    tried = history(*(over(20 * n, outcome) for n, outcome in enumerate(outcomes)))
-    told = guards.check_breaker(request(100), tried, Policy(breaker_after=3))
-    assert bool(told) == holds
-    assert not told or "loop reset m --why" in told.why
+def test_the_breaker_opens_after_several_trainings_in_a_row_did_not_pass(outcomes: list[str], holds: bool) -> None:
+    history = build_history(*(build_training(20 * n, outcome) for n, outcome in enumerate(outcomes)))
+    hold_back = guards.check_breaker(build_request(100), history, Policy(breaker_after=3))
+    assert bool(hold_back) == holds
+    assert not hold_back or "loop reset m --why" in hold_back.why
 
 
-def test_breaker_counts_what_drift_started_and_ended_up_to_the_moment() -> None:
-    three = [over(20 * n, "failed") for n in range(3)]
+def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() -> None:
+    trainings = [build_training(20 * n, "failed") for n in range(3)]
     policy = Policy(breaker_after=3)
-    assert guards.check_breaker(request(100), history(*three), policy)
-    assert guards.check_breaker(request(30), history(*three), policy) is None, "a replay knows nothing of later ones"
-    others = [over(20 * n, "failed", trigger="schedule") for n in range(3)]
-    assert guards.check_breaker(request(100), history(*others), policy) is None
-    running = [*three[:2], started(40)]
-    assert guards.check_breaker(request(100), history(*running), policy) is None, "the third may pass yet"
+    assert guards.check_breaker(build_request(100), build_history(*trainings), policy)
+    assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, "later ones do not count"
+    scheduled = [build_training(20 * n, "failed", trigger="schedule") for n in range(3)]
+    assert guards.check_breaker(build_request(100), build_history(*scheduled), policy) is None
+    with_running = [*trainings[:2], build_start(40)]
+    check = guards.check_breaker(build_request(100), build_history(*with_running), policy)
+    assert check is None, "the third may still pass"
 
 
-def test_breaker_stays_open_until_it_is_reset_and_then_counts_anew() -> None:
-    three = [over(20 * n, "failed") for n in range(3)]
-    passed_by_hand = over(70, "passed", trigger="manual")
+def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> None:
+    trainings = [build_training(20 * n, "failed") for n in range(3)]
+    passed_by_hand = build_training(70, "passed", trigger="manual")
     policy = Policy(breaker_after=3)
-    assert guards.check_breaker(request(300), history(*three, passed_by_hand), policy)
-    closed = history(*three, reset_breaker("m", "mended", history(*three)))
-    assert guards.check_breaker(request(300), closed, policy) is None
-    more = [over(100 + 20 * n, "failed") for n in range(3)]
-    opened = closed
-    for events in more:
-        assert guards.check_breaker(request(300), opened, policy) is None
+    assert guards.check_breaker(build_request(300), build_history(*trainings, passed_by_hand), policy)
+    history = build_history(*trainings, reset_breaker("m", "repaired", build_history(*trainings)))
+    assert guards.check_breaker(build_request(300), history, policy) is None
+    later_trainings = [build_training(100 + 20 * n, "failed") for n in range(3)]
+    later_history = history
+    for events in later_trainings:
+        assert guards.check_breaker(build_request(300), later_history, policy) is None
         for event in events:
-            opened = opened.add(event)
-    assert guards.check_breaker(request(300), opened, policy)
+            later_history = later_history.add(event)
+    assert guards.check_breaker(build_request(300), later_history, policy)
 
 
-# All of them.
+# All guards together
 
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual", "backfill"])
 def test_only_drift_is_held_back(trigger: str) -> None:
-    wrong = {"failed_validations": ("all",), "over_budget": "much"}
-    assert combine_hold_backs(request(1, trigger=trigger, **wrong), history(started(0)), Policy()) is None
-    assert combine_hold_backs(request(1, **wrong), history(started(0)), Policy())
+    reasons = {"failed_validations": ("all",), "over_budget": "much"}
+    assert (
+        combine_hold_backs(build_request(1, trigger=trigger, **reasons), build_history(build_start(0)), Policy())
+        is None
+    )
+    assert combine_hold_backs(build_request(1, **reasons), build_history(build_start(0)), Policy())
 
 
-def test_the_gravest_guard_is_named_and_all_are_told() -> None:
-    told = combine_hold_backs(request(1, over_budget="much"), history(started(0)), Policy())
-    assert told and told.guard == "in_flight"
-    assert [word in told.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [True] * 4
-    assert told.until is None, "a training has to end first"
+def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> None:
+    hold_back = combine_hold_backs(build_request(1, over_budget="much"), build_history(build_start(0)), Policy())
+    assert hold_back and hold_back.guard == "in_flight"
+    assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [
+        True
+    ] * 4
+    assert hold_back.until is None, "it lasts until the training ends"
 
 
-def test_until_is_when_the_last_of_them_lets_through() -> None:
-    told = combine_hold_backs(request(1), history(over(0)), Policy(cooldown_days=5, per_week=1))
-    assert told and (told.guard, told.until) == ("cooldown", day(7))
-    assert combine_hold_backs(request(7), history(over(0)), Policy(cooldown_days=5, per_week=1)) is None
+def test_until_is_the_day_when_no_guard_holds_back_any_more() -> None:
+    hold_back = combine_hold_backs(
+        build_request(1), build_history(build_training(0)), Policy(cooldown_days=5, per_week=1)
+    )
+    assert hold_back and (hold_back.guard, hold_back.until) == ("cooldown", compute_day(7))
+    assert (
+        combine_hold_backs(build_request(7), build_history(build_training(0)), Policy(cooldown_days=5, per_week=1))
+        is None
+    )
 
 
-def test_a_policy_with_a_word_it_does_not_know_is_refused() -> None:
+def test_refuses_a_policy_with_unknown_or_invalid_fields() -> None:
     with pytest.raises(ValidationError):
         Policy.model_validate({"cooldown": 3})
-    for wrong in ({"per_week": 0}, {"cooldown_days": -1}, {"in_flight_h": 0}, {"breaker_after": 0}):
+    for fields in ({"per_week": 0}, {"cooldown_days": -1}, {"in_flight_h": 0}, {"breaker_after": 0}):
         with pytest.raises(ValidationError):
-            Policy.model_validate(wrong)
+            Policy.model_validate(fields)
 
 
-# What was answered.
+# Answers to requests
 
 
-def ask(before: History, asked: Request, policy: Policy = OFF) -> tuple[Event | None, History]:
-    event = answer_request(asked, before, policy)
-    return event, before.add(event) if event else before
+def answer(history: History, request: Request, policy: Policy = OFF) -> tuple[Event | None, History]:
+    event = answer_request(request, history, policy)
+    return event, history.add(event) if event else history
 
 
 def test_a_run_is_answered_once() -> None:
-    first, then = ask(history(), request(0, run="a"), Policy())
-    no, last = ask(then, request(1, run="b"), Policy())
-    assert first and no and (first.kind, no.kind, no.guard) == ("started", "held_back", "in_flight")
-    assert ask(last, request(0, run="a"), Policy())[0] is None
-    assert ask(last, request(1, run="b"), Policy())[0] is None, "nor when the guards would say otherwise by now"
-    assert last.last_answer("b") == no
+    start, history = answer(build_history(), build_request(0, run="a"), Policy())
+    refusal, later_history = answer(history, build_request(1, run="b"), Policy())
+    assert start and refusal and (start.kind, refusal.kind, refusal.guard) == ("started", "held_back", "in_flight")
+    assert answer(later_history, build_request(0, run="a"), Policy())[0] is None
+    assert answer(later_history, build_request(1, run="b"), Policy())[0] is None, "the guards are not run again"
+    assert later_history.last_answer("b") == refusal
 
 
-def test_a_run_that_ended_and_was_cleared_starts_again_unguarded_and_is_one_training() -> None:
-    done = history(over(0, "failed", run="a"))
-    event, again = ask(done, request(0, run="a", failed_validations=("all",)), Policy())
-    assert event and event.kind == "started" and event.id != done.events[0].id
-    assert again.trainings["a"].outcome == ""
-    assert len(again.trainings) == 1
-    assert guards.check_in_flight(request(30, now=event.at), again, Policy()), "and runs"
-    end = end_training("m", "a", "passed", "1", again)
-    assert end and end.id != done.events[1].id
-    last = again.add(end)
+def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:
+    history = build_history(build_training(0, "failed", run="a"))
+    event, restarted = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
+    assert event and event.kind == "started" and event.id != history.events[0].id
+    assert restarted.trainings["a"].outcome == ""
+    assert len(restarted.trainings) == 1
+    in_flight = guards.check_in_flight(build_request(30, now=event.at), restarted, Policy())
+    assert in_flight, "the training runs again"
+    end = end_training("m", "a", "passed", "1", restarted)
+    assert end and end.id != history.events[1].id
+    last = restarted.add(end)
     assert (last.trainings["a"].outcome, last.breaker_runs) == ("passed", ("a",))
 
 
-def test_the_first_word_on_an_end_stands_and_nothing_ends_that_was_not_started() -> None:
-    done = history(over(0, "failed", run="a"))
-    assert end_training("m", "a", "passed", "1", done) is None
-    assert end_training("m", "b", "passed", "1", done) is None
-    _, refused = ask(history(started(0)), request(1, run="b"), Policy())
-    assert end_training("m", "b", "failed", "", refused) is None
+def test_only_the_first_end_counts_and_only_a_started_training_can_end() -> None:
+    history = build_history(build_training(0, "failed", run="a"))
+    assert end_training("m", "a", "passed", "1", history) is None
+    assert end_training("m", "b", "passed", "1", history) is None
+    _, refused_history = answer(build_history(build_start(0)), build_request(1, run="b"), Policy())
+    assert end_training("m", "b", "failed", "", refused_history) is None
 
 
-def test_a_cause_alerts_once_and_the_next_one_again() -> None:
-    alerts, so_far = [], history()
-    broken: dict[int, tuple[str, ...]] = {
+def test_each_cause_alerts_once() -> None:
+    alerts, history = [], build_history()
+    failed_validations: dict[int, tuple[str, ...]] = {
         0: ("x",),
         1: ("x",),
         2: (),
         3: ("x",),
         4: ("x",),
-        9: ("another, days later",),
+        9: ("another day",),
     }
-    for n, found in broken.items():
-        event, so_far = ask(so_far, request(n, run=f"r{n}", failed_validations=found))
+    for n, days in failed_validations.items():
+        event, history = answer(history, build_request(n, run=f"r{n}", failed_validations=days))
         assert event
         alerts.append((str(event.kind), event.alert))
     assert alerts == [
@@ -272,63 +290,65 @@ def test_a_cause_alerts_once_and_the_next_one_again() -> None:
     ]
 
 
-def test_cooldown_does_not_alert() -> None:
-    event, _ = ask(history(over(0)), request(1), Policy())
+def test_a_cooldown_does_not_alert() -> None:
+    event, _ = answer(build_history(build_training(0)), build_request(1), Policy())
     assert event and (event.kind, event.guard, event.alert) == ("held_back", "cooldown", False)
 
 
-# A storm.
+# Many days of drift
 
 
-def storm(policy: Policy, days: Iterable[int], outcome: Callable[[int], str | None]) -> tuple[list[int], History]:
-    """Drift on each of the days; those on which a training started. `outcome` None: it never ends."""
-    so_far, on = history(), []
+def simulate_drift(
+    policy: Policy, days: Iterable[int], choose_outcome: Callable[[int], str | None]
+) -> tuple[list[int], History]:
+    """Simulate drift on each day, and return the days that started a training. A training without outcome runs on."""
+    history, started_days = build_history(), []
     for n in days:
-        event, so_far = ask(so_far, request(n, run=f"r{n}", now=dt.datetime.now(dt.UTC)), policy)
+        event, history = answer(history, build_request(n, run=f"r{n}", now=dt.datetime.now(dt.UTC)), policy)
         assert event
         if event.kind is not Kind.STARTED:
             continue
-        on.append(n)
-        came = outcome(len(on))
-        if came:
-            end = end_training("m", f"r{n}", came, "1", so_far)  # type: ignore[arg-type]
+        started_days.append(n)
+        outcome = choose_outcome(len(started_days))
+        if outcome:
+            end = end_training("m", f"r{n}", outcome, "1", history)  # type: ignore[arg-type]
             assert end
-            so_far = so_far.add(end)
-    return on, so_far
+            history = history.add(end)
+    return started_days, history
 
 
-STORMS: dict[str, tuple[Policy, Callable[[int], str | None], list[int]]] = {
-    "the cooldown of params.yaml": (Policy(), lambda _: "passed", [0, 14, 28]),
+SCENARIOS: dict[str, tuple[Policy, Callable[[int], str | None], list[int]]] = {
+    "default cooldown": (Policy(), lambda _: "passed", [0, 14, 28]),
     "two a week": (OFF.model_copy(update={"per_week": 2}), lambda _: "passed", [0, 1, 7, 8, 14, 15, 21, 22, 28, 29]),
     "breaker": (Policy(cooldown_days=1, per_week=7), lambda _: "not_passed", [0, 1, 2]),
-    "breaker, never": (OFF, lambda n: "not_passed", [*range(30)]),
-    "the first never ends": (OFF, lambda _: None, [0]),
-    "no guard holds": (OFF, lambda _: "passed", [*range(30)]),
+    "breaker that never opens": (OFF, lambda n: "not_passed", [*range(30)]),
+    "first training never ends": (OFF, lambda _: None, [0]),
+    "no guards": (OFF, lambda _: "passed", [*range(30)]),
 }
 
 
-@pytest.mark.parametrize("name", STORMS)
-def test_of_thirty_days_of_drift_exactly_what_the_policy_allows_is_trained(name: str) -> None:
-    policy, outcome, expected = STORMS[name]
-    on, last = storm(policy, range(30), outcome)
-    assert on == expected
-    assert len([one for one in last.events if one.kind is Kind.HELD_BACK]) == 30 - len(expected)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_thirty_days_of_drift_start_exactly_the_trainings_that_the_policy_allows(name: str) -> None:
+    policy, choose_outcome, expected = SCENARIOS[name]
+    started_days, history = simulate_drift(policy, range(30), choose_outcome)
+    assert started_days == expected
+    assert len([event for event in history.events if event.kind is Kind.HELD_BACK]) == 30 - len(expected)
 
 
-def test_days_that_are_asked_about_in_any_order_start_no_more() -> None:
-    on, _ = storm(Policy(), reversed(range(30)), lambda _: "passed")
-    assert on == [29, 15, 1]
+def test_requests_in_another_order_start_no_more_trainings() -> None:
+    started_days, _ = simulate_drift(Policy(), reversed(range(30)), lambda _: "passed")
+    assert started_days == [29, 15, 1]
 
 
-def test_a_replay_after_the_year_decides_as_the_year_did() -> None:
-    """Later moments, and what was done as of them, change nothing for an earlier one."""
-    on, _ = storm(Policy(), range(30), lambda _: "passed")
-    later = history(*(over(100 + n, "failed", run=f"late{n}") for n in range(9)))
-    again = []
+def test_a_replay_after_later_trainings_decides_the_same() -> None:
+    """Later moments, and trainings as of them, change nothing for an earlier moment."""
+    started_days, _ = simulate_drift(Policy(), range(30), lambda _: "passed")
+    history = build_history(*(build_training(100 + n, "failed", run=f"late{n}") for n in range(9)))
+    replayed_days = []
     for n in range(30):
-        event, later = ask(later, request(n, run=f"r{n}"), Policy())
+        event, history = answer(history, build_request(n, run=f"r{n}"), Policy())
         assert event
         if event.kind is Kind.STARTED:
-            again.append(n)
-            later = later.add(Event.create(Kind.ENDED, "m", f"r{n}", outcome="passed"))
-    assert again == on
+            replayed_days.append(n)
+            history = history.add(Event.create(Kind.ENDED, "m", f"r{n}", outcome="passed"))
+    assert replayed_days == started_days

@@ -1,4 +1,4 @@
-"""Files of this machine: every format, every packing, and what is refused."""
+"""Test sources of files: every format, every compression, and every file that is refused."""
 
 import datetime as dt
 import gzip
@@ -25,29 +25,29 @@ ROWS = [{"id": 1, "name": "a", "price": 1.5, "date": DAY}, {"id": 2, "name": "b"
 
 
 @pytest.fixture
-def put(home: Path, tmp_path: Path) -> Callable[..., str]:
-    """Writes the file of 2013-01-02; gives the pattern of its name."""
+def write_day(home: Path, tmp_path: Path) -> Callable[..., str]:
+    """Return the function that writes the file of 2013-01-02 and returns the pattern of its name."""
 
-    def write(content: str | bytes, suffix: str = "csv") -> str:
+    def write_file(content: str | bytes, suffix: str = "csv") -> str:
         path = tmp_path / f"2013-01-02.{suffix}"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return f"{tmp_path}/{{date}}.{suffix}"
 
-    return write
+    return write_file
 
 
-def rows(url: str, format: Any = "csv", **options: Any) -> list[dict[str, Any]]:
+def read_rows(url: str, format: Any = "csv", **options: Any) -> list[dict[str, Any]]:
     return FileSource(url, format, **{"columns": COLUMNS, **options}).read(DAY).read_all().to_pylist()
 
 
-def parquet(table: pa.Table | None = None) -> bytes:
+def build_parquet(table: pa.Table | None = None) -> bytes:
     buffer = io.BytesIO()
-    whole = pa.table({"id": [1, 2], "name": ["a", "b"], "price": [1.5, None]})
-    pq.write_table(whole if table is None else table, buffer)
+    default_table = pa.table({"id": [1, 2], "name": ["a", "b"], "price": [1.5, None]})
+    pq.write_table(default_table if table is None else table, buffer)
     return buffer.getvalue()
 
 
-def zipped(**files: str) -> bytes:
+def build_zip(**files: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -55,54 +55,54 @@ def zipped(**files: str) -> bytes:
     return buffer.getvalue()
 
 
-CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": parquet()}
+CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet()}
 
 
 @pytest.mark.parametrize("format", CONTENTS)
-def test_the_rows_of_a_day_have_the_declared_types_and_the_day(put: Any, format: str) -> None:
-    reader = FileSource(put(CONTENTS[format], format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+def test_the_rows_of_a_day_have_the_declared_types_and_the_day(write_day: Any, format: str) -> None:
+    reader = FileSource(write_day(CONTENTS[format], format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
     assert dict(zip(reader.schema.names, reader.schema.types, strict=True)) == {**COLUMNS, "date": pa.date32()}
     assert reader.read_all().to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
-def test_packed_files_are_unpacked(put: Any, format: str) -> None:
+def test_compressed_files_are_decompressed(write_day: Any, format: str) -> None:
     content = CONTENTS[format]
-    for packed, suffix in (
+    for compressed, suffix in (
         (gzip.compress(content), "gz"),
         (gzip.compress(content[:9]) + gzip.compress(content[9:]), "gz"),
         (pa.Codec("zstd").compress(content, asbytes=True), "zst"),
-        (zipped(inside=content.decode()), "zip"),
+        (build_zip(inside=content.decode()), "zip"),
     ):
-        assert rows(put(packed, f"{format}.{suffix}"), format) == ROWS
+        assert read_rows(write_day(compressed, f"{format}.{suffix}"), format) == ROWS
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
-def test_a_packed_file_that_is_cut_is_refused(put: Any, format: str) -> None:
+def test_refuses_a_compressed_file_that_is_cut(write_day: Any, format: str) -> None:
     content = CONTENTS[format] * 2000 if format == "json" else (CSV + "3,c,2.5\n" * 9000).encode()
-    for packed, suffix in (
+    for compressed, suffix in (
         (gzip.compress(content), "gz"),
         (pa.Codec("zstd").compress(content, asbytes=True), "zst"),
-        (zipped(inside=content.decode()), "zip"),
+        (build_zip(inside=content.decode()), "zip"),
     ):
-        for cut in (packed[: len(packed) // 2], packed[:-6]):
-            url = put(cut, f"{format}.{suffix}")
+        for incomplete in (compressed[: len(compressed) // 2], compressed[:-6]):
+            url = write_day(incomplete, f"{format}.{suffix}")
             with pytest.raises(DataError, match=r"2013-01-02.*(truncated|damaged)"):
-                rows(url, format)
-        assert rows(put(packed, f"{format}.{suffix}"), format)
+                read_rows(url, format)
+        assert read_rows(write_day(compressed, f"{format}.{suffix}"), format)
 
 
-def test_a_file_under_a_false_name_is_refused(put: Any) -> None:
+def test_refuses_a_file_with_a_wrong_suffix(write_day: Any) -> None:
     with pytest.raises(DataError, match="damaged"):
-        rows(put(CSV, "csv.gz"))
+        read_rows(write_day(CSV, "csv.gz"))
     with pytest.raises(DataError, match="damaged"):
-        rows(put(CSV, "csv.zip"))
+        read_rows(write_day(CSV, "csv.zip"))
     with pytest.raises(DataError, match=r"2 files in it: a, b"):
-        rows(put(zipped(a=CSV, b=CSV), "csv.zip"))
+        read_rows(write_day(build_zip(a=CSV, b=CSV), "csv.zip"))
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("id,name,price\n1,a,1.5\nx2,b,1\n", r"row 3, column id: 'x2' is no int64"),
         ("id,name,price\n1,a,1.5\n" + "2,b,1\n" * 400_000 + "3,c,lots\n", r"row 400003, column price: 'lots' is no"),
@@ -120,16 +120,16 @@ def test_a_file_under_a_false_name_is_refused(put: Any) -> None:
         ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "quote never close"),
     ],
 )  # fmt: skip
-def test_a_csv_that_is_not_as_promised_is_refused(put: Any, content: str | bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told) as caught:
-        rows(put(content))
-    assert "2013-01-02.csv" in caught.value.message and len(str(caught.value)) < 1_500
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert rows(put(CSV)) == ROWS
+def test_refuses_a_csv_file_that_is_not_as_declared(write_day: Any, content: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        read_rows(write_day(content))
+    assert "2013-01-02.csv" in error.value.message and len(str(error.value)) < 1_500
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+    assert read_rows(write_day(CSV)) == ROWS
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ('{"id":1,"name":"a","price":1.5}\n{"id":"x","name":"b","price":1}\n', r"line 2: column id: got a string"),
         ('{"id":1,"name":"a","price":1.5}\n' * 100_000 + '{"id":"x"}\n', r"line 100001: column id"),
@@ -141,117 +141,122 @@ def test_a_csv_that_is_not_as_promised_is_refused(put: Any, content: str | bytes
         ('{"id":1,"name":"a","price":1.5,"x":{"y":1}}\n', r"column x is nested"),
     ],
 )  # fmt: skip
-def test_json_lines_that_are_not_as_promised_are_refused(put: Any, content: str | bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        rows(put(content, "json"), "json")
+def test_refuses_json_lines_that_are_not_as_declared(write_day: Any, content: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_rows(write_day(content, "json"), "json")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", r"is empty \(0 bytes\)"),
-        (parquet()[: len(parquet()) // 2], "2013-01-02.parquet"),
-        (parquet()[:-4] + b"XXXX", "2013-01-02.parquet"),
+        (build_parquet()[: len(build_parquet()) // 2], "2013-01-02.parquet"),
+        (build_parquet()[:-4] + b"XXXX", "2013-01-02.parquet"),
         (CSV.encode(), "2013-01-02.parquet"),
-        (parquet(pa.table({"id": [1], "name": ["a"]})), r"lacks the column\(s\) price"),
-        (parquet(pa.table({"id": ["1", "x"], "name": ["a", "b"], "price": [1, 2]})), r"row 2, column id: 'x' is no"),
-        (parquet(pa.table({"id": [1, 1.5], "name": ["a", "b"], "price": [1, 2]})), r"row 2, column id: '1.5' is"),
-        (parquet(pa.table({"id": [1], "name": ["a"], "price": [1.5], "at": [dt.datetime(2013, 1, 2)]})),
+        (build_parquet(pa.table({"id": [1], "name": ["a"]})), r"lacks the column\(s\) price"),
+        (build_parquet(pa.table({"id": ["1", "x"], "name": ["a", "b"], "price": [1, 2]})),
+         r"row 2, column id: 'x' is no"),
+        (build_parquet(pa.table({"id": [1, 1.5], "name": ["a", "b"], "price": [1, 2]})), r"row 2, column id: '1.5' is"),
+        (build_parquet(pa.table({"id": [1], "name": ["a"], "price": [1.5], "at": [dt.datetime(2013, 1, 2)]})),
          r"row 1, column at: '2013-01-02 00:00:00' has no time zone"),
     ],
 )  # fmt: skip
-def test_a_parquet_file_that_is_not_as_promised_is_refused(put: Any, content: bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        rows(put(content, "parquet"), "parquet")
+def test_refuses_a_parquet_file_that_is_not_as_declared(write_day: Any, content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_rows(write_day(content, "parquet"), "parquet")
 
 
-def test_a_parquet_file_damaged_in_its_middle_is_refused(put: Any) -> None:
-    whole = parquet(pa.table({"id": list(range(200_000)), "name": ["a"] * 200_000, "price": [1.5] * 200_000}))
-    middle = len(whole) // 3
+def test_refuses_a_parquet_file_with_damage_in_the_middle(write_day: Any) -> None:
+    content = build_parquet(pa.table({"id": list(range(200_000)), "name": ["a"] * 200_000, "price": [1.5] * 200_000}))
+    middle = len(content) // 3
     with pytest.raises(DataError, match=r"2013-01-02.parquet"):
-        rows(put(whole[:middle] + bytes(5_000) + whole[middle + 5_000 :], "parquet"), "parquet")
+        read_rows(write_day(content[:middle] + bytes(5_000) + content[middle + 5_000 :], "parquet"), "parquet")
 
 
-def test_other_columns_are_taken_in_found_types_or_ignored(put: Any) -> None:
+def test_other_columns_keep_their_types_or_are_ignored(write_day: Any) -> None:
     content = "id,whole,part,yes,on,at,word,none\n1,2,2.5,true,2013-01-01,2013-01-01 05:00:00,w,\n"
-    url = put(content)
+    url = write_day(content)
     reader = FileSource(url, "csv", columns={"id": pa.int32()}).read(DAY)
     assert dict(zip(reader.schema.names, map(str, reader.schema.types), strict=True)) == {
         "id": "int32", "whole": "int64", "part": "double", "yes": "bool", "on": "date32[day]", "at": "string",
         "word": "string", "none": "string", "date": "date32[day]",
     }  # fmt: skip
-    assert rows(url, columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
-    url = put('{"id":1,"n":2,"at":"2013-01-01T05:00:00+02:00","s":null}\n', "json")
-    assert rows(url, "json", columns={"id": pa.int32()}) == [
+    assert read_rows(url, columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
+    url = write_day('{"id":1,"n":2,"at":"2013-01-01T05:00:00+02:00","s":null}\n', "json")
+    assert read_rows(url, "json", columns={"id": pa.int32()}) == [
         {"id": 1, "n": 2, "at": "2013-01-01T05:00:00+02:00", "s": None, "date": DAY}
     ]
-    assert rows(url, "json", columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
+    assert read_rows(url, "json", columns={"id": pa.int32()}, extra="ignore") == [{"id": 1, "date": DAY}]
 
 
-def test_an_encoding_a_delimiter_and_words_for_nothing(put: Any) -> None:
+def test_encoding_delimiter_and_null_words_are_options(write_day: Any) -> None:
     content = "id;name;price\n1;é;NA\n"
     for encoding in ("latin-1", "utf-16", "cp1252"):
-        found = rows(put(content.encode(encoding)), encoding=encoding, delimiter=";", nulls=("", "NA"))
-        assert found == [{"id": 1, "name": "é", "price": None, "date": DAY}]
+        rows = read_rows(write_day(content.encode(encoding)), encoding=encoding, delimiter=";", nulls=("", "NA"))
+        assert rows == [{"id": 1, "name": "é", "price": None, "date": DAY}]
     with pytest.raises(DataError, match=r"is not ascii: byte 0xc3 near byte 16"):
-        rows(put(content.encode()), encoding="ascii", delimiter=";")
+        read_rows(write_day(content.encode()), encoding="ascii", delimiter=";")
     with pytest.raises(DataError, match=r"column price: 'NA' is no double"):
-        rows(put(content.encode()), delimiter=";")
+        read_rows(write_day(content.encode()), delimiter=";")
     with pytest.raises(SpecError, match="no encoding 'klingon'"):
-        rows(put(content), encoding="klingon")
+        read_rows(write_day(content), encoding="klingon")
 
 
-def test_a_letter_on_the_border_of_two_blocks_stays_whole(put: Any) -> None:
+def test_a_letter_on_the_border_of_two_blocks_is_read_correctly(write_day: Any) -> None:
     content = "id,name,price\n" + "1,ééé,1\n" * 400_000
-    found = FileSource(put(content.encode("utf-16"), "csv"), "csv", columns=COLUMNS, encoding="utf-16").read(DAY)
-    assert found.read_all()["name"].unique().to_pylist() == ["ééé"]
+    reader = FileSource(write_day(content.encode("utf-16"), "csv"), "csv", columns=COLUMNS, encoding="utf-16").read(DAY)
+    assert reader.read_all()["name"].unique().to_pylist() == ["ééé"]
 
 
 TIMES = {"id": pa.int64(), "at": pa.timestamp("us", tz="UTC")}
 
 
-def moments(put: Any, *texts: str, **options: Any) -> list[str]:
-    url = put("id,at\n" + "".join(f"1,{text}\n" for text in texts))
-    found = FileSource(url, "csv", columns=TIMES, **options).read(DAY).read_all()
-    assert found["at"].type == pa.timestamp("us", tz="UTC")
-    return [one and one.strftime("%m-%dT%H:%M") for one in found["at"].to_pylist()]
+def read_moments(write_day: Any, *texts: str, **options: Any) -> list[str]:
+    url = write_day("id,at\n" + "".join(f"1,{text}\n" for text in texts))
+    table = FileSource(url, "csv", columns=TIMES, **options).read(DAY).read_all()
+    assert table["at"].type == pa.timestamp("us", tz="UTC")
+    return [moment and moment.strftime("%m-%dT%H:%M") for moment in table["at"].to_pylist()]
 
 
-def test_timestamps_become_utc(put: Any) -> None:
+def test_timestamps_become_utc(write_day: Any) -> None:
     texts = ("2013-01-02T05:00:00Z", "2013-01-02 05:00:00-05:00", "2013-01-02T05:00+0200", "", "2013-01-02T05:00-02")
-    want = ["01-02T05:00", "01-02T10:00", "01-02T03:00", None, "01-02T07:00"]
-    assert moments(put, *texts) == want
-    local = {"timezone": "America/New_York"}
-    assert moments(put, *texts, "2013-01-02 05:00:00", "2013-07-02", **local) == [*want, "01-02T10:00", "07-02T04:00"]
+    expected = ["01-02T05:00", "01-02T10:00", "01-02T03:00", None, "01-02T07:00"]
+    assert read_moments(write_day, *texts) == expected
+    options = {"timezone": "America/New_York"}
+    assert read_moments(write_day, *texts, "2013-01-02 05:00:00", "2013-07-02", **options) == [
+        *expected,
+        "01-02T10:00",
+        "07-02T04:00",
+    ]
 
 
-def test_timestamps_that_no_clock_shows_are_refused(put: Any) -> None:
-    local = {"timezone": "America/New_York"}
+def test_refuses_timestamps_without_a_unique_moment(write_day: Any) -> None:
+    options = {"timezone": "America/New_York"}
     with pytest.raises(DataError, match=r"row 3, column at: '2013-01-02 05:00:00' has no time zone. Set timezone="):
-        moments(put, "2013-01-02 05:00:00Z", "2013-01-02 05:00:00")
+        read_moments(write_day, "2013-01-02 05:00:00Z", "2013-01-02 05:00:00")
     with pytest.raises(DataError, match=r"row 2, column at: '2013-03-10 02:30:00' is not on the clocks .*DST gap"):
-        moments(put, "2013-03-10 02:30:00", **local)
+        read_moments(write_day, "2013-03-10 02:30:00", **options)
     with pytest.raises(DataError, match=r"row 2, column at: '2013-11-03 01:30:00' occurs twice .*ambiguous="):
-        moments(put, "2013-11-03 01:30:00", **local)
+        read_moments(write_day, "2013-11-03 01:30:00", **options)
     with pytest.raises(DataError, match=r"row 3, column at: 'noon' is no timestamp"):
-        moments(put, "2013-01-02 05:00:00Z", "noon", **local)
-    assert moments(put, "2013-11-03 01:30:00", ambiguous="earliest", **local) == ["11-03T05:30"]
-    assert moments(put, "2013-11-03 01:30:00", ambiguous="latest", **local) == ["11-03T06:30"]
-    assert moments(put, "2013-11-03T01:30:00-05:00", **local) == ["11-03T06:30"]
+        read_moments(write_day, "2013-01-02 05:00:00Z", "noon", **options)
+    assert read_moments(write_day, "2013-11-03 01:30:00", ambiguous="earliest", **options) == ["11-03T05:30"]
+    assert read_moments(write_day, "2013-11-03 01:30:00", ambiguous="latest", **options) == ["11-03T06:30"]
+    assert read_moments(write_day, "2013-11-03T01:30:00-05:00", **options) == ["11-03T06:30"]
     with pytest.raises(SpecError, match="no time zone 'Mars/Base'"):
-        moments(put, "", timezone="Mars/Base")
+        read_moments(write_day, "", timezone="Mars/Base")
 
 
-def test_json_and_parquet_times_become_utc(put: Any) -> None:
-    url = put('{"id":1,"at":"2013-01-02T05:00:00","on":"2013-01-02"}\n', "json")
-    want = [{"id": 1, "at": dt.datetime(2013, 1, 2, 10, tzinfo=dt.UTC), "on": DAY, "date": DAY}]
+def test_json_and_parquet_times_become_utc(write_day: Any) -> None:
+    url = write_day('{"id":1,"at":"2013-01-02T05:00:00","on":"2013-01-02"}\n', "json")
+    expected = [{"id": 1, "at": dt.datetime(2013, 1, 2, 10, tzinfo=dt.UTC), "on": DAY, "date": DAY}]
     columns = {**TIMES, "on": pa.date32()}
-    assert rows(url, "json", columns=columns, timezone="America/New_York") == want
+    assert read_rows(url, "json", columns=columns, timezone="America/New_York") == expected
     table = pa.table({"id": [1], "at": pa.array([dt.datetime(2013, 1, 2, 5)], pa.timestamp("ns")), "on": [DAY]})
-    url = put(parquet(table), "parquet")
-    assert rows(url, "parquet", columns=columns, timezone="America/New_York") == want
+    url = write_day(build_parquet(table), "parquet")
+    assert read_rows(url, "parquet", columns=columns, timezone="America/New_York") == expected
     with pytest.raises(DataError, match="line 1: column on: got a number"):
-        rows(put('{"id":1,"at":null,"on":5}\n', "json"), "json", columns=columns)
+        read_rows(write_day('{"id":1,"at":null,"on":5}\n', "json"), "json", columns=columns)
 
 
 def test_one_file_of_many_days_is_read_by_its_column(home: Path, tmp_path: Path) -> None:
@@ -260,26 +265,29 @@ def test_one_file_of_many_days_is_read_by_its_column(home: Path, tmp_path: Path)
     second, third = dt.date(2013, 1, 2), dt.date(2013, 1, 3)
     assert source.partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))) == [second, third]
     assert source.partitions(Days(third, dt.date(2013, 12, 31))) == [third]
-    assert [one["id"] for one in source.read(second).read_all().to_pylist()] == [1]
-    found = source.read(third).read_all().to_pylist()
-    assert [one["id"] for one in found] == [2, 3] and {one["date"] for one in found} == {third}
+    assert [row["id"] for row in source.read(second).read_all().to_pylist()] == [1]
+    rows = source.read(third).read_all().to_pylist()
+    assert [row["id"] for row in rows] == [2, 3] and {row["date"] for row in rows} == {third}
     assert list(source.read(dt.date(2013, 1, 4))) == []
     (tmp_path / "all.csv").write_text("id,at\n1,2013-01-02T05:00Z\n2,\n")
     with pytest.raises(DataError, match=r"row 3, column at: an empty value names no day"):
         source.read(second).read_all()
 
 
-def test_rows_of_another_day_in_a_days_file_are_refused(put: Any) -> None:
+def test_refuses_rows_of_another_day_in_the_file_of_a_day(write_day: Any) -> None:
     with pytest.raises(DataError, match=r"row 3, column at: .* is of the day 2013-01-03.*timezone"):
-        rows(
-            put("id,at\n1,2013-01-02 05:00\n2,2013-01-02 20:00\n"), columns=TIMES, day="at", timezone="America/New_York"
+        read_rows(
+            write_day("id,at\n1,2013-01-02 05:00\n2,2013-01-02 20:00\n"),
+            columns=TIMES,
+            day="at",
+            timezone="America/New_York",
         )
-    assert rows(put("id,date\n1,2013-01-02\n"), columns={"id": pa.int64()}) == [{"id": 1, "date": DAY}]
+    assert read_rows(write_day("id,date\n1,2013-01-02\n"), columns={"id": pa.int64()}) == [{"id": 1, "date": DAY}]
     with pytest.raises(DataError, match=r"row 2, column date: 2013-01-05 is of the day 2013-01-05"):
-        rows(put("id,date\n1,2013-01-05\n"), columns={"id": pa.int64()})
+        read_rows(write_day("id,date\n1,2013-01-05\n"), columns={"id": pa.int64()})
 
 
-def test_days_are_found_by_the_pattern(home: Path, tmp_path: Path) -> None:
+def test_the_pattern_finds_the_days(home: Path, tmp_path: Path) -> None:
     for name in ("2013/01/02/a.csv", "2013/01/02/b.csv", "2013/01/04/a.csv", "2012/01/02/a.csv", "2013/01/xx/a.csv"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -294,28 +302,28 @@ def test_days_are_found_by_the_pattern(home: Path, tmp_path: Path) -> None:
         FileSource(f"{tmp_path}/{{date}}.csv", "csv").read(dt.date(2013, 1, 3))
 
 
-def test_files_of_a_day_that_differ_are_refused(home: Path, tmp_path: Path) -> None:
+def test_refuses_files_of_a_day_with_different_columns(home: Path, tmp_path: Path) -> None:
     (tmp_path / "2013-01-02-a.csv").write_text("id,x\n1,2\n")
     (tmp_path / "2013-01-02-b.csv").write_text("id\n1\n")
     with pytest.raises(DataError, match=r"only some of the files have the column\(s\) x"):
-        rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()})
-    assert len(rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()}, extra="ignore")) == 2
+        read_rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()})
+    assert len(read_rows(f"{tmp_path}/{{date}}-*.csv", columns={"id": pa.int64()}, extra="ignore")) == 2
 
 
-def test_a_day_with_a_header_alone_is_empty(put: Any) -> None:
-    empty = parquet(pa.schema(list(COLUMNS.items())).empty_table())
+def test_a_file_with_only_a_header_is_an_empty_day(write_day: Any) -> None:
+    empty = build_parquet(pa.schema(list(COLUMNS.items())).empty_table())
     for content, format in ((b"id,name,price\n", "csv"), (b"", "json"), (empty, "parquet")):
-        reader = FileSource(put(content, format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+        reader = FileSource(write_day(content, format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
         assert reader.schema.names == ["id", "name", "price", "date"] and list(reader) == []
 
 
-def test_what_could_never_be_read_is_refused_when_it_is_made() -> None:
+def test_refuses_invalid_options_when_the_source_is_created() -> None:
     for options in ({"format": "xml"}, {"url": "/x.csv"}, {"day": "at", "extra": "ignore"}, {"timezone": "Mars"}):
         with pytest.raises(SpecError):
             FileSource(**{"url": "/{date}.csv", "format": "csv", **options})  # type: ignore[arg-type]
 
 
-def test_secrets_of_an_address_are_not_told() -> None:
+def test_a_description_does_not_contain_the_secrets_of_an_address() -> None:
     source = FileSource("https://me:secret@host:1/{date}.csv?token=secret#secret", "csv")
     assert source.describe().location == "https://host:1/{date}.csv?..."
     assert "secret" not in repr(source) + repr(source.describe())
