@@ -1,4 +1,4 @@
-"""Suites drafted from real days, and changed suites replayed on them."""
+"""Test suites that are drafted from real days, and changed suites that are replayed on those days."""
 
 import datetime as dt
 import json
@@ -23,91 +23,100 @@ Stage = Callable[..., dt.date]
 
 @pytest.fixture
 def stage(home: Path, day_rows: Callable[[str], pa.Table]) -> Stage:
-    """Stages a real day, changed or not."""
+    """Return the function that stages a real day, unchanged or changed."""
 
-    def staged(day: dt.date, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> dt.date:
+    def stage_day(day: dt.date, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> dt.date:
         Lake.open().write_partition("flights_raw", day, change(day_rows(str(day))))
         return day
 
-    return staged
+    return stage_day
 
 
 @pytest.fixture
 def week(stage: Stage) -> list[dt.date]:
-    """A staged week of real days."""
+    """Stage a week of real days; return the days."""
     return [stage(FIRST + dt.timedelta(number)) for number in range(7)]
 
 
-def suite_of(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
+def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
+    """Draft a suite from staged days of flights."""
     return suites.parse_suite("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
-def told(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[Replayed]:
+def replay_suite(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[Replayed]:
     return list(replay(suite, "flights_raw", "flights", days, allowed))
 
 
-def with_values(column: str, value: Any, number: int = 3) -> Callable[[pa.Table], pa.Table]:
+def set_values(column: str, value: Any, number: int = 3) -> Callable[[pa.Table], pa.Table]:
+    """Return the function that sets a column of the first `number` rows to a value."""
+
     def change(rows: pa.Table) -> pa.Table:
-        place = rows.schema.get_field_index(column)
+        position = rows.schema.get_field_index(column)
         values = [value] * number + rows[column].to_pylist()[number:]
-        return rows.set_column(place, rows.schema.field(place), pa.array(values, rows.schema.field(place).type))
+        return rows.set_column(
+            position, rows.schema.field(position), pa.array(values, rows.schema.field(position).type)
+        )
 
     return change
 
 
-def test_a_draft_passes_on_the_window_it_was_made_of(week: list[dt.date]) -> None:
-    suite = suite_of()
+def test_a_draft_passes_on_the_window_that_it_was_drafted_from(week: list[dt.date]) -> None:
+    suite = draft_flights_suite()
     assert len(suite.expectations) > 40
-    for one in told(suite, *week):
-        assert (one.verdict, list(one.failing)) == ("passed", [])
+    for day_result in replay_suite(suite, *week):
+        assert (day_result.verdict, list(day_result.failing)) == ("passed", [])
 
 
-def test_every_expectation_of_a_draft_says_why_in_figures(week: list[dt.date]) -> None:
-    for one in suite_of().expectations:
-        why = (one.meta or {})["why"]
-        assert any(letter.isdigit() for letter in why), (one.type, why)
+def test_each_expectation_of_a_draft_gives_its_reason_with_numbers(week: list[dt.date]) -> None:
+    for expectation in draft_flights_suite().expectations:
+        reason = (expectation.meta or {})["why"]
+        assert any(character.isdigit() for character in reason), (expectation.type, reason)
 
 
-BLOCKED: dict[str, Callable[[pa.Table], pa.Table]] = {
-    "a key twice": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
-    "no carrier": with_values("carrier", None, 1),
-    "a file cut short": lambda rows: rows.slice(0, 200),
-    "rows thrice": lambda rows: pa.concat_tables([rows, rows, rows]),
-    "no distance": with_values("distance", None, 1),
+CRITICAL_FAULTS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "a duplicate key": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
+    "a null carrier": set_values("carrier", None, 1),
+    "an incomplete file": lambda rows: rows.slice(0, 200),
+    "each row three times": lambda rows: pa.concat_tables([rows, rows, rows]),
+    "a null distance": set_values("distance", None, 1),
 }
-ASIDE = {
-    "an origin that is none": with_values("origin", "ZZZ"),
-    "a distance that is none": with_values("distance", 99_999),
-    "a destination in words": with_values("dest", "Boston"),
-    "an absurd delay": with_values("arr_delay", 9_999.0),
+BAD_VALUES = {
+    "an unknown origin": set_values("origin", "ZZZ"),
+    "an impossible distance": set_values("distance", 99_999),
+    "a destination without a code": set_values("dest", "Boston"),
+    "an impossible delay": set_values("arr_delay", 9_999.0),
 }
 
 
-@pytest.mark.parametrize("case", BLOCKED)
-def test_a_draft_blocks_planted_faults(case: str, week: list[dt.date], stage: Stage) -> None:
-    suite = suite_of()
-    stage(LAST, BLOCKED[case])
-    assert told(suite, LAST)[0].verdict == "blocked"
+@pytest.mark.parametrize("case", CRITICAL_FAULTS)
+def test_a_draft_blocks_a_day_with_critical_faults(case: str, week: list[dt.date], stage: Stage) -> None:
+    suite = draft_flights_suite()
+    stage(LAST, CRITICAL_FAULTS[case])
+    assert replay_suite(suite, LAST)[0].verdict == "blocked"
 
 
-@pytest.mark.parametrize("case", ASIDE)
-def test_a_draft_sets_planted_values_aside(case: str, week: list[dt.date], stage: Stage) -> None:
-    suite = suite_of()
-    stage(LAST, ASIDE[case])
-    one = told(suite, LAST)[0]
-    assert (one.verdict, one.quarantined) == ("quarantined", 3)
-    assert told(suite, LAST, allowed=0.001)[0].verdict == "blocked"
+@pytest.mark.parametrize("case", BAD_VALUES)
+def test_a_draft_quarantines_bad_values(case: str, week: list[dt.date], stage: Stage) -> None:
+    suite = draft_flights_suite()
+    stage(LAST, BAD_VALUES[case])
+    day_result = replay_suite(suite, LAST)[0]
+    assert (day_result.verdict, day_result.quarantined) == ("quarantined", 3)
+    assert replay_suite(suite, LAST, allowed=0.001)[0].verdict == "blocked"
 
 
-def test_a_key_that_repeats_is_reported_and_said(week: list[dt.date], stage: Stage) -> None:
-    stage(LAST, BLOCKED["a key twice"])
-    one = next(one for one in suite_of().expectations if one.type == "expect_compound_columns_to_be_unique")
-    assert one.severity == "info"
-    assert "2 rows share" in (one.meta or {})["why"]
+def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Stage) -> None:
+    stage(LAST, CRITICAL_FAULTS["a duplicate key"])
+    expectation = next(
+        expectation
+        for expectation in draft_flights_suite().expectations
+        if expectation.type == "expect_compound_columns_to_be_unique"
+    )
+    assert expectation.severity == "info"
+    assert "2 rows share" in (expectation.meta or {})["why"]
 
 
-def odd(day: dt.date) -> pa.Table:
-    """Columns that are hard to speak of."""
+def create_odd_rows(day: dt.date) -> pa.Table:
+    """Return rows of a day whose columns have unusual names, types and values."""
     number = 200
     return pa.table(
         {
@@ -120,42 +129,44 @@ def odd(day: dt.date) -> pa.Table:
             "prose": pa.array(["word " * 40] * (number - 1) + ["x"], pa.string()),
             "flag": pa.array([True, None] * (number // 2), pa.bool_()),
             "huge": pa.array([2**62] * number, pa.int64()),
-            "tiny": pa.array([1e-12 * one for one in range(number)], pa.float64()),
-            "fresh": pa.array([one % 7 if day > FIRST else 0 for one in range(number)], pa.int64()).cast(pa.string()),
+            "tiny": pa.array([1e-12 * n for n in range(number)], pa.float64()),
+            "fresh": pa.array([n % 7 if day > FIRST else 0 for n in range(number)], pa.int64()).cast(pa.string()),
         }
     )
 
 
-def test_odd_columns_get_a_draft_that_passes(home: Path) -> None:
+def test_a_draft_for_odd_columns_passes(home: Path) -> None:
     lake = Lake.open()
     days = [FIRST, FIRST + dt.timedelta(1), FIRST + dt.timedelta(2)]
     for day in days:
-        lake.write_partition("odd_raw", day, odd(day))
-    made = draft_suite(profile_table("odd_raw", FIRST, LAST), "odd")
-    text = json.dumps(made, allow_nan=False)
+        lake.write_partition("odd_raw", day, create_odd_rows(day))
+    draft = draft_suite(profile_table("odd_raw", FIRST, LAST), "odd")
+    text = json.dumps(draft, allow_nan=False)
     assert "Infinity" not in text
-    for one in replay(suites.parse_suite("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
-        assert (one.verdict, list(one.failing)) == ("passed", [])
+    for day_result in replay(suites.parse_suite("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
+        assert (day_result.verdict, list(day_result.failing)) == ("passed", [])
 
 
-def test_a_value_that_came_late_makes_no_set(home: Path) -> None:
+def test_a_column_whose_last_day_has_a_new_value_gets_no_value_set(home: Path) -> None:
     lake = Lake.open()
     for number in range(4):
         day = FIRST + dt.timedelta(number)
         values = ["a"] * 100 if number < 3 else ["a"] * 99 + ["b"]
         lake.write_partition("odd_raw", day, pa.table({"date": [day] * 100, "open": values, "closed": ["a"] * 100}))
-    types = {one.column: one.type for one in suite_open().expectations if one.column}
+    types = {
+        expectation.column: expectation.type for expectation in draft_odd_suite().expectations if expectation.column
+    }
     assert (types["open"], types["closed"]) == (
         "expect_column_values_to_match_regex",
         "expect_column_values_to_be_in_set",
     )
 
 
-def suite_open() -> suites.Suite:
+def draft_odd_suite() -> suites.Suite:
     return suites.parse_suite("odd", draft_suite(profile_table("odd_raw", FIRST, LAST), "odd"), "odd")
 
 
-def test_weeks_tell_the_volume(home: Path) -> None:
+def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
     lake = Lake.open()
     days = [FIRST + dt.timedelta(number) for number in range(42)]
     for day in days:
@@ -163,16 +174,16 @@ def test_weeks_tell_the_volume(home: Path) -> None:
         lake.write_partition("odd_raw", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
         lake.write_partition("odd", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
     suite = suites.parse_suite("odd", draft_suite(profile_table("odd_raw", days[0], days[-1]), "odd"), "odd")
-    volume = next(one for one in suite.expectations if one.type == "expect_partition_volume_to_be_in_line")
+    volume = next(rule for rule in suite.expectations if rule.type == "expect_partition_volume_to_be_in_line")
     assert (volume.kwargs["min_ratio"], volume.kwargs["max_ratio"]) == (0.5, 2.0)
-    assert {one.verdict for one in replay(suite, "odd_raw", "odd", days, 0.1)} == {"passed"}
+    assert {day_result.verdict for day_result in replay(suite, "odd_raw", "odd", days, 0.1)} == {"passed"}
     sunday = days[-1]
     lake.write_partition("odd_raw", sunday, pa.table({"date": [sunday] * 400, "n": list(range(400))}))
-    hurt = next(replay(suite, "odd_raw", "odd", [sunday], 0.1))
-    assert "expect_partition_volume_to_be_in_line" in [one["expectation"] for one in hurt.failing]
+    sunday_result = next(replay(suite, "odd_raw", "odd", [sunday], 0.1))
+    assert "expect_partition_volume_to_be_in_line" in [failure["expectation"] for failure in sunday_result.failing]
 
 
-def test_what_is_not_there_is_said(week: list[dt.date]) -> None:
+def test_a_missing_table_day_column_or_suite_is_named(week: list[dt.date]) -> None:
     with pytest.raises(DataError, match="no table trains"):
         profile_table("trains", FIRST, LAST)
     with pytest.raises(DataError, match="no rows from 2014"):
@@ -184,55 +195,61 @@ def test_what_is_not_there_is_said(week: list[dt.date]) -> None:
 
 
 @pytest.fixture
-def judged(week: list[dt.date]) -> list[dt.date]:
-    """Three days of the week, validated by the suite of now."""
+def validated_days(week: list[dt.date]) -> list[dt.date]:
+    """Validate three days of the week by the suite in use; return the days."""
     for day in week[:3]:
         validate.run(validate.ValidateSpec(partition=day))
     return week[:3]
 
 
-def test_replay_tells_what_a_changed_suite_would_do_and_touches_nothing(judged: list[dt.date], home: Path) -> None:
+def test_replay_reports_the_effect_of_a_changed_suite_and_writes_nothing(
+    validated_days: list[dt.date], home: Path
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
-    same = list(replay(load_changed_suite("flights"), "flights_raw", "flights", judged, 0.1))
-    assert [one.differs for one in same] == [False] * 3
-    changed = json.loads((Path(__file__).parents[4] / "expectations/flights.json").read_text())
-    rows = Lake.open().count_rows_by_day("flights_raw")
-    for one in changed["expectations"]:
-        if one["type"] == "expect_table_row_count_to_be_between":
-            one["kwargs"]["min_value"] = max(rows[day] for day in judged)
-    now = list(replay(suites.parse_suite("flights", changed, "flights"), "flights_raw", "flights", judged, 0.1))
-    assert sorted(one.verdict == "blocked" for one in now) == [False, True, True]
-    assert sum_up(now)["differ"] == sum_up(now)["now"]["blocked"] == 2
-    assert sum_up(now)["before"]["blocked"] == 0
+    unchanged = list(replay(load_changed_suite("flights"), "flights_raw", "flights", validated_days, 0.1))
+    assert [day_result.differs for day_result in unchanged] == [False] * 3
+    suite = json.loads((Path(__file__).parents[4] / "expectations/flights.json").read_text())
+    row_counts = Lake.open().count_rows_by_day("flights_raw")
+    for expectation in suite["expectations"]:
+        if expectation["type"] == "expect_table_row_count_to_be_between":
+            expectation["kwargs"]["min_value"] = max(row_counts[day] for day in validated_days)
+    replayed = list(
+        replay(suites.parse_suite("flights", suite, "flights"), "flights_raw", "flights", validated_days, 0.1)
+    )
+    assert sorted(day_result.verdict == "blocked" for day_result in replayed) == [False, True, True]
+    assert sum_up(replayed)["differ"] == sum_up(replayed)["now"]["blocked"] == 2
+    assert sum_up(replayed)["before"]["blocked"] == 0
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()} == before
 
 
-def test_a_day_that_was_never_validated_is_told(week: list[dt.date]) -> None:
-    one = told(load_changed_suite("flights"), week[0])[0]
-    assert one.before is None and one.differs
-    assert sum_up([one])["never_validated"] == 1
+def test_replay_reports_days_that_were_never_validated(week: list[dt.date]) -> None:
+    day_result = replay_suite(load_changed_suite("flights"), week[0])[0]
+    assert day_result.before is None and day_result.differs
+    assert sum_up([day_result])["never_validated"] == 1
 
 
-def test_the_command_lines(judged: list[dt.date], commands: Any, tmp_path: Path) -> None:
+def test_suggest_and_replay_work_as_commands(validated_days: list[dt.date], commands: Any, tmp_path: Path) -> None:
     window = ("--from", str(FIRST), "--to", str(LAST))
-    asked = ("expectations", "suggest", "--table", "flights_raw", *window)
-    made = commands.step(*asked, "--out", "mine.json")
-    assert (made.code, made.out) == (0, ""), made.err
+    suggest = ("expectations", "suggest", "--table", "flights_raw", *window)
+    draft = commands.step(*suggest, "--out", "mine.json")
+    assert (draft.code, draft.out) == (0, ""), draft.err
     first = (tmp_path / "mine.json").read_bytes()
-    again = commands.step(*asked, "--out", "mine.json")
-    assert again.code == 2 and "--force" in again.err
+    repeat = commands.step(*suggest, "--out", "mine.json")
+    assert repeat.code == 2 and "--force" in repeat.err
     assert (tmp_path / "mine.json").read_bytes() == first
-    assert commands.step(*asked, "--out", "mine.json", "--force").code == 0
-    assert commands.step(*asked).out.encode() != b""
-    answer = commands.step("expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window)
-    assert answer.code == 0, answer.err
-    assert "7 partitions: 7 passed" in answer.out
-    told = commands.step("expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window, "--json")
-    assert json.loads(told.out)["totals"]["never_validated"] == 4
+    assert commands.step(*suggest, "--out", "mine.json", "--force").code == 0
+    assert commands.step(*suggest).out.encode() != b""
+    report = commands.step("expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window)
+    assert report.code == 0, report.err
+    assert "7 partitions: 7 passed" in report.out
+    json_report = commands.step(
+        "expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window, "--json"
+    )
+    assert json.loads(json_report.out)["totals"]["never_validated"] == 4
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("suggest", "--table", "flights_raw", "--from", "x", "--to", "2013-01-02"), "is not a day"),
         (("suggest", "--table", "flights_raw", "--from", "2013-01-02", "--to", "2013-01-01"), "is after"),
@@ -247,8 +264,8 @@ def test_the_command_lines(judged: list[dt.date], commands: Any, tmp_path: Path)
         ),
     ],
 )
-def test_wrong_requests(arguments: tuple[str, ...], words: str, commands: Any) -> None:
-    answer = commands.step("expectations", *arguments, env={"LEEWAY_PROJECT": str(Path(__file__).parents[4])})
-    assert answer.code == 2
-    assert words in answer.err
-    assert "Traceback" not in answer.err
+def test_an_invalid_command_line_gives_its_reason(arguments: tuple[str, ...], message: str, commands: Any) -> None:
+    result = commands.step("expectations", *arguments, env={"LEEWAY_PROJECT": str(Path(__file__).parents[4])})
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
