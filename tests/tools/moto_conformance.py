@@ -1,11 +1,11 @@
-"""moto's own SageMaker tests, against drydock and against moto: which end otherwise, and why that is truer.
+"""Run moto's own SageMaker tests against drydock and against moto; list the tests whose outcomes differ.
 
     python tests/tools/moto_conformance.py
 
-The tests are those of the sdist of the moto that is installed, in moto's server mode, each run against a server of its
-own, started just for it. There are two rounds: the tests as they are; and with role ARNs that are ARNs of roles,
-since most of the tests name none, and SageMaker (and drydock) refuse a job right there. The result is kept in
-benchmarks/results/moto_conformance.json. Exit 1 where a test ends otherwise and REASONS knows no reason.
+The tests come from the sdist of the installed moto. They run in moto's server mode, each run against a new server.
+There are two rounds: the tests as they are, and with the ARNs of roles. Most tests use ARNs of no role, and SageMaker
+and drydock refuse such a job at once. The result is written to benchmarks/results/moto_conformance.json. The exit code
+is 1 where an outcome differs and REASONS has no reason for it.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "moto_conformance.json"
 PIP = (str(ROOT / ".leeway" / "uv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet")
-NEEDED = "freezegun==1.5.5"
-"""What the tests import and the lock does not have."""
+FREEZEGUN = "freezegun==1.5.5"
+"""A package that the tests import and uv.lock does not have."""
 STARTS_WITHIN_S = 60.0
 NOT_A_ROLE = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:000000000000:x-x/|role_arn=resource_arn")
 
 REASONS = {
     r"at 'roleArn' failed to satisfy constraint": (
-        "The RoleArn is the ARN of no role: SageMaker refuses it in these words."
+        "The RoleArn is the ARN of no role: SageMaker refuses it with this message."
     ),
     r"calling the CreateTransformJob operation: \d validation errors? detected": (
-        "The places in S3 are no URIs, and some models' names none either: SageMaker refuses such a request."
+        "The S3 locations are no URIs, and some model names are missing: SageMaker refuses such a request."
     ),
     r"should_validate_input: .*enum value set": (
         "The wording is SageMaker's: '1 validation error', values without quotes. moto writes '1 validation errors'."
     ),
     r"test_describe_unknown_training_job: .*Requested re": (
-        "SageMaker says 'Requested resource not found.' of a training job that is not there (boto3 issue 2808)."
+        "SageMaker says 'Requested resource not found.' of a training job that does not exist (boto3 issue 2808)."
     ),
     r"test_create_(training|processing)_job: .*('InProgress'|'Failed'|ModelArtifacts)": (
         "The job runs: it is not Completed at once, and it fails, since its bucket does not exist."
@@ -56,21 +56,21 @@ REASONS = {
         "The job ran and failed before it was stopped, since its bucket does not exist."
     ),
     r"paginated_with_(target_in_middle|fragmented_targets): .*(NextToken|len\()": (
-        "A page filtered by name is full, and has a NextToken only where more follow. moto takes a page first and "
-        "filters it then; SageMaker documents that of StatusEquals with MaxResults only, and there drydock does it too."
+        "A page filtered by name is full, and has a NextToken only where more results follow. moto takes a page and "
+        "then filters it. SageMaker documents that only for StatusEquals with MaxResults; drydock does it there, too."
     ),
 }
-"""Why drydock is truer, by a failing test's name and what it says."""
+"""Reasons why drydock is closer to SageMaker, by a pattern of a failed test's name and message."""
 
 
 def main() -> int:
-    """Run both rounds, print and keep what differs; return 1 where there is no reason for it."""
+    """Run both rounds, print and store the differences; return 1 where one has no reason."""
     version = importlib.metadata.version("moto")
     with tempfile.TemporaryDirectory(prefix="moto-conformance-") as name:
         folder = Path(name)
-        tests = _tests(version, folder)
+        tests = _download_tests(version, folder)
         rounds = {"the tests as they are": _compare(tests, folder / "plain")}
-        _name_roles(tests)
+        _use_role_arns(tests)
         rounds["with ARNs of roles"] = _compare(tests, folder / "roles")
     report = {
         "command": "python tests/tools/moto_conformance.py",
@@ -79,12 +79,12 @@ def main() -> int:
         "rounds": rounds,
     }
     RESULT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    different = [one for found in rounds.values() for one in found["different"]]
-    return int(any(not one["why"] for one in different))
+    different = [test for result in rounds.values() for test in result["different"]]
+    return int(any(not test["why"] for test in different))
 
 
-def _tests(version: str, folder: Path) -> Path:
-    _run(*PIP, "install", "--no-deps", "--target", str(folder / "deps"), NEEDED)
+def _download_tests(version: str, folder: Path) -> Path:
+    _run(*PIP, "install", "--no-deps", "--target", str(folder / "deps"), FREEZEGUN)
     _run(*PIP, "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), f"moto=={version}")
     with tarfile.open(next(folder.glob("moto-*.tar.gz"))) as archive:
         members = [member for member in archive if "/tests/" in member.name or member.name.endswith("/PKG-INFO")]
@@ -92,37 +92,44 @@ def _tests(version: str, folder: Path) -> Path:
     return next(folder.glob("moto-*/tests"))
 
 
-def _name_roles(tests: Path) -> None:
+def _use_role_arns(tests: Path) -> None:
     for path in (tests / "test_sagemaker").glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(NOT_A_ROLE.sub(_role, text), encoding="utf-8")
+        path.write_text(NOT_A_ROLE.sub(_replace_arn, text), encoding="utf-8")
 
 
-def _role(found: re.Match[str]) -> str:
-    return "role_arn=FAKE_ROLE_ARN" if found[0].startswith("role_arn") else "arn:aws:iam::000000000000:role/"
+def _replace_arn(match: re.Match[str]) -> str:
+    return "role_arn=FAKE_ROLE_ARN" if match[0].startswith("role_arn") else "arn:aws:iam::000000000000:role/"
 
 
 def _compare(tests: Path, folder: Path) -> dict[str, Any]:
     folder.mkdir()
-    with _moto(folder) as url:
-        moto = _outcomes(tests, url, folder / "moto.xml")
-    with _drydock(folder) as url:
-        drydock = _outcomes(tests, url, folder / "drydock.xml")
+    with _start_moto(folder) as url:
+        moto = _run_tests(tests, url, folder / "moto.xml")
+    with _start_drydock(folder) as url:
+        drydock = _run_tests(tests, url, folder / "drydock.xml")
     different = [
-        {"test": test, "moto": moto[test][0], "drydock": outcome, "said": said[:300], "why": _why(f"{test}: {said}")}
-        for test, (outcome, said) in sorted(drydock.items())
+        {
+            "test": test,
+            "moto": moto[test][0],
+            "drydock": outcome,
+            "said": message[:300],
+            "why": _find_reason(f"{test}: {message}"),
+        }
+        for test, (outcome, message) in sorted(drydock.items())
         if outcome != moto[test][0]
     ]
     passed = sum(outcome == "passed" for outcome, _ in drydock.values())
     sys.stdout.write(
-        f"{len(drydock)} tests, {passed} pass against drydock, {len(different)} end otherwise than against moto\n"
+        f"{len(drydock)} tests, {passed} pass against drydock, {len(different)} end differently than against moto\n"
     )
-    for one in different:
-        sys.stdout.write(f"  {one['test']}: {one['drydock']}: {one['why'] or 'FOR NO KNOWN REASON: ' + one['said']}\n")
+    for entry in different:
+        reason = entry["why"] or f"NO REASON IS KNOWN: {entry['said']}"
+        sys.stdout.write(f"  {entry['test']}: {entry['drydock']}: {reason}\n")
     return {"tests": len(drydock), "passed": passed, "different": different}
 
 
-def _outcomes(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]]:
+def _run_tests(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]]:
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests.parents[1] / "deps")]),
@@ -134,43 +141,45 @@ def _outcomes(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]]
     }
     options = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={tests.parent}", f"--junitxml={report}")
     command = [sys.executable, "-m", "pytest", *options, "tests/test_sagemaker"]
-    done = subprocess.run(command, cwd=tests.parent, env=env, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"error: pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
-    return {f"{case.get('classname')}.{case.get('name')}": _outcome(case) for case in ET.parse(report).iter("testcase")}
+    result = subprocess.run(command, cwd=tests.parent, env=env, capture_output=True, text=True, check=False)
+    if result.returncode not in (0, 1):
+        raise SystemExit(f"error: pytest ended with {result.returncode}: {(result.stdout + result.stderr)[-2000:]}")
+    return {
+        f"{case.get('classname')}.{case.get('name')}": _read_outcome(case) for case in ET.parse(report).iter("testcase")
+    }
 
 
-def _outcome(case: ET.Element) -> tuple[str, str]:
+def _read_outcome(case: ET.Element) -> tuple[str, str]:
     for kind in ("failure", "error", "skipped"):
-        if (found := case.find(kind)) is not None:
-            return {"failure": "failed"}.get(kind, kind), found.get("message", "")
+        if (element := case.find(kind)) is not None:
+            return {"failure": "failed"}.get(kind, kind), element.get("message", "")
     return "passed", ""
 
 
-def _why(said: str) -> str:
-    return next((reason for pattern, reason in REASONS.items() if re.search(pattern, said, re.DOTALL)), "")
+def _find_reason(message: str) -> str:
+    return next((reason for pattern, reason in REASONS.items() if re.search(pattern, message, re.DOTALL)), "")
 
 
 @contextlib.contextmanager
-def _moto(folder: Path) -> Iterator[str]:
+def _start_moto(folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with _started(folder, "moto.server", "-H", "127.0.0.1", "-p", str(port)):
-        _until(lambda: _answers(f"http://127.0.0.1:{port}/moto-api/"))
+    with _start_server(folder, "moto.server", "-H", "127.0.0.1", "-p", str(port)):
+        _wait_until(lambda: _is_reachable(f"http://127.0.0.1:{port}/moto-api/"))
         yield f"http://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
-def _drydock(folder: Path) -> Iterator[str]:
-    port = folder / "port"
-    with _started(folder, "drydock", "--port", "0", "--port-file", str(port), "--data", str(folder / "data")):
-        _until(port.exists)
-        yield f"http://127.0.0.1:{port.read_text()}"
+def _start_drydock(folder: Path) -> Iterator[str]:
+    port_file = folder / "port"
+    with _start_server(folder, "drydock", "--port", "0", "--port-file", str(port_file), "--data", str(folder / "data")):
+        _wait_until(port_file.exists)
+        yield f"http://127.0.0.1:{port_file.read_text()}"
 
 
 @contextlib.contextmanager
-def _started(folder: Path, *module: str) -> Iterator[None]:
+def _start_server(folder: Path, *module: str) -> Iterator[None]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (folder / f"{module[0]}.log").open("w") as log:
         process = subprocess.Popen(
@@ -183,15 +192,15 @@ def _started(folder: Path, *module: str) -> Iterator[None]:
         process.wait()
 
 
-def _until(probe: Callable[[], bool]) -> None:
-    ends = time.monotonic() + STARTS_WITHIN_S
-    while not probe():
-        if time.monotonic() > ends:
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + STARTS_WITHIN_S
+    while not condition():
+        if time.monotonic() > deadline:
             raise SystemExit("error: a server did not start")
         time.sleep(0.1)
 
 
-def _answers(url: str) -> bool:
+def _is_reachable(url: str) -> bool:
     try:
         urllib.request.urlopen(url).close()
     except OSError:
@@ -200,9 +209,9 @@ def _answers(url: str) -> bool:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"error: {' '.join(command)}: {done.stderr.strip()[-500:]}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"error: {' '.join(command)}: {result.stderr.strip()[-500:]}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The health check of the containers."""
+"""Test docker/healthy.py, the health check of the containers."""
 
 import json
 import subprocess
@@ -14,7 +14,9 @@ from tests.tools import compose
 STATUS = {"scheduler": {"status": "healthy"}, "triggerer": {"status": "unhealthy"}, "dag_processor": {"status": None}}
 
 
-class Page(BaseHTTPRequestHandler):
+class HealthPage(BaseHTTPRequestHandler):
+    """Answer /health as Airflow does, and everything else by 404."""
+
     def do_GET(self) -> None:
         body = json.dumps(STATUS).encode() if self.path == "/health" else b"no such page"
         self.send_response(200 if self.path == "/health" else 404)
@@ -23,12 +25,13 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    """Start a server with the health page, and return its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), HealthPage)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -38,7 +41,7 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "component", "code", "told"),
+    ("page", "component", "code", "message"),
     [
         ("/health", [], 0, ""),
         ("/health", ["scheduler"], 0, ""),
@@ -49,14 +52,14 @@ def url() -> Iterator[str]:
         ("/none", ["scheduler"], 1, "404"),
     ],
 )
-def test_exit_code_says_whether_it_is_healthy(url, page, component, code, told):
+def test_exit_code_says_whether_the_service_is_healthy(url, page, component, code, message):
     command = [sys.executable, "-I", str(compose.ROOT / "docker/healthy.py"), url + page, *component]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    assert answer.returncode == code
-    assert told in answer.stderr
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == code
+    assert message in result.stderr
 
 
-def test_nobody_there_is_not_healthy(free_port):
+def test_closed_port_is_not_healthy(free_port):
     command = [sys.executable, "-I", str(compose.ROOT / "docker/healthy.py"), f"http://127.0.0.1:{free_port()}/"]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    assert answer.returncode == 1 and "refused" in answer.stderr
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "refused" in result.stderr

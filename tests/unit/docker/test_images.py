@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be judged without an engine; each rule has what it refuses."""
+"""Test the Dockerfile without an engine: it follows the rules, and each rule refuses a wrong Dockerfile."""
 
 import subprocess
 import tomllib
@@ -11,26 +11,27 @@ from tests.tools.dockerfile import find_violations, is_sent
 TEXT = (compose.ROOT / "Dockerfile").read_text()
 IGNORE = (compose.ROOT / ".dockerignore").read_text()
 GROUPS = set(tomllib.loads((compose.ROOT / "pyproject.toml").read_text())["dependency-groups"])
-BUILDS = [one["build"] for one in compose.load()["services"].values() if "build" in one]
-TARGETS = {one["target"] for one in BUILDS if "target" in one}
+BUILDS = [service["build"] for service in compose.load()["services"].values() if "build" in service]
+TARGETS = {build["target"] for build in BUILDS if "target" in build}
 FILES = [
     compose.ROOT / name for name in ("docker/airflow", "docker/healthy.py", *(p.name for p in compose.ROOT.iterdir()))
 ]
-HAS = {str(path.relative_to(compose.ROOT)) for path in FILES if path.exists()}
+PATHS = {str(path.relative_to(compose.ROOT)) for path in FILES if path.exists()}
 
 
-def told(text: str = TEXT, ignore: str = IGNORE, targets: set[str] = TARGETS) -> list[str]:
-    return find_violations(text, ignore, HAS, GROUPS, targets)
+def check(text: str = TEXT, ignore: str = IGNORE, targets: set[str] = TARGETS) -> list[str]:
+    """List the violations of the rules, in this repository by default."""
+    return find_violations(text, ignore, PATHS, GROUPS, targets)
 
 
-def test_it_keeps_the_rules():
+def test_dockerfile_follows_the_rules():
     assert {"airflow", "worker", "pipelines", "drydock"} == TARGETS
-    assert told() == []
+    assert check() == []
     assert "training" in TEXT
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "breach"),
+    ("old", "new", "violation"),
     [
         ("python:3.11.13-slim-bookworm", "python:latest", "base: base python:latest is not pinned"),
         ("python:3.11.13-slim-bookworm", "python", "base: base python is not pinned"),
@@ -48,36 +49,36 @@ def test_it_keeps_the_rules():
         ("USER 10001:10001", "USER 0", "worker: runs as root"),
     ],
 )
-def test_breach_is_told(old, new, breach):
+def test_check_finds_a_violation(old, new, violation):
     assert old in TEXT
-    assert breach in told(TEXT.replace(old, new))
+    assert violation in check(TEXT.replace(old, new))
 
 
 @pytest.mark.parametrize(
     "path", [".env", ".git", ".leeway", "uv", "tests", "data", "docker/init_env.py", "dags/__pycache__/x.pyc"]
 )
-def test_what_no_image_needs_is_not_sent(path):
+def test_engine_does_not_receive_a_file_that_no_image_needs(path):
     assert not is_sent(path, IGNORE)
 
 
 @pytest.mark.parametrize(
     "path", ["dags/flights_train.py", "docker/airflow/init.sh", "uv.lock", "plugins/leeway/__init__.py"]
 )
-def test_what_images_need_is_sent(path):
+def test_engine_receives_a_file_that_an_image_needs(path):
     assert is_sent(path, IGNORE)
 
 
-def test_secrets_are_not_committed():
-    # The second is what a killed init_env.py leaves; the others are backups, by the name that they have by default.
+def test_git_ignores_files_with_secrets():
+    # The second is what a killed init_env.py leaves. The last two are backups with their default names.
     for name in (".env", ".env.1234", "leeway-2026-11-22T051524Z.tar", "databases.sql"):
-        answer = subprocess.run(["git", "check-ignore", name], cwd=compose.ROOT, capture_output=True, text=True)
-        assert answer.stdout.strip() == name
+        result = subprocess.run(["git", "check-ignore", name], cwd=compose.ROOT, capture_output=True, text=True)
+        assert result.stdout.strip() == name
     assert subprocess.run(["git", "check-ignore", ".env.example"], cwd=compose.ROOT).returncode == 1
 
 
 @pytest.mark.parametrize(
     "script", ["docker/airflow/init.sh", "docker/postgres/databases.sh", "docker/seaweedfs/start.sh"]
 )
-def test_script_is_a_script(script):
-    answer = subprocess.run(["/bin/sh", "-n", str(compose.ROOT / script)], capture_output=True, text=True)
-    assert (answer.returncode, answer.stderr) == (0, "")
+def test_shell_script_has_no_syntax_error(script):
+    result = subprocess.run(["/bin/sh", "-n", str(compose.ROOT / script)], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

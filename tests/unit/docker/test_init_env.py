@@ -1,4 +1,4 @@
-"""`make compose-init`: secrets in a file that is its owner's alone."""
+"""Test `make compose-init`: it writes secrets to a file that only its owner can read."""
 
 import stat
 import subprocess
@@ -12,42 +12,43 @@ SCRIPT = compose.ROOT / "docker" / "init_env.py"
 
 
 def run(path: Path) -> "subprocess.CompletedProcess[str]":
+    """Run init_env.py for a file."""
     return subprocess.run([sys.executable, "-I", str(SCRIPT), str(path)], capture_output=True, text=True)
 
 
-def test_file_is_its_owners_alone_and_each_has_its_own_secrets(tmp_path):
-    told = run(tmp_path / "a")
-    assert told.returncode == 0
+def test_each_file_has_its_own_secrets_and_only_its_owner_reads_it(tmp_path):
+    result = run(tmp_path / "a")
+    assert result.returncode == 0
     run(tmp_path / "b")
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-    one, other = compose.read_env(tmp_path / "a"), compose.read_env(tmp_path / "b")
-    assert one.keys() == other.keys()
-    assert {name for name in one if one[name] == other[name]} == {"COMPOSE_PROFILES"}
-    secrets = [one[name] for name in one if name != "COMPOSE_PROFILES"]
+    first, second = compose.read_env(tmp_path / "a"), compose.read_env(tmp_path / "b")
+    assert first.keys() == second.keys()
+    assert {name for name in first if first[name] == second[name]} == {"COMPOSE_PROFILES"}
+    secrets = [first[name] for name in first if name != "COMPOSE_PROFILES"]
     assert len(set(secrets)) == len(secrets) and min(map(len, secrets)) >= 16
-    assert not any(value in told.stdout + told.stderr for value in secrets)
-    assert len(urlsafe_b64decode(one["AIRFLOW_FERNET_KEY"])) == 32
+    assert not any(value in result.stdout + result.stderr for value in secrets)
+    assert len(urlsafe_b64decode(first["AIRFLOW_FERNET_KEY"])) == 32
 
 
-def test_what_is_there_stays_and_what_is_missing_is_added(tmp_path):
+def test_existing_lines_stay_and_missing_variables_are_added(tmp_path):
     path = tmp_path / ".env"
     path.write_text("# mine\nREDIS_PASSWORD=as it was\nDOCS_PORT=9000")
     path.chmod(0o644)
     assert run(path).returncode == 0
     assert path.read_text().startswith("# mine\nREDIS_PASSWORD=as it was\nDOCS_PORT=9000\nCOMPOSE_PROFILES=celery\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    before = path.read_bytes()
+    content = path.read_bytes()
     assert run(path).stdout == f"{path} is complete.\n"
-    assert path.read_bytes() == before
+    assert path.read_bytes() == content
 
 
-def test_folder_that_cannot_be_written_is_one_line(tmp_path):
-    told = run(tmp_path / "none" / ".env")
-    assert told.returncode == 1
-    assert told.stderr == f"error: cannot write {tmp_path / 'none' / '.env'}: No such file or directory.\n"
+def test_unwritable_folder_is_reported_in_one_line(tmp_path):
+    result = run(tmp_path / "none" / ".env")
+    assert result.returncode == 1
+    assert result.stderr == f"error: cannot write {tmp_path / 'none' / '.env'}: No such file or directory.\n"
 
 
-def test_secret_without_a_value_is_made_and_one_that_is_exported_stays(tmp_path):
+def test_empty_secret_is_filled_and_exported_secret_stays(tmp_path):
     path = tmp_path / ".env"
     path.write_bytes(
         b'REDIS_PASSWORD=\nMLFLOW_DB_PASSWORD=""\nexport GRAFANA_PASSWORD=mine\nCOMPOSE_PROFILES=\n# caf\xe9\n'
@@ -55,16 +56,16 @@ def test_secret_without_a_value_is_made_and_one_that_is_exported_stays(tmp_path)
     assert run(path).returncode == 0
     lines = path.read_bytes().splitlines()
     assert lines[4] == b"# caf\xe9"
-    assert not [one for one in lines if one.startswith((b"GRAFANA_PASSWORD", b"COMPOSE_PROFILES=c"))]
+    assert not [line for line in lines if line.startswith((b"GRAFANA_PASSWORD", b"COMPOSE_PROFILES=c"))]
     for name in (b"REDIS_PASSWORD=", b"MLFLOW_DB_PASSWORD="):
-        assert len([one for one in lines if one.startswith(name)][-1]) > len(name) + 16  # the last line counts
-    before = path.read_bytes()
+        assert len([line for line in lines if line.startswith(name)][-1]) > len(name) + 16  # the last line counts
+    content = path.read_bytes()
     assert run(path).stdout == f"{path} is complete.\n"
-    assert path.read_bytes() == before
+    assert path.read_bytes() == content
 
 
-def test_link_stays_a_link(tmp_path):
-    (tmp_path / ".env").symlink_to(tmp_path / "kept")
+def test_symbolic_link_stays_a_link(tmp_path):
+    (tmp_path / ".env").symlink_to(tmp_path / "target")
     assert run(tmp_path / ".env").returncode == 0
     assert (tmp_path / ".env").is_symlink()
-    assert "REDIS_PASSWORD" in compose.read_env(tmp_path / "kept")
+    assert "REDIS_PASSWORD" in compose.read_env(tmp_path / "target")
