@@ -1,6 +1,7 @@
 """Benchmarks of DAG parsing, lake writes, steps and the demo.
 
-Each returns the seconds of its runs by row. A row and its peer are run alternately, so that both meet the same load.
+Each returns the seconds of its runs by the row's name. A row and its peer, the program that it is compared with, run in
+turn, so that the machine's load is the same for both.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def steps() -> dict[str, list[float]]:
 
 
 def demo() -> dict[str, list[float]]:
-    """Measure `make demo` on an empty home, then again, and `dvc repro` of one moment without Airflow as a peer."""
+    """Measure `make demo` on an empty home, then again, and compare with `dvc repro` of one moment."""
     measured: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for row in ("make demo, empty home", "make demo, again"):

@@ -1,4 +1,4 @@
-"""drydock as its clients see it: `python -m benchmarks drydock`. It fails if a job is lost or runs twice."""
+"""Measure drydock through its API: `python -m benchmarks drydock`. Fail if a job is lost or runs twice."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 GROUP = "/aws/sagemaker/TrainingJobs"
 TIMEOUT_S = 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
-# A spot job without capacity never runs, so that only the submission is measured.
+# Submissions are measured while there is no spot capacity: no job runs, so nothing else is measured.
 SPOT = {
     "EnableManagedSpotTraining": True,
     "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
 }
 FAST_OPTIONS = ("--cores", "8", "--memory-gib", "100", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
-LOG_RUN = """
+LOG_SCRIPT = """
 import os, pathlib, time
 with open(os.environ["LEDGER"], "a") as ledger:
     ledger.write(os.environ["TRAINING_JOB_NAME"] + "\\n")
@@ -46,7 +46,7 @@ print("ends", time.time(), flush=True)
 os._exit(0)
 """
 # Counts to 20 in its checkpoint folder, one number every 50 ms.
-COUNT = """
+COUNT_SCRIPT = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
 count = max((int(path.name) for path in folder.iterdir()), default=0)
@@ -71,31 +71,31 @@ class Server:
     Attributes:
         process: Its process.
         url: Its URL.
-        ledger: The file where each job that runs writes its name.
+        ledger: The file to which LOG_SCRIPT adds the name of its job.
     """
 
     process: subprocess.Popen[bytes]
     url: str
     ledger: Path
 
-    def client(self, service: str) -> Any:
+    def create_client(self, service: str) -> Any:
         """Return a new client. It has its own session, since boto3's default session is not thread-safe."""
         session = boto3.session.Session("x", "x", region_name="us-east-1")
         config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, proxies={})
         return session.client(service, endpoint_url=self.url, config=config)
 
     def put_source(self, script: str) -> None:
-        """Upload the script that the jobs of `request` run."""
+        """Upload the script that the jobs of `build_request` run."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
             member = tarfile.TarInfo("train.py")
             member.size = len(script)
             tar.addfile(member, io.BytesIO(script.encode()))
-        s3 = self.client("s3")
+        s3 = self.create_client("s3")
         s3.create_bucket(Bucket="bench")
         s3.put_object(Bucket="bench", Key="source.tar.gz", Body=buffer.getvalue())
 
-    def request(self, name: str, **more: Any) -> dict[str, Any]:
+    def build_request(self, name: str, **more: Any) -> dict[str, Any]:
         """Return the request for a small training job."""
         return {
             "TrainingJobName": name,
@@ -115,15 +115,15 @@ class Server:
 
 @contextlib.contextmanager
 def _run_server(command: Sequence[str], folder: Path) -> Iterator[Server]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            [*command, "--port", str(port)], cwd=folder, stdout=log, stderr=log, env=_environment()
+            [*command, "--port", str(port)], cwd=folder, stdout=log, stderr=log, env=_build_environment()
         )
     try:
-        _wait_for(lambda: _does_answer(url))
+        _wait_for(lambda: _is_reachable(url))
         yield Server(process, url, folder / "ledger")
     finally:
         process.terminate()
@@ -134,11 +134,11 @@ def _run_drydock(folder: Path, *options: str) -> contextlib.AbstractContextManag
     return _run_server([sys.executable, "-m", "drydock", "--data", str(folder / "data"), *options], folder)
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
-def _does_answer(url: str) -> bool:
+def _is_reachable(url: str) -> bool:
     try:
         with urllib.request.urlopen(url):
             return True
@@ -167,11 +167,11 @@ def _measure_submission() -> dict[str, list[float]]:
 
 
 def _submit_jobs(server: Server, prefix: str, count: int) -> float:
-    clients = [server.client("sagemaker") for _ in range(count)]
+    clients = [server.create_client("sagemaker") for _ in range(count)]
 
     def submit(number: int) -> None:
         for job in range(number, SUBMITTED_JOBS, count):
-            clients[number].create_training_job(**server.request(f"{prefix}-{job}", **SPOT))
+            clients[number].create_training_job(**server.build_request(f"{prefix}-{job}", **SPOT))
 
     began = time.perf_counter()
     with ThreadPoolExecutor(count) as pool:
@@ -182,15 +182,15 @@ def _submit_jobs(server: Server, prefix: str, count: int) -> float:
 def _measure_latencies() -> dict[str, list[float]]:
     first_lines, ends = [], []
     with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
-        server.put_source(LOG_RUN)
-        sagemaker, logs = server.client("sagemaker"), server.client("logs")
+        server.put_source(LOG_SCRIPT)
+        sagemaker, logs = server.create_client("sagemaker"), server.create_client("logs")
         for number in range(4 * REPETITIONS):
             began = time.time()
-            sagemaker.create_training_job(**server.request(f"job-{number}"))
+            sagemaker.create_training_job(**server.build_request(f"job-{number}"))
             ended_at = float(_wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
             first_lines.append(time.time() - began)
             job = _wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
-            ends.append(time.time() - ended_at - _measure_upload_s(job))
+            ends.append(time.time() - ended_at - _compute_upload_s(job))
     return {
         "from submit to the script's first line in CloudWatch Logs": first_lines,
         "from the script's end to Completed, without the upload": ends,
@@ -210,7 +210,7 @@ def _find_ended_job(sagemaker: Any, name: str) -> dict[str, Any] | None:
     return job if job["TrainingJobStatus"] in ("Completed", "Failed", "Stopped") else None
 
 
-def _measure_upload_s(description: dict[str, Any]) -> float:
+def _compute_upload_s(description: dict[str, Any]) -> float:
     transitions = description["SecondaryStatusTransitions"]
     upload = next(transition for transition in transitions if transition["Status"] == "Uploading")
     return float((upload["EndTime"] - upload["StartTime"]).total_seconds())
@@ -224,11 +224,12 @@ def _measure_concurrent_jobs() -> dict[str, list[float]]:
 def _run_concurrent_jobs() -> float:
     names = [f"job-{number:03d}" for number in range(SMALL_JOBS)]
     with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
-        server.put_source(LOG_RUN)
-        clients = [server.client("sagemaker") for _ in range(8)]
+        server.put_source(LOG_SCRIPT)
+        clients = [server.create_client("sagemaker") for _ in range(8)]
         began = time.perf_counter()
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda n: clients[n % 8].create_training_job(**server.request(names[n])), range(SMALL_JOBS)))
+            requests = [server.build_request(name) for name in names]
+            list(pool.map(lambda n: clients[n % 8].create_training_job(**requests[n]), range(SMALL_JOBS)))
         jobs = [_wait_for(partial(_find_ended_job, clients[0], name)) for name in names]
         seconds = time.perf_counter() - began
         _check({job["TrainingJobStatus"] for job in jobs} == {"Completed"}, "every job is Completed")
@@ -244,21 +245,21 @@ def _measure_kills() -> dict[str, list[float]]:
         for number in range(KILLS):
             with _run_drydock(folder, *FAST_OPTIONS) as server:
                 if not number:
-                    server.put_source(COUNT)
+                    server.put_source(COUNT_SCRIPT)
                 timer = threading.Timer(generator.uniform(0.2, 2.0), server.process.kill)
                 timer.start()
                 _work_until_killed(server, generator, names, stored)
                 timer.join()
         with _run_drydock(folder, *FAST_OPTIONS) as server:
-            sagemaker, s3 = server.client("sagemaker"), server.client("s3")
+            sagemaker, s3 = server.create_client("sagemaker"), server.create_client("s3")
             for name in names:
                 job = _wait_for(partial(_find_ended_job, sagemaker, name))
-                _check(job["TrainingJobStatus"] == "Completed", f"{name}: {job.get('FailureReason')}")
+                _check(job["TrainingJobStatus"] == "Completed", f"{name} is Completed ({job.get('FailureReason')})")
                 key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://bench/")
                 model = s3.get_object(Bucket="bench", Key=key)["Body"].read()
-                _check(_read_name(model) == name, f"the model of {name} is its own")
+                _check(_read_name(model) == name, f"the model of {name} was written by {name}")
             for key, body in stored.items():
-                _check(s3.get_object(Bucket="bench", Key=key)["Body"].read() == body, f"object {key} is whole")
+                _check(s3.get_object(Bucket="bench", Key=key)["Body"].read() == body, f"object {key} is complete")
     seconds = time.perf_counter() - began
     return {f"{KILLS} kills -9, {len(names)} spot jobs Completed, {len(stored)} objects whole": [seconds]}
 
@@ -266,16 +267,16 @@ def _measure_kills() -> dict[str, list[float]]:
 def _work_until_killed(server: Server, generator: random.Random, names: list[str], stored: dict[str, bytes]) -> None:
     """Write objects and create jobs until the server is killed.
 
-    Only answered requests are added to names and stored: an unanswered request may have had an effect or not.
+    Only successful requests are added to `names` and `stored`: one without a response may have had an effect or not.
     """
-    sagemaker, s3 = server.client("sagemaker"), server.client("s3")
+    sagemaker, s3 = server.create_client("sagemaker"), server.create_client("s3")
     while server.process.poll() is None:
         name, body = f"job-{secrets.token_hex(4)}", generator.randbytes(generator.choice([10, 100_000]))
         checkpoints = {"CheckpointConfig": {"S3Uri": f"s3://bench/checkpoints/{name}"}}
         with contextlib.suppress(ClientError, BotoCoreError):
             s3.put_object(Bucket="bench", Key=f"objects/{name}", Body=body)
             stored[f"objects/{name}"] = body
-            sagemaker.create_training_job(**server.request(name, **SPOT, **checkpoints))
+            sagemaker.create_training_job(**server.build_request(name, **SPOT, **checkpoints))
             names.append(name)
         time.sleep(0.15)
 
@@ -297,4 +298,4 @@ def _wait_for(probe: Callable[[], Any], every_s: float = 0.005) -> Any:
 
 def _check(is_true: bool, claim: str) -> None:
     if not is_true:
-        raise SystemExit(f"error: it is not true that {claim}")
+        raise SystemExit(f"error: this must be true: {claim}")

@@ -1,4 +1,4 @@
-"""Measure the paired bootstrap of the gates: 5,000 draws of AUC and log loss, by rows, with scipy as a peer.
+"""Measure the paired bootstrap of the gates: 5,000 draws of AUC and log loss, by rows, and compare with scipy.
 
 Each call runs in its own process. Seconds are those of the call; memory is the growth of the peak. At larger sizes
 scipy makes only a few draws, and the scaled seconds are a fact, not a measurement.
@@ -31,7 +31,7 @@ METRICS = ("auc", "log_loss")
 
 
 def run() -> dict[str, Any]:
-    """Return seconds by rows, metric and implementation. Facts: memory, scaled seconds of scipy, and both intervals."""
+    """Measure both at each size. Return their seconds, and as facts memory, scipy's scaled seconds and intervals."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     for rows, scipy_draws in SCIPY_DRAWS.items():

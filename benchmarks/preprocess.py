@@ -1,4 +1,4 @@
-"""Measure the step `preprocess`, which streams the features of a window, with pandas as a peer.
+"""Measure the step `preprocess`, which streams the features of a window, and compare with pandas.
 
 The window repeats the real year of flights under later dates, in a folder with one file for each year, sorted by day
 and key as in the lake. Each run is a whole process: start, imports, reading, features, sorting, writing. The benchmark
@@ -64,7 +64,7 @@ for name, (first, last) in cuts.items():
 
 
 def run() -> dict[str, object]:
-    """Return the seconds of both at each size. Facts: rows per second, and peak memory."""
+    """Measure the step and pandas at each size. Return their seconds, and as facts rows per second and peak memory."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     for size, years in YEARS.items():

@@ -1,9 +1,10 @@
-"""Measure the profile of a partition of 25 columns, with a plain DuckDB query of as many bins as a peer.
+"""Measure the profile of a partition of 25 columns, and compare with a plain DuckDB query.
 
-Each runs in its own process. The plain query has 20 bins of equal width, and no moments. The profile has the quantile
-bins of a reference, moments, missing values and unseen categories; it runs with sketches and without. LEEWAY_BENCH_ROWS
-sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1 Evidently, NannyML and
-whylogs compare two files of a million rows, once each: they read both files, and the profile reads one.
+Each runs in its own process. The plain query has as many bins, 20 of equal width, and no moments. The profile has the
+quantile bins of a reference, moments, missing values and unseen categories; it runs with sketches and without.
+LEEWAY_BENCH_ROWS sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1
+Evidently, NannyML and whylogs compare two files of a million rows, once each: they read both files, and the profile
+reads one.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ connection.execute(f"COPY (SELECT {', '.join(columns)} FROM range({sys.argv[2]})
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of each at each size. Facts: peak memory, and CPU seconds, which vary less."""
+    """Measure profile and query at each size. Return their seconds, and as facts peak memory and CPU seconds."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     if os.environ.get("LEEWAY_BENCH_PEERS"):

@@ -1,7 +1,7 @@
-"""Measure one day from its Parquet file to the published table, with pandas and Great Expectations as a peer.
+"""Measure one day from its Parquet file to the published table, and compare with pandas and Great Expectations.
 
 The rows and the 18 checks are those of the benchmark `validation`; bad rows are quarantined. Each step runs in its own
-process, as operators run it. Seconds and peak memory are those of the whole process.
+process, as operators run it. Seconds and peak memory are those of whole processes, imports included.
 """
 
 from __future__ import annotations
@@ -23,15 +23,21 @@ from benchmarks.sources import read_peak_mb
 
 PROJECT = Path(__file__).parents[1]
 RUNS = {100_000: 3, 1_000_000: 3, 10_000_000: 2}
-"""Rows of the day, to the number of runs."""
-NAME = f"{validation.DAY}.parquet"
-LATER = "SELECT * REPLACE (CASE WHEN id % 8 = 0 THEN hour + 1 ELSE hour END AS hour) FROM ({rows})"
-"""The same day in a later delivery, with one row in eight corrected."""
-OURS, AGAIN, PEER = "ingest, validate, publish", "ingest again, a row in eight changed", "pandas, Great Expectations"
+"""Number of rows of the day, to the number of runs of this size."""
+FILE_NAME = f"{validation.DAY}.parquet"
+CORRECTED_ROWS = "SELECT * REPLACE (CASE WHEN id % 8 = 0 THEN hour + 1 ELSE hour END AS hour) FROM ({rows})"
+"""Query of the same day as the source delivers it later, with one row in eight corrected."""
+LEEWAY_ROW, PEER_ROW = "ingest, validate, publish", "pandas, Great Expectations"
+INGEST_AGAIN_ROW = "ingest again, a row in eight changed"
+"""Names of rows in the results."""
 
 
 def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
-    """Return seconds by size and step; steps and peer run in turn. Facts: memory, rows a second, equal verdicts."""
+    """Measure Leeway's steps and the peer in turn, at each size.
+
+    Returns:
+        "seconds" by name of the row; "facts": peak memory, rows a second, and whether the verdicts are equal.
+    """
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     for size, run_count in runs.items():
@@ -39,14 +45,14 @@ def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
             _write_files(Path(folder), size)
             for _ in range(run_count):
                 _run_round(Path(folder), f"{size:,} rows", seconds, facts)
-        for row in (OURS, PEER):
+        for row in (LEEWAY_ROW, PEER_ROW):
             rate = size / statistics.median(seconds[f"{size:,} rows, {row}"])
             facts[f"{size:,} rows, {row}: rows a second"] = f"{rate:,.0f}"
     return {"facts": facts, "seconds": seconds}
 
 
 def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
-    """Run every step once, in a new home."""
+    """Run every step once, in a new LEEWAY_HOME, and add its seconds and facts."""
     with tempfile.TemporaryDirectory() as home:
         validation.write_suite(Path(home))
         results, seconds_by_step = {}, {}
@@ -54,13 +60,14 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
             began = time.perf_counter()
             results[step] = _run_child(step, folder, home)
             seconds_by_step[step] = time.perf_counter() - began
-    rows = {"ingest": "ingest", AGAIN: "again", PEER: "peer"}
-    for row, value in {
-        OURS: seconds_by_step["ingest"] + seconds_by_step["validate"],
-        **{row: seconds_by_step[rows[row]] for row in rows},
-    }.items():
+    step_of_row = {"ingest": "ingest", INGEST_AGAIN_ROW: "ingest_again", PEER_ROW: "peer"}
+    seconds_by_row = {
+        LEEWAY_ROW: seconds_by_step["ingest"] + seconds_by_step["validate"],
+        **{row: seconds_by_step[step] for row, step in step_of_row.items()},
+    }
+    for row, value in seconds_by_row.items():
         seconds.setdefault(f"{size}, {row}", []).append(value)
-    for row, step in {**rows, "validate, publish": "validate"}.items():
+    for row, step in {**step_of_row, "validate, publish": "validate"}.items():
         facts[f"{size}, {row}: most memory"] = f"{results[step]['peak_mb']:.0f} MB"
     same = all(results["validate"][name] == results["peer"][name] for name in ("verdicts", "rows"))
     facts[f"{size}: the same verdicts, counts and rows published"] = str(same)
@@ -80,11 +87,11 @@ def _write_files(folder: Path, size: int) -> None:
     import duckdb
 
     rows = validation.TABLE.format(rows=size)
-    for name, query in {"first": rows, "later": LATER.format(rows=rows)}.items():
+    for name, query in {"first": rows, "later": CORRECTED_ROWS.format(rows=rows)}.items():
         (folder / name).mkdir()
         with duckdb.connect() as connection:
             connection.execute("SET enable_progress_bar = false")
-            connection.execute(f"COPY ({query}) TO '{folder / name / NAME}' (FORMAT parquet)")
+            connection.execute(f"COPY ({query}) TO '{folder / name / FILE_NAME}' (FORMAT parquet)")
 
 
 def _ingest(folder: Path) -> dict[str, Any]:
@@ -108,14 +115,14 @@ def _validate(_: Path) -> dict[str, Any]:
     }
 
 
-def _peer(folder: Path) -> dict[str, Any]:
+def _validate_with_peer(folder: Path) -> dict[str, Any]:
     """Read the file into a data frame, validate it, and write bad rows and good rows to two files."""
     import pandas as pd
 
-    frame = pd.read_parquet(folder / NAME)
+    frame = pd.read_parquet(folder / FILE_NAME)
     verdicts = validation.validate_with_gx(frame)
     good = frame["speed"].between(0, 100) & frame["hour"].between(0, 2398)
-    frame[~good].to_parquet(folder / "aside")
+    frame[~good].to_parquet(folder / "quarantined")
     frame[good].to_parquet(folder / "published")
     return {"rows": int(good.sum()), "verdicts": verdicts}
 
@@ -123,8 +130,8 @@ def _peer(folder: Path) -> dict[str, Any]:
 STEPS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "ingest": lambda folder: _ingest(folder / "first"),
     "validate": _validate,
-    "again": lambda folder: _ingest(folder / "later"),
-    "peer": lambda folder: _peer(folder / "first"),
+    "ingest_again": lambda folder: _ingest(folder / "later"),
+    "peer": lambda folder: _validate_with_peer(folder / "first"),
 }
 
 if __name__ == "__main__":

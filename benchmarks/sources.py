@@ -1,4 +1,4 @@
-"""Measure how a file of one day is read in batches: seconds and peak memory, with pandas as a peer."""
+"""Measure how a file of one day is read in batches: seconds and peak memory, compared with pandas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = {
 
 
 def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Return the seconds of each format, size and reader, each in its own process. Facts: the peak RSS."""
+    """Measure each format, size and reader in its own process. Return the seconds, and as facts the peak memory."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""A clone of the project with a stack that a benchmark starts service by service, and that it can kill parts of."""
+"""Run the stack on a clone of the project, so that a benchmark can start each service and kill its processes."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def run_stack(folder: Path, names: Sequence[str] = INGEST_SERVICES) -> Iterator[
 
 
 class Killer:
-    """Kills random processes of tasks, and the scheduler, with SIGKILL; the scheduler is started again.
+    """Kills random processes of tasks with SIGKILL, and the scheduler, which it starts again.
 
-    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The kills depend
-    on the progress of the work and not on time: on a slow machine every attempt of a task would be killed otherwise.
+    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The times of
+    the kills depend on the completed days: by the clock, every attempt of a task would be killed on a slow machine.
 
     Args:
         clone: The stack whose processes are killed.
@@ -121,20 +121,21 @@ class Killer:
     ) -> None:
         self.clone, self.random = clone, random.Random(seed)
         self.days_per_kill = {"task": days_per_task_kill, "scheduler": days_per_scheduler_kill}
-        self.due_at = {"task": 0.0, "scheduler": 2.0}
-        self.killed: Counter[str] = Counter()
+        self.next_kill_at_day = {"task": 0.0, "scheduler": 2.0}
+        self.kill_counts: Counter[str] = Counter()
 
-    def kill_due(self, completed_days: int) -> None:
-        """Kill what is due after so many completed days."""
+    def kill_if_due(self, completed_days: int) -> None:
+        """Kill a task's process, the scheduler or both, if the next kill is due after so many completed days."""
         for target, kill in (("task", self._kill_task), ("scheduler", self._kill_scheduler)):
-            if completed_days >= self.due_at[target] and kill():
-                self.due_at[target] = completed_days + self.days_per_kill[target] * self.random.uniform(0.5, 1.5)
+            if completed_days >= self.next_kill_at_day[target] and kill():
+                interval = self.days_per_kill[target] * self.random.uniform(0.5, 1.5)
+                self.next_kill_at_day[target] = completed_days + interval
 
     def _kill_scheduler(self) -> bool:
         self.clone.children[SCHEDULER].kill()
         self.clone.children[SCHEDULER].wait()
         self.clone.start(SCHEDULER)
-        self.killed["scheduler"] += 1
+        self.kill_counts["scheduler"] += 1
         return True
 
     def _kill_task(self) -> bool:
@@ -146,7 +147,7 @@ class Killer:
         with suppress(psutil.Error):
             chain = [(step := self.random.choice(steps)), *step.parents()]
             chain[("step", "task", "supervisor").index(target)].kill()
-            self.killed[target] += 1
+            self.kill_counts[target] += 1
         return True
 
 

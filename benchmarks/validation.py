@@ -1,4 +1,4 @@
-"""Measure the validation of 10 M rows x 10 columns by 18 checks with quarantine, with Great Expectations as a peer.
+"""Measure the validation of 10 M rows x 10 columns by 18 checks with quarantine; compare with Great Expectations.
 
 Each runs in its own process. Seconds and peak memory are those of the whole process, imports included.
 """
@@ -57,7 +57,7 @@ CHECKS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of each process; they run in turn. Facts: memory, and whether the verdicts are equal."""
+    """Measure the processes in turn. Return their seconds, and as facts memory and whether the verdicts are equal."""
     seconds: dict[str, list[float]] = {}
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as home:

@@ -72,7 +72,7 @@ def _measure(kills: bool) -> dict[str, Any]:
             "days_per_minute": round(60 * DAYS / seconds, 1),
             **check_backfill(client, clone, DAYS),
         }
-        facts |= {"killed": dict(killer.killed)} if killer else {}
+        facts |= {"killed": dict(killer.kill_counts)} if killer else {}
         further = {} if killer else {**_read_task_seconds(client), **_time_steps(clone)}
         row = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
         return {"seconds": {row: [seconds], **further}, "facts": {row: facts}}
@@ -85,10 +85,10 @@ def complete_backfill(client: AirflowClient, clone: StackClone, days: int, kille
     def show(done: int, total: int, _: str) -> None:
         nonlocal printed_at
         if killer:
-            killer.kill_due(done)
+            killer.kill_if_due(done)
         if time.monotonic() > printed_at + PRINT_INTERVAL_S:
             printed_at = time.monotonic()
-            print(f"{done} of {total} days; killed {dict(killer.killed) if killer else 'nothing'}", flush=True)
+            print(f"{done} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}", flush=True)
 
     dates = [FIRST + n * DAY for n in range(days)]
     Backfill(client, DAG, dates, AT_ONCE, clone.stack.started_at).complete(show)

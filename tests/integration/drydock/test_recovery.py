@@ -128,7 +128,7 @@ def test_many_concurrent_jobs_run_once_each(tmp_path: Path, start: Any) -> None:
 def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
     tmp_path: Path, start: Any, kills: int
 ) -> None:
-    """The same with 20 kills is `python -m benchmarks drydock_kills`."""
+    """The same with 20 kills is `python -m benchmarks drydock`."""
     chance, stored, names = random.Random(13), {}, []  # type: ignore[var-annotated]
     for _ in range(kills):
         with start(tmp_path, *OPTIONS) as server:
