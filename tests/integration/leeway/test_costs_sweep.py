@@ -1,4 +1,4 @@
-"""`costs sweep`: what no task charged, because it was marked or never ran again."""
+"""Test `costs sweep`: it charges jobs that no task charged, because the task was marked or never ran again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOREIGN = {
 }
 
 
-def test_jobs_that_no_task_charged_are_charged_once(
+def test_sweep_charges_once_each_job_that_no_task_charged(
     set_aws_variables: None,
     drydock: Any,
     project: Path,
@@ -31,31 +31,33 @@ def test_jobs_that_no_task_charged_are_charged_once(
     from pipelines.costs.sweep import sweep
 
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
-    finish(make_spot_task(), start(make_spot_task(), context))  # charged by its task
+    finish(make_spot_task(), start(make_spot_task(), context))  # its task charges this job
     context["ti"].run_id = "marked"
-    left = start(make_spot_task("crash", project="of the tag", model="boat"), context).trigger.wait.job_name
-    drydock.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **FOREIGN)
-    for name in (left, "somebody-elses"):
+    uncharged = start(make_spot_task("crash", project="tagged", model="boat"), context).trigger.wait.job_name
+    drydock.client("sagemaker").create_training_job(TrainingJobName="foreign-job", **FOREIGN)
+    for name in (uncharged, "foreign-job"):
         until(lambda name=name: drydock.describe_job(name)["TrainingJobStatus"] in ("Failed", "Completed"))
 
     before = Ledger.open().rows()
-    charged = [one.name for one in sweep(since)]
-    assert left in charged and "somebody-elses" not in charged
+    charged = [charge.name for charge in sweep(since)]
+    assert uncharged in charged and "foreign-job" not in charged
     assert not {row["name"] for row in before} & set(charged)
-    row = next(row for row in Ledger.open().rows() if row["name"] == left)
-    assert (row["status"], row["project"], row["model"]) == ("Failed", "of the tag", "boat")
+    row = next(row for row in Ledger.open().rows() if row["name"] == uncharged)
+    assert (row["status"], row["project"], row["model"]) == ("Failed", "tagged", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
-    assert not {one.name for one in sweep(since)} & set(charged), "others' jobs may have ended meanwhile"
+    assert not {charge.name for charge in sweep(since)} & set(charged), "jobs of other tests may have ended meanwhile"
 
 
-def test_the_command_says_what_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
-    done = commands.step("costs", "sweep", "--days", "1", "--json", env={"LEEWAY_HOME": str(tmp_path / "new")})
-    assert done.code == 0, done.err
-    assert isinstance(json.loads(done.out), list)
+def test_command_prints_the_jobs_that_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
+    result = commands.step("costs", "sweep", "--days", "1", "--json", env={"LEEWAY_HOME": str(tmp_path / "new")})
+    assert result.code == 0, result.err
+    assert isinstance(json.loads(result.out), list)
 
 
-def test_without_a_region_it_says_so(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
-    none = {"AWS_DEFAULT_REGION": "", "AWS_REGION": "", "AWS_CONFIG_FILE": "/dev/null"}
-    done = commands.step("costs", "sweep", env={"LEEWAY_HOME": str(tmp_path / "new"), **none})
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert "Set AWS_DEFAULT_REGION" in done.err
+def test_command_names_the_variable_of_the_region_when_it_is_missing(
+    set_aws_variables: None, commands: Any, tmp_path: Path
+) -> None:
+    no_region = {"AWS_DEFAULT_REGION": "", "AWS_REGION": "", "AWS_CONFIG_FILE": "/dev/null"}
+    result = commands.step("costs", "sweep", env={"LEEWAY_HOME": str(tmp_path / "new"), **no_region})
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert "Set AWS_DEFAULT_REGION" in result.err

@@ -1,4 +1,4 @@
-"""The lake where AWS has it: a Glue catalog, files in S3, reached through the environment alone."""
+"""Test the lake on AWS: a Glue catalog and files in S3, which only environment variables configure."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ DAY = "2013-02-01"
 
 
 @pytest.fixture
-def on_glue(drydock_server: Any, set_aws_variables: None, commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variables that name the lake, as .env.example has them."""
+def set_glue_variables(
+    drydock_server: Any, set_aws_variables: None, commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set the variables that configure the lake, which .env.example lists, for commands."""
     drydock_server.client("s3").create_bucket(Bucket=BUCKET)
-    given = {
+    settings = {
         "TYPE": "glue",
         "WAREHOUSE": f"s3://{BUCKET}/lake",
-        # On AWS neither: there the endpoints are AWS's own.
+        # On AWS these two are not set, because PyIceberg knows AWS's endpoints.
         "GLUE__ENDPOINT": drydock_server.url,
         "S3__ENDPOINT": drydock_server.url,
     }
-    named = {f"PYICEBERG_CATALOG__LEEWAY__{name}": value for name, value in given.items()}
+    variables = {f"PYICEBERG_CATALOG__LEEWAY__{name}": value for name, value in settings.items()}
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    commands.env |= {**keys, **named}
+    commands.env |= {**keys, **variables}
 
 
-def test_a_day_is_ingested_judged_and_published_in_a_lake_on_glue(
-    on_glue: None, commands: Any, drydock_server: Any
+def test_day_is_ingested_validated_and_published_in_a_lake_on_glue(
+    set_glue_variables: None, commands: Any, drydock_server: Any
 ) -> None:
-    done = commands.step("backfill", "--first", DAY, "--last", DAY)
-    assert done.code == 0, done.err[-3_000:]
+    result = commands.step("backfill", "--first", DAY, "--last", DAY)
+    assert result.code == 0, result.err[-3_000:]
     tables = drydock_server.client("glue").get_tables(DatabaseName="leeway")["TableList"]
-    assert {"flights_raw", "flights"} <= {one["Name"] for one in tables}
-    assert all(one["StorageDescriptor"]["Location"].startswith(f"s3://{BUCKET}/lake") for one in tables)
-    again = commands.step("ingest", "--dataset", "flights", "--partition", DAY)
-    assert json.loads(again.out)["changed"] is False
+    assert {"flights_raw", "flights"} <= {table["Name"] for table in tables}
+    assert all(table["StorageDescriptor"]["Location"].startswith(f"s3://{BUCKET}/lake") for table in tables)
+    result = commands.step("ingest", "--dataset", "flights", "--partition", DAY)
+    assert json.loads(result.out)["changed"] is False
