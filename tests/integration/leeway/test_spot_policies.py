@@ -1,4 +1,4 @@
-"""SpotTrainingOperator against a real drydock with a market and outages in the test's hand: capacity, budgets, logs."""
+"""Test SpotTrainingOperator with a drydock whose spot market and outages the tests control: capacity, budgets, logs."""
 
 import asyncio
 import contextlib
@@ -16,40 +16,40 @@ from leeway.triggers.job import JobTrigger
 from pipelines.costs import job_records
 
 
-def order(drydock, page, **body):
-    """Pulls one of drydock's levers."""
-    requests.post(f"{drydock.url}/drydock/{page}", json=body, timeout=30).raise_for_status()
+def post_to_drydock(drydock, endpoint, **body):
+    """Send a request to one of drydock's own endpoints, which rehearse failures."""
+    requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=30).raise_for_status()
 
 
 @pytest.fixture
 def no_capacity(start_drydock, connect_airflow):
-    """A drydock of the test's own; nothing of ml.m5.large is to be had on spot there."""
+    """Start a drydock for this test, without spot capacity for ml.m5.large."""
     with start_drydock() as drydock:
         connect_airflow(drydock.url)
-        order(drydock, "capacity", instance_type="ml.m5.large", available=False)
+        post_to_drydock(drydock, "capacity", instance_type="ml.m5.large", available=False)
         yield drydock
 
 
 SHORT = {"max_run_s": 2, "max_wait_s": 2}
-"""For jobs that get no machine; one that does would have to train within it."""
+"""Limits of jobs that get no instance; a job on an instance would have to end within them."""
 ENOUGH = {"max_run_s": 10, "max_wait_s": 10}
 
 
-def test_job_without_capacity_fails_for_good_and_says_what_to_give(
+def test_job_without_capacity_fails_the_task_without_a_retry_and_names_max_wait_s(
     no_capacity, project, make_spot_task, context, start, resume
 ):
     deferred = start(make_spot_task(**SHORT), context)
     with pytest.raises(
         AirflowFailException, match=r"got no machine .ml.m5.large spot. within 2 s.*max_wait_s"
-    ) as raised:
+    ) as error:
         resume(make_spot_task(**SHORT), deferred)
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(error.value)
     job = no_capacity.describe_job(deferred.trigger.wait.job_name)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
 
 
 @pytest.mark.parametrize(
-    ("more", "kind", "is_spot"),
+    ("fields", "instance_type", "is_spot"),
     [
         (
             {"instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"},
@@ -59,67 +59,76 @@ def test_job_without_capacity_fails_for_good_and_says_what_to_give(
         ({"on_no_capacity": "on_demand"}, "ml.m5.large", False),
     ],
 )
-def test_switch_keeps_the_checkpoints_and_is_recorded(
-    no_capacity, project, make_spot_task, context, start, finish, capsys, more, kind, is_spot
+def test_switch_of_instances_keeps_the_checkpoints_and_is_in_the_result(
+    no_capacity, project, make_spot_task, context, start, finish, capsys, fields, instance_type, is_spot
 ):
-    deferred = start(make_spot_task(**ENOUGH, **more), context)
-    told = finish(make_spot_task(**ENOUGH, **more), deferred)
+    deferred = start(make_spot_task(**ENOUGH, **fields), context)
+    result = finish(make_spot_task(**ENOUGH, **fields), deferred)
     first, second = (no_capacity.describe_job(name) for name in no_capacity.list_jobs())
     assert first["CheckpointConfig"] == second["CheckpointConfig"]
-    assert second["ResourceConfig"]["InstanceType"] == told["instance_type"] == kind
+    assert second["ResourceConfig"]["InstanceType"] == result["instance_type"] == instance_type
     assert second["EnableManagedSpotTraining"] is is_spot
     assert ("MaxWaitTimeInSeconds" in second["StoppingCondition"]) is is_spot
-    to = f"{kind} {'spot' if is_spot else 'on demand'}"
-    reason = {"from": "ml.m5.large spot", "to": to, "reason": "MaxWaitTimeExceeded", "job": first["TrainingJobName"]}
-    assert told["switches"] == [reason]
-    assert told["attempts"] == 2
-    assert f"no capacity for ml.m5.large spot: continuing with {to}" in capsys.readouterr().out
-    # Nothing was remembered: another try, of which nothing is known, finds the same.
-    assert make_spot_task(**ENOUGH, **more).execute(context) == told
+    target = f"{instance_type} {'spot' if is_spot else 'on demand'}"
+    switch = {
+        "from": "ml.m5.large spot",
+        "to": target,
+        "reason": "MaxWaitTimeExceeded",
+        "job": first["TrainingJobName"],
+    }
+    assert result["switches"] == [switch]
+    assert result["attempts"] == 2
+    assert f"no capacity for ml.m5.large spot: continuing with {target}" in capsys.readouterr().out
+    # The next try remembers nothing and finds the same.
+    assert make_spot_task(**ENOUGH, **fields).execute(context) == result
     assert len(no_capacity.list_jobs()) == 2
 
 
-def test_ladder_that_ends_fails_for_good(no_capacity, project, make_spot_task, context, start, finish):
-    order(no_capacity, "capacity", instance_type="ml.m5.*", available=False)
-    more = {**SHORT, "instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"}
+def test_task_fails_without_a_retry_when_no_instance_type_has_capacity(
+    no_capacity, project, make_spot_task, context, start, finish
+):
+    post_to_drydock(no_capacity, "capacity", instance_type="ml.m5.*", available=False)
+    fields = {**SHORT, "instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"}
     with pytest.raises(AirflowFailException, match=r"got no machine .ml.m5.xlarge spot."):
-        finish(make_spot_task(**more), start(make_spot_task(**more), context))
+        finish(make_spot_task(**fields), start(make_spot_task(**fields), context))
     assert len(no_capacity.list_jobs()) == 2
 
 
-def test_job_that_runs_too_long_fails_for_good_in_a_line(drydock, project, make_spot_task, context, start, resume):
-    more = {"max_run_s": 2, "max_wait_s": 60}
-    deferred = start(make_spot_task("wait", **more), context)
+def test_job_past_max_run_s_fails_the_task_without_a_retry(drydock, project, make_spot_task, context, start, resume):
+    fields = {"max_run_s": 2, "max_wait_s": 60}
+    deferred = start(make_spot_task("wait", **fields), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(2 s\)"):
-        resume(make_spot_task("wait", **more), deferred)
+        resume(make_spot_task("wait", **fields), deferred)
     assert drydock.describe_job(deferred.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
-# Money
+# Budgets
 
 
-def test_training_that_may_cost_too_much_is_not_started(drydock, project, make_spot_task, context):
-    before = drydock.list_jobs()
-    with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192") as raised:
+def test_training_that_may_exceed_the_budget_is_not_started(drydock, project, make_spot_task, context):
+    jobs = drydock.list_jobs()
+    with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192") as error:
         make_spot_task(budget_usd="0.019").execute(context)
-    assert "\n" not in str(raised.value)
-    assert drydock.list_jobs() == before
+    assert "\n" not in str(error.value)
+    assert drydock.list_jobs() == jobs
 
 
-def test_dearest_machine_of_the_ladder_decides(drydock, project, make_spot_task, context):
-    more = {"instance_types": ["ml.m5.large", "ml.m5.4xlarge"], "on_no_capacity": "next_instance_type"}
+def test_most_expensive_instance_type_decides_on_the_budget(drydock, project, make_spot_task, context):
+    fields = {"instance_types": ["ml.m5.large", "ml.m5.4xlarge"], "on_no_capacity": "next_instance_type"}
     with pytest.raises(AirflowFailException, match=r"ml.m5.4xlarge"):
-        make_spot_task(budget_usd=0.02, **more).execute(context)
+        make_spot_task(budget_usd=0.02, **fields).execute(context)
 
 
-def test_month_that_is_spent_allows_no_training(drydock, project, make_spot_task, context):
+def test_monthly_budget_refuses_a_training_that_may_exceed_it(drydock, project, make_spot_task, context):
     (project / "params.yaml").write_text("budget: {project: p, month_usd: 0.001}")
     with pytest.raises(AirflowFailException, match="the budget does not allow"):
         make_spot_task().execute(context)
 
 
-def test_job_that_costs_too_much_is_stopped(drydock, project, make_spot_task, context, start, resume, tmp_path, capsys):
-    """The attempts before it count: what they spent is made up here, for no test can wait for real money."""
+def test_job_that_exceeds_the_budget_is_stopped(
+    drydock, project, make_spot_task, context, start, resume, tmp_path, capsys
+):
+    """Earlier attempts count. The test sets their cost, because a real job would have to run for hours."""
     deferred = start(make_spot_task("wait", budget_usd=1), context)
     fields = deferred.trigger.serialize()[1]
     assert (fields["price_usd_h"], fields["budget_usd"], fields["spent_usd"]) == (0.115, 1.0, 0.0)
@@ -135,37 +144,37 @@ def test_job_past_its_deadline_is_stopped(drydock, project, make_spot_task, cont
     deferred = start(make_spot_task("wait"), context)
     deferred.trigger = JobTrigger(**{**deferred.trigger.serialize()[1], "longest_s": 1})
     monkeypatch.setattr(watch, "MARGIN_S", 1)
-    with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as raised:
+    with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as error:
         resume(make_spot_task("wait"), deferred)
-    assert type(raised.value) is AirflowException
+    assert type(error.value) is AirflowException
     assert drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
 
 
-def test_wait_that_airflow_breaks_off_stops_the_job(drydock, project, make_spot_task, context, start, until):
+def test_timeout_of_the_deferral_stops_the_job(drydock, project, make_spot_task, context, start, until):
     name = start(make_spot_task("wait"), context).trigger.wait.job_name
     with pytest.raises(TaskDeferralTimeout):
         make_spot_task("wait").resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     until(lambda: drydock.describe_job(name)["TrainingJobStatus"] == "Stopped")
 
 
-# Watching
+# Waiting and logs
 
 
 @pytest.fixture
-def told(capsys):
-    """What was logged so far, kept whole."""
-    kept = []
+def read_whole_log(capsys):
+    """Return the function that gives all that was logged since the start of the test."""
+    parts = []
 
-    def all_of_it() -> str:
-        kept.append(capsys.readouterr().out)
-        return "".join(kept)
+    def read() -> str:
+        parts.append(capsys.readouterr().out)
+        return "".join(parts)
 
-    return all_of_it
+    return read
 
 
 @pytest.mark.parametrize("deferrable", [True, False])
-def test_states_and_lines_show_once_while_the_job_runs(
-    drydock, project, make_spot_task, context, finish, told, deferrable
+def test_states_and_lines_of_the_job_are_logged_once(
+    drydock, project, make_spot_task, context, finish, read_whole_log, deferrable
 ):
     task = make_spot_task(deferrable=deferrable)
     try:
@@ -173,46 +182,50 @@ def test_states_and_lines_show_once_while_the_job_runs(
     except TaskDeferred as deferred:
         assert deferrable
         finish(make_spot_task(), deferred)
-    said = told()
+    log = read_whole_log()
     for words in ("Downloading since", "Training since", "Completed since", "algo-1 | trained on", "ok after []"):
-        assert said.count(words) == 1, words
+        assert log.count(words) == 1, words
 
 
-def test_flood_of_lines_is_cut_and_its_end_shows(drydock, project, make_spot_task, context, start, finish, told, until):
+def test_log_cuts_many_lines_and_shows_the_last(
+    drydock, project, make_spot_task, context, start, finish, read_whole_log, until
+):
     script = (project / "train.py").read_text()
-    (project / "train.py").write_text(script + "\nfor at in range(30000): print('line', at)\nprint('the end')\n")
+    (project / "train.py").write_text(
+        script + "\nfor number in range(30000): print('line', number)\nprint('the end')\n"
+    )
     deferred = start(make_spot_task(), context)
-    # Each look shows some lines: how many looks there are while it writes is the machine's.
+    # Each look logs some lines. The number of looks while the job runs depends on the machine.
     until(lambda: drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
     finish(make_spot_task(), deferred)
-    said = told()
-    assert said.count("| line ") <= 4 * job_log.LINES_PER_CHECK
-    assert "more lines in CloudWatch: /aws/sagemaker/TrainingJobs" in said
-    assert "| the end" in said
+    log = read_whole_log()
+    assert log.count("| line ") <= 4 * job_log.LINES_PER_CHECK
+    assert "more lines in CloudWatch: /aws/sagemaker/TrainingJobs" in log
+    assert "| the end" in log
 
 
-def test_end_of_a_flood_shows_when_an_earlier_look_had_cut_it_off() -> None:
-    """The job wrote its last line long before it ended: the last look finds nothing new."""
+def test_final_look_shows_the_last_line_that_an_earlier_look_cut() -> None:
+    """The job wrote its last line long before its end, so the final look finds no new line."""
 
     class Logs:
-        """CloudWatch Logs with one stream of 5,000 lines, a page each."""
+        """CloudWatch Logs with one stream of 5,000 lines, in one page."""
 
         async def describe_log_streams(self, **_):
             return {"logStreams": [{"logStreamName": "job/algo-1-1"}]}
 
         async def get_log_events(self, *, startFromHead, nextToken="", limit=0, **_):
-            lines = [f"line {at}" for at in range(5_000)] + ["the end"]
-            found = [] if nextToken else lines if startFromHead else lines[-limit:]
-            return {"events": [{"message": one} for one in found], "nextForwardToken": "f"}
+            lines = [f"line {number}" for number in range(5_000)] + ["the end"]
+            page = [] if nextToken else lines if startFromHead else lines[-limit:]
+            return {"events": [{"message": line} for line in page], "nextForwardToken": "f"}
 
-    said: list[str] = []
-    seen = job_log.JobLog("job", SimpleNamespace(info=lambda text, *given: said.append(text % given)))
-    asyncio.run(seen.show_new_lines(Logs()))
-    assert "algo-1 | the end" not in said
-    asyncio.run(seen.show_new_lines(Logs(), final=True))
-    assert said[-1] == "algo-1 | the end"
-    asyncio.run(seen.show_new_lines(Logs()))
-    assert said.count("algo-1 | the end") == 1
+    messages: list[str] = []
+    log = job_log.JobLog("job", SimpleNamespace(info=lambda text, *values: messages.append(text % values)))
+    asyncio.run(log.show_new_lines(Logs()))
+    assert "algo-1 | the end" not in messages
+    asyncio.run(log.show_new_lines(Logs(), final=True))
+    assert messages[-1] == "algo-1 | the end"
+    asyncio.run(log.show_new_lines(Logs()))
+    assert messages.count("algo-1 | the end") == 1
 
 
 @pytest.mark.parametrize(
@@ -224,13 +237,13 @@ def test_end_of_a_flood_shows_when_an_earlier_look_had_cut_it_off() -> None:
     ],
 )
 @pytest.mark.parametrize("deferrable", [True, False])
-def test_outage_is_told_once_and_waited_out(
+def test_outage_is_logged_once_and_the_task_continues_after_it(
     drydock,
     project,
     make_spot_task,
     context,
     finish,
-    told,
+    read_whole_log,
     tmp_path,
     until,
     deferrable,
@@ -239,27 +252,29 @@ def test_outage_is_told_once_and_waited_out(
     code,
     status,
 ):
-    once = {"retries": {"total_max_attempts": 1}}  # else the client itself waits it out, and tells nobody
-    task, found = make_spot_task("wait", deferrable=deferrable, botocore_config=once), []
+    one_attempt = {"retries": {"total_max_attempts": 1}}  # more attempts of the client would hide the outage
+    task, results = make_spot_task("wait", deferrable=deferrable, botocore_config=one_attempt), []
 
     def run() -> None:
         try:
-            found.append(task.execute(context))
+            results.append(task.execute(context))
         except TaskDeferred as deferred:
-            found.append(finish(make_spot_task("wait", botocore_config=once), deferred))
+            results.append(finish(make_spot_task("wait", botocore_config=one_attempt), deferred))
 
     thread = threading.Thread(target=run)
     thread.start()
     name = f"{make_spot_task()._make_task(context).jobs.base}-1"
     until(lambda: name in drydock.list_jobs() and drydock.describe_job(name)["SecondaryStatus"] == "Training")
-    order(drydock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2)
-    until(lambda: "answers again" in told())
+    post_to_drydock(
+        drydock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2
+    )
+    until(lambda: "answers again" in read_whole_log())
     (tmp_path / "gate").touch()
     thread.join(120)
-    assert found[0]["status"] == "Completed"
-    said = told()
-    assert said.count("does not answer") == 1
-    assert said.count("answers again") == 1
+    assert results[0]["status"] == "Completed"
+    log = read_whole_log()
+    assert log.count("does not answer") == 1
+    assert log.count("answers again") == 1
 
 
 def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_task, context, start, finish):
@@ -270,62 +285,69 @@ def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_
     )
     deferred = start(make_spot_task(), context)
     finish(make_spot_task(), deferred)
-    found = job_records.list_restored_checkpoints(drydock.client("logs"), deferred.trigger.wait.job_name)
-    assert [one["saved_at"] for one in found] == ["", "2026-11-21T03:20:11.123456+00:00"]
-    assert all(dt.datetime.fromisoformat(one["at"]).tzinfo for one in found)
+    checkpoints = job_records.list_restored_checkpoints(drydock.client("logs"), deferred.trigger.wait.job_name)
+    assert [checkpoint["saved_at"] for checkpoint in checkpoints] == ["", "2026-11-21T03:20:11.123456+00:00"]
+    assert all(dt.datetime.fromisoformat(checkpoint["at"]).tzinfo for checkpoint in checkpoints)
     assert job_records.list_restored_checkpoints(drydock.client("logs"), "no-such-job") == []
 
 
-def test_interruption_shows_in_the_result(
-    drydock, project, make_spot_task, context, start, finish, told, tmp_path, until
+def test_result_counts_an_interruption(
+    drydock, project, make_spot_task, context, start, finish, read_whole_log, tmp_path, until
 ):
     deferred = start(make_spot_task("wait"), context)
     name = deferred.trigger.wait.job_name
     until(lambda: drydock.describe_job(name)["SecondaryStatus"] == "Training")
-    order(drydock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
-    until(lambda: "Interrupted" in [one["Status"] for one in drydock.describe_job(name)["SecondaryStatusTransitions"]])
+    post_to_drydock(drydock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
+    until(
+        lambda: any(
+            transition["Status"] == "Interrupted"
+            for transition in drydock.describe_job(name)["SecondaryStatusTransitions"]
+        )
+    )
     (tmp_path / "gate").touch()
-    found = finish(make_spot_task("wait"), deferred)
-    assert (found["interruptions"], found["attempts"], found["switches"]) == (1, 1, [])
-    assert found["capacity_s"] > 0
-    assert found["saving"] == pytest.approx(1 - found["billable_s"] / found["training_s"], abs=1e-6)
-    assert "Interrupted since" in told()
+    result = finish(make_spot_task("wait"), deferred)
+    assert (result["interruptions"], result["attempts"], result["switches"]) == (1, 1, [])
+    assert result["capacity_s"] > 0
+    assert result["saving"] == pytest.approx(1 - result["billable_s"] / result["training_s"], abs=1e-6)
+    assert "Interrupted since" in read_whole_log()
 
 
-def test_failed_attempts_are_charged_too(drydock, project, make_spot_task, context, start, resume, told):
+def test_failed_job_is_charged(drydock, project, make_spot_task, context, start, resume, read_whole_log):
     with pytest.raises(AirflowFailException, match="the hull is leaking"):
         resume(make_spot_task("crash"), start(make_spot_task("crash"), context))
-    assert "1 job(s), " in told()
+    assert "1 job(s), " in read_whole_log()
 
 
 # Kills
 
 
-def test_kill_of_the_waiting_worker_stops_the_job_and_says_so(drydock, project, make_spot_task, context, told, until):
-    """`deferrable=False`: Airflow calls on_kill of the running task."""
+def test_kill_of_the_waiting_worker_stops_the_job_and_is_logged(
+    drydock, project, make_spot_task, context, read_whole_log, until
+):
+    """With `deferrable=False` Airflow calls on_kill of the running task."""
     task = make_spot_task("wait", deferrable=False)
-    raised = []
+    errors = []
 
     def run() -> None:
         with contextlib.suppress(BaseException):
             try:
                 task.execute(context)
             except AirflowException as error:
-                raised.append(error)
+                errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     base = until(lambda: task._task and task._task.jobs.live)
-    until(lambda: drydock.read_log(base))  # its name is known before there is such a job
+    until(lambda: drydock.read_log(base))  # the task knows the name before the job exists
     task.on_kill()
     thread.join(60)
     assert drydock.describe_job(base)["TrainingJobStatus"] == "Stopped"
-    assert "the task was killed: stopping training job" in told()
-    assert "stopped by somebody" in str(raised[0])
+    assert "the task was killed: stopping training job" in read_whole_log()
+    assert "stopped by somebody" in str(errors[0])
 
 
-def kill_of(trigger, drydock, cancels=0):
-    """What Airflow does to the trigger of a task that was cleared: cancels it, again and again."""
+def kill_trigger(trigger, drydock, cancels=0):
+    """Call on_kill of a trigger and cancel it several times, as Airflow does after a clear; return the job's status."""
 
     async def run() -> None:
         kill = asyncio.create_task(trigger.on_kill())
@@ -338,46 +360,46 @@ def kill_of(trigger, drydock, cancels=0):
     return drydock.describe_job(trigger.wait.job_name)["TrainingJobStatus"]
 
 
-class Try:
-    """The task instance, as far as a trigger looks at it."""
+class TaskInstance:
+    """The part of a task instance that a trigger reads."""
 
-    def __init__(self, number):
-        self.id, self.task_id, self.task = number, "train", None
+    def __init__(self, try_id):
+        self.id, self.task_id, self.task = try_id, "train", None
 
 
-def watching_trigger(deferred, number):
-    """A trigger that has begun to wait, and was then interrupted."""
+def start_and_interrupt_trigger(deferred, try_id):
+    """Return a trigger that has started to wait for the job and was then interrupted."""
     trigger = JobTrigger(**deferred.trigger.serialize()[1])
-    trigger._task_instance = Try(number)
+    trigger._task_instance = TaskInstance(try_id)
 
-    async def begin() -> None:
+    async def start_and_cancel() -> None:
         wait = asyncio.create_task(anext(trigger.run()))
         while await wait_for_job.read_waiter(trigger.wait) != f"{trigger._try}/{trigger._number}":
             await asyncio.sleep(0.05)
         wait.cancel()
         await asyncio.gather(wait, return_exceptions=True)
 
-    asyncio.run(begin())
+    asyncio.run(start_and_cancel())
     return trigger
 
 
 @pytest.mark.parametrize("cancels", [0, 5])
 def test_kill_of_the_trigger_stops_the_job(drydock, project, make_spot_task, context, start, cancels):
-    trigger = watching_trigger(start(make_spot_task("wait"), context), "try-1")
-    assert kill_of(trigger, drydock, cancels) in ("Stopping", "Stopped")
+    trigger = start_and_interrupt_trigger(start(make_spot_task("wait"), context), "try-1")
+    assert kill_trigger(trigger, drydock, cancels) in ("Stopping", "Stopped")
 
 
-def test_kill_after_the_next_try_waits_already_stops_the_job(drydock, project, make_spot_task, context, start):
+def test_kill_stops_the_job_when_the_next_try_already_waits(drydock, project, make_spot_task, context, start):
     deferred = start(make_spot_task("wait"), context)
-    first, _ = watching_trigger(deferred, "try-1"), watching_trigger(deferred, "try-2")
-    assert kill_of(first, drydock) in ("Stopping", "Stopped")
+    first, _ = start_and_interrupt_trigger(deferred, "try-1"), start_and_interrupt_trigger(deferred, "try-2")
+    assert kill_trigger(first, drydock) in ("Stopping", "Stopped")
 
 
-def test_trigger_that_another_triggerer_took_over_leaves_the_job(
-    drydock, project, make_spot_task, context, start, told
+def test_kill_of_a_trigger_that_another_triggerer_runs_keeps_the_job(
+    drydock, project, make_spot_task, context, start, read_whole_log
 ):
     deferred = start(make_spot_task("wait"), context)
-    first, _ = watching_trigger(deferred, "try-1"), watching_trigger(deferred, "try-1")
-    assert kill_of(first, drydock) == "InProgress"
-    assert "another triggerer waits for it now" in told()
+    first, _ = start_and_interrupt_trigger(deferred, "try-1"), start_and_interrupt_trigger(deferred, "try-1")
+    assert kill_trigger(first, drydock) == "InProgress"
+    assert "another triggerer waits for it now" in read_whole_log()
     drydock.stop_job(deferred.trigger.wait.job_name)

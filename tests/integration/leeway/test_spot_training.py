@@ -1,4 +1,4 @@
-"""SpotTrainingOperator against a real drydock: what it asks for, and that no two jobs are ever paid for one."""
+"""Test SpotTrainingOperator with a real drydock: the request that it sends, and that a task never pays for two jobs."""
 
 import signal
 import subprocess
@@ -12,18 +12,18 @@ from leeway.hooks.sagemaker import aws_errors
 from leeway.hooks.training.inputs import TrainingJobs
 
 
-def names(drydock, deferred) -> list[str]:
-    """The jobs of the task whose deferral this is."""
+def list_jobs_of(drydock, deferred) -> list[str]:
+    """Return the names of the jobs of a deferred task."""
     base = deferred.trigger.wait.job_name.rpartition("-")[0]
     return [name for name in drydock.list_jobs() if name.startswith(base)]
 
 
-def sent(drydock):
-    """What a task sends before its job; jobs of other tests may still write their checkpoints and models."""
-    return {key: moment for key, moment in drydock.list_uploads().items() if "/code/" in key or "/data/" in key}
+def list_input_uploads(drydock):
+    """Return the times of the uploads of code and data, by key. Jobs of other tests write to other folders."""
+    return {key: time for key, time in drydock.list_uploads().items() if "/code/" in key or "/data/" in key}
 
 
-def test_request_says_spot_and_its_times_as_numbers(drydock, project, make_spot_task, context, start, monkeypatch):
+def test_request_asks_for_spot_and_has_times_as_numbers(drydock, project, make_spot_task, context, start, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     task = make_spot_task(
         max_run_s="120", max_wait_s="300", instance_count="1", volume_size_gb="5", environment={"MORE": "yes"}
@@ -42,106 +42,100 @@ def test_request_says_spot_and_its_times_as_numbers(drydock, project, make_spot_
     assert job["Environment"]["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:9"
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
-    # Waits as long as the job may live, not the provider's half hour.
+    # The task waits as long as the job may run, not half an hour as the provider's operator does.
     assert deferred.trigger.wait.longest_s == 300
     assert deferred.timeout.total_seconds() >= 300
 
 
-def test_config_goes_over_the_request(drydock, project, make_spot_task, context, start):
-    more = {"Environment": {"MORE": "yes"}, "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000}}
-    job = drydock.describe_job(start(make_spot_task(config=more), context).trigger.wait.job_name)
+def test_config_overrides_the_request(drydock, project, make_spot_task, context, start):
+    config = {"Environment": {"MORE": "yes"}, "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000}}
+    job = drydock.describe_job(start(make_spot_task(config=config), context).trigger.wait.job_name)
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1_000}
 
 
-def test_hyperparameters_of_the_task_go_before_those_of_params(drydock, project, make_spot_task, context, start):
+def test_hyperparameters_of_the_task_override_those_of_params_yaml(drydock, project, make_spot_task, context, start):
     deferred = start(make_spot_task(hyperparameters={"seed": 99}), context)
     assert drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
 
 
-def test_job_that_ends_well_is_the_task_s_result(drydock, project, make_spot_task, context, start, finish, capsys):
+def test_completed_job_gives_the_result_of_the_task(drydock, project, make_spot_task, context, start, finish, capsys):
     deferred = start(make_spot_task(), context)
-    told = finish(make_spot_task(), deferred)
+    result = finish(make_spot_task(), deferred)
     name = deferred.trigger.wait.job_name
     job = drydock.describe_job(name)
-    assert {name: told[name] for name in ("training_job", "training_job_arn", "status", "model", "record")} == {
+    assert {field: result[field] for field in ("training_job", "training_job_arn", "status", "model", "record")} == {
         "training_job": name,
         "training_job_arn": job["TrainingJobArn"],
         "status": "Completed",
         "model": f"s3://leeway/leeway/jobs/{name}/output/model.tar.gz",
         "record": f"s3://leeway/leeway/jobs/{name}/output/output.tar.gz",
     }
-    assert (told["training_s"], told["billable_s"]) == (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"])
-    assert (told["attempts"], told["switches"], told["instance_type"]) == (1, [], "ml.m5.large")
-    assert told["cost_usd"] == pytest.approx(told["billable_s"] / 3600 * told["price_usd_h"], abs=1e-6)
-    assert {"saving", "interruptions", "lost_s", "capacity_s"} <= told.keys()
+    assert (result["training_s"], result["billable_s"]) == (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"])
+    assert (result["attempts"], result["switches"], result["instance_type"]) == (1, [], "ml.m5.large")
+    assert result["cost_usd"] == pytest.approx(result["billable_s"] / 3600 * result["price_usd_h"], abs=1e-6)
+    assert {"saving", "interruptions", "lost_s", "capacity_s"} <= result.keys()
     assert f"trained on {project.parent.name} ok" in capsys.readouterr().out
-    assert drydock.read_archive(told["model"]) == {"model": f"{project.parent.name} 13".encode()}
+    assert drydock.read_archive(result["model"]) == {"model": f"{project.parent.name} 13".encode()}
 
 
-def test_job_that_runs_is_waited_for_and_not_started_again(
-    drydock, project, make_spot_task, context, start, finish, tmp_path
-):
+def test_retry_attaches_to_the_running_job(drydock, project, make_spot_task, context, start, finish, tmp_path):
     first = start(make_spot_task("wait"), context)
     second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name == first.trigger.wait.job_name
-    assert names(drydock, first) == [first.trigger.wait.job_name]
+    assert list_jobs_of(drydock, first) == [first.trigger.wait.job_name]
     (tmp_path / "gate").touch()
     assert finish(make_spot_task("wait"), second)["status"] == "Completed"
 
 
-def test_job_that_completed_is_collected_and_not_started_again(
-    drydock, project, make_spot_task, context, start, finish
-):
+def test_retry_collects_the_completed_job(drydock, project, make_spot_task, context, start, finish):
     deferred = start(make_spot_task(), context)
-    told = finish(make_spot_task(), deferred)
-    before = sent(drydock)
-    assert make_spot_task().execute(context) == told
-    assert names(drydock, deferred) == [deferred.trigger.wait.job_name]
-    assert sent(drydock) == before
+    result = finish(make_spot_task(), deferred)
+    uploads = list_input_uploads(drydock)
+    assert make_spot_task().execute(context) == result
+    assert list_jobs_of(drydock, deferred) == [deferred.trigger.wait.job_name]
+    assert list_input_uploads(drydock) == uploads
 
 
-def test_other_run_task_index_or_inputs_is_another_job(drydock, project, make_spot_task, context, start, finish):
+def test_another_run_map_index_or_input_starts_another_job(drydock, project, make_spot_task, context, start, finish):
     first = start(make_spot_task(), context)
     finish(make_spot_task(), first)
     (project / "features" / "train" / "rows").write_text("corrected")
     second = start(make_spot_task(), context)
     assert second.trigger.wait.job_name == first.trigger.wait.job_name.removesuffix("-1") + "-2"
-    others = [
+    contexts = [
         {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)},
         {"ti": SimpleNamespace(run_id="run2", map_index=-1, try_number=1)},
     ]
-    found = [
+    names = [
         first.trigger.wait.job_name,
         second.trigger.wait.job_name,
-        *(start(make_spot_task(), one).trigger.wait.job_name for one in others),
+        *(start(make_spot_task(), other_context).trigger.wait.job_name for other_context in contexts),
     ]
-    assert len({name.rpartition("-")[0] for name in found}) == 3
+    assert len({name.rpartition("-")[0] for name in names}) == 3
 
 
-def test_script_that_crashes_fails_the_task_for_good_with_its_reason(
+def test_crashed_script_fails_the_task_without_a_retry_and_gives_the_reason(
     drydock, project, make_spot_task, context, start, finish
 ):
     deferred = start(make_spot_task("crash"), context)
-    with pytest.raises(AirflowFailException, match="the hull is leaking") as raised:
+    with pytest.raises(AirflowFailException, match="the hull is leaking") as error:
         finish(make_spot_task("crash"), deferred)
-    assert "AlgorithmError" in str(raised.value)
+    assert "AlgorithmError" in str(error.value)
 
 
-def test_failed_job_is_followed_by_the_next_with_the_same_checkpoints(
-    drydock, project, make_spot_task, context, start, finish
-):
+def test_retry_after_a_failed_job_uses_the_same_checkpoints(drydock, project, make_spot_task, context, start, finish):
     first = start(make_spot_task("crash"), context)
     with pytest.raises(AirflowFailException):
         finish(make_spot_task("crash"), first)
     second = start(make_spot_task("crash"), context)
-    assert names(drydock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
-    one, two = (drydock.describe_job(each.trigger.wait.job_name) for each in (first, second))
-    assert one["CheckpointConfig"] == two["CheckpointConfig"]
+    assert list_jobs_of(drydock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
+    failed, running = (drydock.describe_job(deferred.trigger.wait.job_name) for deferred in (first, second))
+    assert failed["CheckpointConfig"] == running["CheckpointConfig"]
 
 
-def test_stopped_job_is_no_success_and_the_next_try_goes_on(
+def test_stopped_job_fails_the_task_and_the_next_try_resumes(
     drydock, project, make_spot_task, context, start, finish, tmp_path, capsys, until
 ):
     first = start(make_spot_task("wait"), context)
@@ -150,9 +144,9 @@ def test_stopped_job_is_no_success_and_the_next_try_goes_on(
     )
     until(lambda: f"{checkpoint}/step-0" in drydock.list_uploads())
     drydock.stop_job(first.trigger.wait.job_name)
-    with pytest.raises(AirflowException, match="stopped") as raised:
+    with pytest.raises(AirflowException, match="stopped") as error:
         finish(make_spot_task("wait"), first)
-    assert type(raised.value) is AirflowException
+    assert type(error.value) is AirflowException
     (tmp_path / "gate").touch()
     second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name.endswith("-2")
@@ -160,43 +154,43 @@ def test_stopped_job_is_no_success_and_the_next_try_goes_on(
     assert "after ['step-0']" in capsys.readouterr().out
 
 
-def test_job_that_is_stopping_is_waited_for_and_then_followed(
+def test_retry_waits_for_a_stopping_job_and_starts_another(
     drydock, project, make_spot_task, context, start, resume, tmp_path, until
 ):
-    """It still runs, and writes checkpoints where its follower would: a clear stopped it just now."""
+    """A job that a clear has stopped still runs for a moment and writes checkpoints to the folder of the next job."""
     first = start(make_spot_task("stubborn"), context)
     name = first.trigger.wait.job_name
-    until(lambda: drydock.read_log(name))  # from then on it ignores SIGTERM
+    until(lambda: drydock.read_log(name))  # after its first line the script ignores SIGTERM
     drydock.stop_job(name)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopping"
-    again = start(make_spot_task("stubborn"), context)
-    assert again.trigger.wait.job_name == name
-    assert names(drydock, first) == [name]
+    retry = start(make_spot_task("stubborn"), context)
+    assert retry.trigger.wait.job_name == name
+    assert list_jobs_of(drydock, first) == [name]
     (tmp_path / "gate").touch()
     with pytest.raises(TaskDeferred) as second:
-        resume(make_spot_task("stubborn"), again)
+        resume(make_spot_task("stubborn"), retry)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
-    assert names(drydock, first) == [name, name.removesuffix("-1") + "-2"]
-    assert second.value.trigger.wait.job_name.endswith("-2")  # and it ends by itself: the gate is open
+    assert list_jobs_of(drydock, first) == [name, name.removesuffix("-1") + "-2"]
+    assert second.value.trigger.wait.job_name.endswith("-2")  # it ends by itself, because the gate is open
 
 
-def test_job_that_runs_from_other_inputs_is_stopped_and_has_ended_before_the_next(
+def test_running_job_with_other_inputs_ends_before_the_next_one_starts(
     drydock, project, make_spot_task, context, start, resume
 ):
-    """The task was cleared and its data changed: what runs would be collected as if it had been trained on the new."""
+    """After a clear the data changed: the model of the running job must not pass as trained on the new data."""
     first = start(make_spot_task("wait"), context)
     name = first.trigger.wait.job_name
     (project / "features" / "train" / "rows").write_text("corrected")
-    again = start(make_spot_task("wait"), context)
-    assert again.trigger.wait.job_name == name
-    assert names(drydock, first) == [name]
+    retry = start(make_spot_task("wait"), context)
+    assert retry.trigger.wait.job_name == name
+    assert list_jobs_of(drydock, first) == [name]
     with pytest.raises(TaskDeferred) as second:
-        resume(make_spot_task("wait"), again)
+        resume(make_spot_task("wait"), retry)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
-    follower = second.value.trigger.wait.job_name
-    assert follower == name.removesuffix("-1") + "-2"
-    assert len({drydock.describe_job(each)["CheckpointConfig"]["S3Uri"] for each in (name, follower)}) == 2
-    drydock.stop_job(follower)
+    next_job = second.value.trigger.wait.job_name
+    assert next_job == name.removesuffix("-1") + "-2"
+    assert len({drydock.describe_job(job)["CheckpointConfig"]["S3Uri"] for job in (name, next_job)}) == 2
+    drydock.stop_job(next_job)
 
 
 WORKER = """
@@ -220,7 +214,7 @@ task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
 
-def test_worker_killed_after_the_start_of_the_job_leaves_one_job(
+def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_spot_task, context, finish, tmp_path
 ):
     task = make_spot_task()
@@ -230,72 +224,73 @@ def test_worker_killed_after_the_start_of_the_job_leaves_one_job(
     base = task._make_task(context).jobs.base
     (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]
     try:
-        told = task.execute(context)
+        result = task.execute(context)
     except TaskDeferred as deferred:
-        told = finish(make_spot_task(), deferred)
-    assert told["training_job"] == orphan
+        result = finish(make_spot_task(), deferred)
+    assert result["training_job"] == orphan
     assert [name for name in drydock.list_jobs() if name.startswith(base)] == [orphan]
 
 
-def test_tries_at_the_same_moment_start_one_job(drydock, project, make_spot_task, context, monkeypatch):
-    """A worker that was thought dead, and the retry: both find nothing, both create."""
-    barrier, found, create = threading.Barrier(4), [], TrainingJobs.create
+def test_simultaneous_tries_start_one_job(drydock, project, make_spot_task, context, monkeypatch):
+    """A worker that seemed dead and its retry both find no job, and both create one."""
+    barrier, names, create = threading.Barrier(4), [], TrainingJobs.create
 
-    def late(self, name, request):
+    def create_together(self, name, request):
         barrier.wait(60)
         return create(self, name, request)
 
-    monkeypatch.setattr(TrainingJobs, "create", late)
+    monkeypatch.setattr(TrainingJobs, "create", create_together)
 
     def execute(task) -> None:
         try:
             task.execute(context)
         except TaskDeferred as deferred:
-            found.append(deferred.trigger.wait.job_name)
+            names.append(deferred.trigger.wait.job_name)
 
     threads = [threading.Thread(target=execute, args=(make_spot_task("wait"),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
-    assert len(found) == 4
-    assert len(set(found)) == 1
-    assert [name for name in drydock.list_jobs() if name.startswith(found[0][:-1])] == [found[0]]
-    drydock.stop_job(found[0])
+    assert len(names) == 4
+    assert len(set(names)) == 1
+    assert [name for name in drydock.list_jobs() if name.startswith(names[0][:-1])] == [names[0]]
+    drydock.stop_job(names[0])
 
 
-def test_uploads_happen_once_a_content(drydock, project, make_spot_task, context, start):
+def test_equal_content_is_uploaded_once(drydock, project, make_spot_task, context, start):
     start(make_spot_task(), context)
-    before = sent(drydock)
+    uploads = list_input_uploads(drydock)
     start(
         make_spot_task(hyperparameters={"seed": 1}), {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
     )
-    assert sent(drydock) == before
+    assert list_input_uploads(drydock) == uploads
     (project / "train.py").write_text((project / "train.py").read_text() + "\n")
     start(make_spot_task(), {"ti": SimpleNamespace(run_id="third", map_index=-1, try_number=1)})
-    assert len(sent(drydock)) > len(before)
+    assert len(list_input_uploads(drydock)) > len(uploads)
 
 
-# What cannot work is said in a line.
+# A refusal is one line.
 
 
-def one_line(error: BaseException) -> str:
+def check_one_line(error: BaseException) -> str:
+    """Check that an error has one line and no cause; return its text."""
     assert "\n" not in str(error)
     assert error.__cause__ is None
     return str(error)
 
 
 @pytest.mark.parametrize(("variable", "field"), [("LEEWAY_BUCKET", "bucket"), ("LEEWAY_ROLE_ARN", "role_arn")])
-def test_bucket_and_role_are_asked_for(drydock, project, make_spot_task, context, monkeypatch, variable, field):
-    before = sent(drydock)
+def test_refuses_a_task_without_bucket_or_role(drydock, project, make_spot_task, context, monkeypatch, variable, field):
+    uploads = list_input_uploads(drydock)
     monkeypatch.delenv(variable)
     with pytest.raises(AirflowFailException, match=f"give {field}= to the task train, or set {variable}"):
         make_spot_task().execute(context)
-    assert sent(drydock) == before
+    assert list_input_uploads(drydock) == uploads
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("fields", "message"),
     [
         ({"max_run_s": 100, "max_wait_s": "99"}, r"max_wait_s \(99\) must be at least max_run_s \(100\)"),
         ({"max_run_s": "an hour"}, "max_run_s of the task train is no whole number: 'an hour'"),
@@ -318,46 +313,48 @@ def test_bucket_and_role_are_asked_for(drydock, project, make_spot_task, context
         ({"instance_count": 0}, "instance_count of the task train must be a whole number of 1 or more: it is 0"),
     ],
 )
-def test_wrong_request_is_refused_for_good(drydock, project, make_spot_task, context, more, words):
-    before = drydock.list_jobs()
-    with pytest.raises(AirflowFailException, match=words) as raised:
-        make_spot_task(**more).execute(context)
-    one_line(raised.value)
-    assert drydock.list_jobs() == before
+def test_wrong_field_fails_the_task_without_a_retry(drydock, project, make_spot_task, context, fields, message):
+    jobs = drydock.list_jobs()
+    with pytest.raises(AirflowFailException, match=message) as error:
+        make_spot_task(**fields).execute(context)
+    check_one_line(error.value)
+    assert drydock.list_jobs() == jobs
 
 
-def test_malformed_params_are_named(drydock, project, make_spot_task, context):
+def test_unknown_key_in_params_yaml_is_named(drydock, project, make_spot_task, context):
     (project / "params.yaml").write_text("train: {colour: red}")
-    with pytest.raises(AirflowFailException, match="unknown key colour") as raised:
+    with pytest.raises(AirflowFailException, match="unknown key colour") as error:
         make_spot_task().execute(context)
-    one_line(raised.value)
+    check_one_line(error.value)
 
 
-def test_endpoint_that_does_not_answer_is_tried_again(project, make_spot_task, context, connect_airflow, free_port):
+def test_task_is_retried_when_the_endpoint_does_not_answer(
+    project, make_spot_task, context, connect_airflow, free_port
+):
     connect_airflow(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(AirflowException, match="does not answer") as raised:
+    with pytest.raises(AirflowException, match="does not answer") as error:
         make_spot_task().execute(context)
-    assert type(raised.value) is AirflowException
-    one_line(raised.value)
+    assert type(error.value) is AirflowException
+    check_one_line(error.value)
 
 
-def test_endpoint_that_is_lost_while_the_job_runs_is_tried_again(
+def test_task_is_retried_when_the_endpoint_disappears_while_the_job_runs(
     start_drydock, project, make_spot_task, context, start, connect_airflow, resume, monkeypatch
 ):
     monkeypatch.setattr(aws_errors, "RETRY_TIMEOUT_S", 1.0)
     with start_drydock() as drydock:
         connect_airflow(drydock.url)
         deferred = start(make_spot_task(), context)
-    with pytest.raises(AirflowException, match="does not answer") as raised:
+    with pytest.raises(AirflowException, match="does not answer") as error:
         resume(make_spot_task(), deferred, deferred.trigger.wait.end("ended"))
-    assert type(raised.value) is AirflowException
-    one_line(raised.value)
+    assert type(error.value) is AirflowException
+    check_one_line(error.value)
 
 
-def test_trigger_that_gave_up_leaves_the_job_to_the_next_try(drydock, project, make_spot_task, context, start, resume):
+def test_next_try_attaches_to_the_job_that_a_trigger_gave_up(drydock, project, make_spot_task, context, start, resume):
     deferred = start(make_spot_task("wait"), context)
-    with pytest.raises(AirflowException, match="cannot be watched: no answer") as raised:
+    with pytest.raises(AirflowException, match="cannot be watched: no answer") as error:
         resume(make_spot_task("wait"), deferred, deferred.trigger.wait.end("silent", "no answer"))
-    assert type(raised.value) is AirflowException
+    assert type(error.value) is AirflowException
     assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
     drydock.stop_job(deferred.trigger.wait.job_name)
