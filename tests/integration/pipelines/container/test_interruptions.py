@@ -122,25 +122,25 @@ def interrupt(process: Any, number: int) -> str:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[str], Job], seed: int) -> None:
     """With a checkpoint after each round, a kill loses at most one round, and a stop loses none."""
-    uninterrupted, job, generator = make_job("whole"), make_job("interrupted"), random.Random(seed)
+    uninterrupted, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(seed)
     hyperparameters = HYPERPARAMETERS | {"num_round": 250, "early_stopping_rounds": 250}
     assert read_restored_round(uninterrupted.run(hyperparameters | {"checkpoint_s": 1_000})) == 0
-    done = 0
+    rounds = 0
     for n in range(5):
-        if n > 1 and done + 15 + BUFFERED_ROUNDS > hyperparameters["num_round"]:
+        if n > 1 and rounds + 15 + BUFFERED_ROUNDS > hyperparameters["num_round"]:
             break  # on this slow machine, the next interruption might come after the end
         number = generator.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         process = limit_pipe(job.start(hyperparameters))
-        log = read_until(process, f"[{done + generator.randrange(15)}]\t")
+        log = read_until(process, f"[{rounds + generator.randrange(15)}]\t")
         time.sleep(generator.random() * 0.02)  # the moment of the interruption is the test's subject
         log += interrupt(process, number)
-        assert read_restored_round(log) == done
-        done = count_rounds(log)
+        assert read_restored_round(log) == rounds
+        rounds = count_rounds(log)
         names = sorted(path.name for path in job.checkpoints.iterdir())
-        assert int(names[-1]) == done or (number == signal.SIGKILL and int(names[-1]) == done - 1)
-        done = int(names[-1])
+        assert int(names[-1]) == rounds or (number == signal.SIGKILL and int(names[-1]) == rounds - 1)
+        rounds = int(names[-1])
         assert not (job.base / "model").exists()
-    assert read_restored_round(job.run(hyperparameters)) == done
+    assert read_restored_round(job.run(hyperparameters)) == rounds
     differing = {
         name for name, digest in job.compute_digests().items() if uninterrupted.compute_digests()[name] != digest
     }
@@ -150,13 +150,13 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
 @pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])
 def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str], Job], kills: int) -> None:
     """The script makes progress, though it keeps one checkpoint and each kill comes within a tenth of a second."""
-    uninterrupted, job, generator = make_job("whole"), make_job("interrupted"), random.Random(20)
+    uninterrupted, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(20)
     timed = {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
     hyperparameters = HYPERPARAMETERS | timed
     # A run that is not killed needs no checkpoints, and takes half the time without them.
     without_checkpoints = hyperparameters | {"checkpoint_s": 1_000}
     uninterrupted.run(without_checkpoints)
-    done = 0
+    rounds = 0
     for n in range(kills):
         checkpoints = set(job.checkpoints.glob("[0-9]*"))  # not the probe that the script writes for a moment
         process = limit_pipe(job.start(hyperparameters))
@@ -166,10 +166,10 @@ def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str],
             log += process.stdout.readline()
         time.sleep(generator.random() * 0.1)
         log += interrupt(process, signal.SIGKILL)
-        assert read_restored_round(log) >= done
-        done = read_restored_round(log)
-    assert read_restored_round(job.run(without_checkpoints)) >= done
-    assert done > 0, "no kill came after a checkpoint"
+        assert read_restored_round(log) >= rounds
+        rounds = read_restored_round(log)
+    assert read_restored_round(job.run(without_checkpoints)) >= rounds
+    assert rounds > 0, "no kill came after a checkpoint"
     assert job.compute_digests() == uninterrupted.compute_digests()
 
 

@@ -78,7 +78,7 @@ def start_slow_training(commands: Any, until: Callable[..., Any], home: Path, ro
 @pytest.fixture
 def uninterrupted(features: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the digest of the model of an uninterrupted training."""
-    return train(TrainSpec(hyperparameters=SLOW, model="whole/model", record="whole/record")).digest
+    return train(TrainSpec(hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")).digest
 
 
 def test_an_interrupted_training_ends_with_the_same_model(
@@ -95,7 +95,7 @@ def test_an_interrupted_training_ends_with_the_same_model(
     assert last_process.code == 0, last_process.err[-2_000:]
     assert "resuming from the checkpoint after round" in last_process.err, last_process.err[:1_000]
     assert json.loads(last_process.out)["digest"] == uninterrupted
-    assert Path("data/training/rounds.csv").read_text() == Path("whole/record/rounds.csv").read_text()
+    assert Path("data/training/rounds.csv").read_text() == Path("uninterrupted/record/rounds.csv").read_text()
 
 
 def test_a_killed_script_gives_an_error_that_can_be_retried(
@@ -158,9 +158,9 @@ CRASHES = {
 @pytest.mark.parametrize("case", CRASHES)
 def test_a_crash_gives_an_error_with_its_reason(case: str, features: Path) -> None:
     hyperparameters, reason = CRASHES[case]
-    with pytest.raises(TrainingError, match=reason) as caught:
+    with pytest.raises(TrainingError, match=reason) as error:
         train(TrainSpec(hyperparameters=hyperparameters))
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
     assert not Path("data/model").exists()
     assert not Path("data/training").exists()
 

@@ -105,7 +105,7 @@ def test_months_are_partitions_in_utc(home: Path) -> None:
     ledger = Ledger.open()
     assert [row["name"] for row in ledger.rows("2026-11")] == ["j-2"]
     assert ledger.spent_usd("2026-10", "flights") == pytest.approx(300 * 0.115 / 3_600, abs=1e-6)
-    assert ledger.spent_usd("2026-10", "others") == ledger.spent_usd("2026-09", "flights") == 0
+    assert ledger.spent_usd("2026-10", "trains") == ledger.spent_usd("2026-09", "flights") == 0
 
 
 def test_a_refused_charge_leaves_no_row(home: Path) -> None:
@@ -193,9 +193,9 @@ def test_the_worst_case_uses_the_most_expensive_type(home: Path) -> None:
 
 def test_a_budget_that_is_reached_exactly_is_not_exceeded(home: Path) -> None:
     assert check_budget(budget_usd=0.204).allowed
-    over = check_budget(budget_usd=0.203999)
-    assert not over.allowed
-    assert "more than the run's budget" in over.reason
+    exceeded = check_budget(budget_usd=0.203999)
+    assert not exceeded.allowed
+    assert "more than the run's budget" in exceeded.reason
 
 
 def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
@@ -204,11 +204,11 @@ def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
     result = check_budget(**month)
     assert (result.allowed, result.month_spent_usd, result.month_budget_usd) == (True, spent, spent + 0.204)
     charge.run(make_spec(make_job("j-2", billable_s=1)))
-    over = check_budget(**month)
-    assert not over.allowed
-    assert "left of flights's" in over.reason and "2026-10" in over.reason
+    exceeded = check_budget(**month)
+    assert not exceeded.allowed
+    assert "left of flights's" in exceeded.reason and "2026-10" in exceeded.reason
     assert check_budget(**{**month, "month": "2026-11"}).allowed, "another month"
-    assert check_budget(**month, project="others").allowed, "another project"
+    assert check_budget(**month, project="trains").allowed, "another project"
 
 
 def test_a_month_without_money_allows_nothing(home: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_month_without_money_allows_nothing(home: Path) -> None:
 
 
 def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text("budget: {project: mine, month_usd: 0.1, region: us-east-1}\n")
+    (tmp_path / "params.yaml").write_text("budget: {project: trains, month_usd: 0.1, region: us-east-1}\n")
     env = {"LEEWAY_PROJECT": str(tmp_path)}
     now = dt.datetime.now(dt.UTC).isoformat()
     text = make_spec(make_job("j-1", dt.datetime.fromisoformat(now)), project="").model_dump_json()
@@ -230,7 +230,7 @@ def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_
     result = json.loads(budget_process.out)
     assert result["month_spent_usd"] == pytest.approx(json.loads(charge_process.out)["cost_usd"])
     assert (result["allowed"], result["month_budget_usd"]) == (False, 0.1)
-    assert "mine's 0.1000 USD" in result["reason"]
+    assert "trains's 0.1000 USD" in result["reason"]
     assert json.loads(commands.step(*command, "60", env=env).out)["allowed"]
 
 

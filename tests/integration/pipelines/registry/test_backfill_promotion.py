@@ -1,4 +1,4 @@
-"""What a backfill of the training may do to the registry: judged as of then, and no alias moved. Real MLflow."""
+"""Test that a backfill of the training judges as of its moment and moves no alias, with a real MLflow."""
 
 import json
 import logging
@@ -20,135 +20,138 @@ from tests.tools.policies import EASY, HARD
 
 @pytest.fixture
 def model(home: Path, trained: SimpleNamespace, with_mlflow: str, request: pytest.FixtureRequest) -> str:
-    """A registered model's name of the test's own; the working directory has a trained model's data/."""
+    """Return the name of this test's model. The working directory has the data/ of a trained model."""
     shutil.copytree(trained.data, "data")
     return name_for_test("b-", request.node.name)
 
 
-def candidate(model: str, as_of: str) -> str:
-    """A version of `model`, trained as of a day."""
+def register_candidate(model: str, as_of: str) -> str:
+    """Register a version that was trained as of a day."""
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
     return register(model)
 
 
 def gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
-    named = {"model_name": model, "version": version, "verdict": f"{version}.json"}
-    return gating.run(gating.GateSpec(**named, policy={**EASY, **policy}, backfill=backfill))
+    """Run the step `gate`, as a backfill unless `backfill` is false."""
+    fields = {"model_name": model, "version": version, "verdict": f"{version}.json"}
+    return gating.run(gating.GateSpec(**fields, policy={**EASY, **policy}, backfill=backfill))
 
 
 def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:
-    named = {"model_name": model, "version": version, "verdict": f"{version}.json"}
-    return promoting.run(promoting.PromoteSpec(**named, **{"backfill": True, **fields}))
+    """Run the step `promote`, as a backfill unless `fields` say otherwise."""
+    spec = {"model_name": model, "version": version, "verdict": f"{version}.json"}
+    return promoting.run(promoting.PromoteSpec(**spec, **{"backfill": True, **fields}))
 
 
-def champion(model: str) -> str:
+def find_champion(model: str) -> str:
+    """Return the number of the champion; empty where there is none."""
     from pipelines.registry.versions import Registry
 
-    found = Registry.open().find_champion(model)
-    return str(found.version) if found else ""
+    version = Registry.open().find_champion(model)
+    return str(version.version) if version else ""
 
 
-def tags(model: str, version: str) -> dict[str, str]:
+def read_tags(model: str, number: str) -> dict[str, str]:
     from pipelines.registry.versions import Registry
 
-    return dict(Registry.open().get_version(model, version).tags)
+    return dict(Registry.open().get_version(model, number).tags)
 
 
-def test_a_backfill_moves_no_alias_and_tags_what_it_would_have_done(
+def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
     model: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = candidate(model, "2013-02-01")
+    first = register_candidate(model, "2013-02-01")
     assert gate(model, first).passed
     with caplog.at_level(logging.INFO, "leeway"):
-        told = promote(model, first)
-    assert (told.promoted, told.changed, told.previous) == (False, False, "")
-    assert "unless promote_in_backfill is set" in told.reason
-    said = [line for line in caplog.messages if "promote" in line]
-    assert said == [f"{model}: version {first} is not promoted: {told.reason}"]
-    assert champion(model) == ""
-    assert tags(model, first)["leeway.would_promote_over"] == "none"
-    assert tags(model, first)["leeway.verdict"] == "passed"
-    assert promote(model, first) == told
+        result = promote(model, first)
+    assert (result.promoted, result.changed, result.previous) == (False, False, "")
+    assert "unless promote_in_backfill is set" in result.reason
+    messages = [line for line in caplog.messages if "promote" in line]
+    assert messages == [f"{model}: version {first} is not promoted: {result.reason}"]
+    assert find_champion(model) == ""
+    assert read_tags(model, first)["leeway.would_promote_over"] == "none"
+    assert read_tags(model, first)["leeway.verdict"] == "passed"
+    assert promote(model, first) == result
 
-    second = candidate(model, "2013-03-01")
+    second = register_candidate(model, "2013-03-01")
     assert gate(model, second).champion == first
     promote(model, second)
-    assert tags(model, second)["leeway.would_promote_over"] == first
-    assert champion(model) == ""
+    assert read_tags(model, second)["leeway.would_promote_over"] == first
+    assert find_champion(model) == ""
 
 
 @pytest.mark.parametrize("fields", [{"in_backfill": True}, {"backfill": False}])
 def test_promotes_with_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
-    """The control of the test above."""
-    first = candidate(model, "2013-02-01")
+    """This is the control of the test above."""
+    first = register_candidate(model, "2013-02-01")
     gate(model, first)
-    told = promote(model, first, **fields)
-    assert (told.promoted, told.changed, champion(model)) == (True, True, first)
-    assert "leeway.would_promote_over" not in tags(model, first)
+    result = promote(model, first, **fields)
+    assert (result.promoted, result.changed, find_champion(model)) == (True, True, first)
+    assert "leeway.would_promote_over" not in read_tags(model, first)
     again = promote(model, first, **fields)
     assert (again.promoted, again.changed) == (True, False)
 
 
 def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
-    early, middle = candidate(model, "2013-02-01"), candidate(model, "2013-03-01")
+    early, middle = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
     gate(model, early)
     promote(model, early)
-    without = gate(model, middle)
-    assert without.champion == early
+    result = gate(model, middle)
+    assert result.champion == early
     before = Path(f"{middle}.json").read_bytes()
 
-    late = candidate(model, "2013-10-01")
+    late = register_candidate(model, "2013-10-01")
     assert gate(model, late, backfill=False).passed
     assert promote(model, late, backfill=False).promoted
-    assert champion(model) == late
-    candidate(model, "2013-02-20")  # not promoted: it served nobody
-    assert gate(model, middle) == without
-    assert Path(f"{middle}.json").read_bytes() == before, "the future champion changed no byte"
-    # The control: outside of a backfill the champion is the alias's, and a candidate of before it is refused.
+    assert find_champion(model) == late
+    register_candidate(model, "2013-02-20")  # this version is never champion
+    assert gate(model, middle) == result
+    assert Path(f"{middle}.json").read_bytes() == before, "a later champion changes no byte of the verdict"
+    # The control: outside of a backfill, the alias gives the champion, and an older candidate is refused.
     today = gate(model, middle, backfill=False)
     assert (today.champion, today.passed) == (late, False)
 
 
-def test_a_candidate_of_the_same_moment_is_no_earlier_champion(model: str) -> None:
-    first = candidate(model, "2013-03-01")
+def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> None:
+    first = register_candidate(model, "2013-03-01")
     gate(model, first)
     assert promote(model, first, in_backfill=True).promoted
     note = Path("data/features/note")
-    note.write_text("makes another candidate of the same moment")
-    second = candidate(model, "2013-03-01")
+    note.write_text("changes the features, which makes another candidate")
+    second = register_candidate(model, "2013-03-01")
     assert second != first
     assert gate(model, second).champion == ""
-    third = candidate(model, "2013-03-02")
-    assert gate(model, third).champion == first, "the control: a day later it is"
+    third = register_candidate(model, "2013-03-02")
+    assert gate(model, third).champion == first, "the control: a day later, the first version is champion"
 
 
-def test_an_alias_moved_by_hand_counts_as_champion(model: str) -> None:
+def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
     from pipelines.registry.versions import CHAMPION, Registry
 
-    first, second = candidate(model, "2013-02-01"), candidate(model, "2013-03-01")
+    first, second = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
     assert gate(model, second).champion == ""
     Registry.open().client.set_registered_model_alias(model, CHAMPION, first)
     assert gate(model, second).champion == first
 
 
 def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
-    late = candidate(model, "2013-10-01")
+    late = register_candidate(model, "2013-10-01")
     gate(model, late)
     promote(model, late, in_backfill=True)
-    early = candidate(model, "2013-02-01")
+    early = register_candidate(model, "2013-02-01")
     assert gate(model, early).passed
-    told = promote(model, early, in_backfill=True)
-    assert (told.promoted, champion(model)) == (False, late)
-    assert f"champion {late} is as of 2013-10-01, later than its 2013-02-01" in told.reason
-    assert tags(model, early)["leeway.would_promote_over"] == "none"
+    result = promote(model, early, in_backfill=True)
+    assert (result.promoted, find_champion(model)) == (False, late)
+    assert f"champion {late} is as of 2013-10-01, later than its 2013-02-01" in result.reason
+    assert read_tags(model, early)["leeway.would_promote_over"] == "none"
     with pytest.raises(PromotionError, match="only moves forward"):
         promote(model, early, backfill=False)
 
 
 def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:
-    version = candidate(model, "2013-02-01")
+    version = register_candidate(model, "2013-02-01")
     assert not gate(model, version, **HARD).passed
     with pytest.raises(PromotionError, match="did not pass the gate"):
         promote(model, version)
-    assert "leeway.would_promote_over" not in tags(model, version)
+    assert "leeway.would_promote_over" not in read_tags(model, version)

@@ -1,4 +1,4 @@
-"""`python -m pipelines lineage`, of versions that the steps registered, judged and promoted in a real MLflow."""
+"""Test `python -m pipelines lineage` with versions that the steps registered, judged and promoted in MLflow."""
 
 import datetime as dt
 import json
@@ -26,8 +26,8 @@ NAME = "lineage"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, mlflow_uri: str) -> Path:
-    """The working directory and LEEWAY_HOME in which two versions of a model were made, the second champion."""
+def folder_of_versions(tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, mlflow_uri: str) -> Path:
+    """Return the folder in which two versions of a model were registered. The second one is champion."""
     folder = tmp_path_factory.mktemp("lineage")
     shutil.copytree(trained.data, folder / "data")
     with pytest.MonkeyPatch.context() as patch:
@@ -36,38 +36,42 @@ def place(tmp_path_factory: pytest.TempPathFactory, trained: SimpleNamespace, ml
         patch.setenv("LEEWAY_PROJECT", str(Path(__file__).parents[4]))
         patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
         settings.cache_clear()
-        version(NAME, "2013-01-25")
-        version(NAME, "2013-02-20")
+        register_version(NAME, "2013-01-25")
+        register_version(NAME, "2013-02-20")
     settings.cache_clear()
     return folder
 
 
 @pytest.fixture
-def model(place: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> str:
-    """The model's name; the test is where it was made, and changes nothing."""
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("LEEWAY_HOME", str(place / "home"))
+def model(
+    folder_of_versions: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> str:
+    """Return the name of the model. The test runs in its folder and changes nothing there."""
+    monkeypatch.chdir(folder_of_versions)
+    monkeypatch.setenv("LEEWAY_HOME", str(folder_of_versions / "home"))
     fresh_settings()
     return NAME
 
 
-def version(name: str, as_of: str) -> None:
+def register_version(name: str, as_of: str) -> None:
+    """Register, judge and promote a version as of a day."""
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
     number = register(name, lineage=lineage)
     gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY))
-    told = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
-    promoting.run(promoting.PromoteSpec(**told))
+    spec = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
+    promoting.run(promoting.PromoteSpec(**spec))
 
 
-def cli(*arguments: str) -> str:
+def run_cli(*arguments: str) -> str:
+    """Run the command and return its stdout."""
     return CliRunner().invoke(lineage_cli.app, arguments, catch_exceptions=False).stdout
 
 
-def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace) -> None:
-    told = cli(f"{model}@champion")
-    assert told.splitlines()[0] == f"{model} version 2, champion"
+def test_prints_the_lineage_of_a_version(model: str, trained: SimpleNamespace) -> None:
+    output = run_cli(f"{model}@champion")
+    assert output.splitlines()[0] == f"{model} version 2, champion"
     pinned = json.loads(Path("data/snapshot.json").read_text())
     days = trained.snapshot.window()
     window = (
@@ -90,8 +94,8 @@ def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace)
         "Z judged: by ",
         "Z promoted 1 -> 2: by ",
     ):
-        assert line in told, line
-    first = cli(f"{model}@1")
+        assert line in output, line
+    first = run_cli(f"{model}@1")
     assert first.splitlines()[0] == f"{model} version 1"
     assert "Z promoted none -> 1: by" in first and "Z promoted 1 -> 2: by " in first
     assert "Z judged" in first
@@ -99,27 +103,27 @@ def test_prints_what_a_version_was_made_of(model: str, trained: SimpleNamespace)
 
 def test_the_steps_record_events(model: str) -> None:
     events = Journal.open().state(model).events
-    assert [one.kind for one in events] == ["registered", "judged", "promoted"] * 2
-    assert [one.version for one in events] == ["1"] * 3 + ["2"] * 3
-    judged = events[4]
-    assert judged.evidence["verdict"] == "passed"
-    assert judged.evidence["champion"] == "1"
-    assert judged.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
+    assert [event.kind for event in events] == ["registered", "judged", "promoted"] * 2
+    assert [event.version for event in events] == ["1"] * 3 + ["2"] * 3
+    verdict_event = events[4]
+    assert verdict_event.evidence["verdict"] == "passed"
+    assert verdict_event.evidence["champion"] == "1"
+    assert verdict_event.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
     evaluating.run(evaluating.EvaluateSpec(register_as=model))
-    assert len(Journal.open().state(model).events) == 6, "said again, nothing is added"
+    assert len(Journal.open().state(model).events) == 6, "evaluating again adds no event"
 
 
 @pytest.mark.parametrize("role", ["train", "holdout"])
 def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
     days = getattr(trained.snapshot.window(), role)
-    lines = cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
+    lines = run_cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"{model} version 1", f"{model} version 2"]
     assert all(role in line and "passed" in line for line in lines)
     between = trained.snapshot.window().holdout.first - dt.timedelta(1)
     for day in (between, days.first - dt.timedelta(60)):
-        assert cli("--partition", str(day), "--table", f"table-of-{model}") == (
+        assert run_cli("--partition", str(day), "--table", f"table-of-{model}") == (
             f"No version saw {day} of table-of-{model}.\n"
-        ), "the control: the label's delay lies between training and holdout"
+        ), "the control: the days of the label's delay, between training and holdout, are in neither"
 
 
 def test_refuses_invalid_arguments(with_mlflow: str) -> None:
@@ -132,12 +136,12 @@ def test_refuses_invalid_arguments(with_mlflow: str) -> None:
         ("--partition", "2013-02-30"),
     ):
         with pytest.raises(SpecError):
-            cli(*arguments)
+            run_cli(*arguments)
     with pytest.raises(DataError, match="no nobody@champion"):
-        cli("nobody@champion")
+        run_cli("nobody@champion")
 
 
 def test_the_command_line_reports_a_missing_registry(commands: Any) -> None:
-    done = commands.step("lineage", "--partition", "2013-02-08")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")
+    process = commands.step("lineage", "--partition", "2013-02-08")
+    assert (process.code, process.out) == (2, "")
+    assert process.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")

@@ -1,4 +1,4 @@
-"""evaluate, gate and promote against a real MLflow server."""
+"""Test the steps evaluate, gate and promote against a real MLflow server."""
 
 import datetime as dt
 import json
@@ -32,6 +32,7 @@ from tests.tools.policies import EASY, HARD
 
 @pytest.fixture
 def data(home: Path, trained: SimpleNamespace) -> Path:
+    """Copy the data/ of a trained model, and return its folder."""
     shutil.copytree(trained.data, "data")
     Path("dvc.lock").write_text("schema: '2.0'\n")
     Path("params.yaml").write_text("train: {}\n")
@@ -40,7 +41,7 @@ def data(home: Path, trained: SimpleNamespace) -> Path:
 
 @pytest.fixture
 def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
-    """A registered model's name of the test's own."""
+    """Return the name of this test's model."""
     return name_for_test("m-", request.node.name)
 
 
@@ -56,13 +57,13 @@ def promote(name: str, version: str, verdict: str = "data/verdict.json") -> prom
     return promoting.run(promoting.PromoteSpec(model_name=name, version=version, verdict=verdict))
 
 
-def as_of(day: str) -> None:
-    """Another window: makes another candidate of the same model."""
+def set_as_of(day: str) -> None:
+    """Set another as_of of the snapshot, which makes another candidate of the same model."""
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": day})
 
 
-def client(uri: str) -> Any:
+def open_client(uri: str) -> Any:
     from mlflow import MlflowClient
 
     return MlflowClient(uri, uri)
@@ -71,18 +72,19 @@ def client(uri: str) -> Any:
 # evaluate
 
 
-def test_evidence_is_complete_and_reproducible(data: Path, trained: SimpleNamespace) -> None:
+def test_the_evaluation_is_complete_and_reproducible(data: Path, trained: SimpleNamespace) -> None:
     before = sha256(data / "evaluation")
-    told = evaluate()
-    assert {str(p.relative_to(data / "evaluation")) for p in (data / "evaluation").rglob("*") if p.is_file()} == {
+    result = evaluate()
+    files = [path for path in (data / "evaluation").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(data / "evaluation")) for path in files} == {
         "metrics.json", "evaluation.png", "predictions.parquet", "plots/pr_curve.csv", "plots/calibration.csv",
         "plots/importance.csv", "reference.json",
     }  # fmt: skip
     assert sha256(data / "evaluation") == before
-    assert told.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.evaluation.metrics
+    assert result.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.evaluation.metrics
     scored = pd.read_parquet(data / "evaluation/predictions.parquet")
-    assert len(scored) == told.metrics["rows"] == trained.features.rows_holdout
-    assert told.version == ""
+    assert len(scored) == result.metrics["rows"] == trained.features.rows_holdout
+    assert result.version == ""
 
 
 def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str, with_mlflow: str) -> None:
@@ -90,11 +92,11 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     again = evaluate(model, lineage={"cost_usd": "0.1"})
     assert (first.version, again.version) == ("1", "1")
     assert first.run_id == again.run_id
-    version = client(with_mlflow).get_model_version(model, "1")
-    pinned = json.loads((data / "snapshot.json").read_text())
+    version = open_client(with_mlflow).get_model_version(model, "1")
+    snapshot = json.loads((data / "snapshot.json").read_text())
     expected = {
         "leeway.as_of": "2013-01-25",
-        "leeway.snapshot_id": str(pinned["snapshot_id"]),
+        "leeway.snapshot_id": str(snapshot["snapshot_id"]),
         "leeway.table": "flights",
         "leeway.dvc_lock": sha256(Path("dvc.lock")),
         "leeway.model_digest": sha256(data / "model"),
@@ -107,23 +109,25 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert int(version.tags["leeway.rows_train"]) > int(version.tags["leeway.rows_holdout"]) > 0
     assert {"leeway.git_commit", "leeway.candidate"} <= set(version.tags)
     assert version.tags["leeway.git_dirty"] in ("true", "false")
-    provenance = json.loads(Path(client(with_mlflow).download_artifacts(first.run_id, "provenance.json")).read_text())
+    provenance = json.loads(
+        Path(open_client(with_mlflow).download_artifacts(first.run_id, "provenance.json")).read_text()
+    )
     assert next(iter(load_dataset("flights").features)) in provenance["schema"]
     assert len(version.tags["leeway.features_schema"]) == 12
-    run = client(with_mlflow).get_run(first.run_id)
+    run = open_client(with_mlflow).get_run(first.run_id)
     assert run.data.metrics["holdout_auc"] == first.metrics["auc"]
-    logged = {one.path for one in client(with_mlflow).list_artifacts(first.run_id)}
+    logged = {artifact.path for artifact in open_client(with_mlflow).list_artifacts(first.run_id)}
     assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= logged
 
 
-def test_another_window_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:
+def test_another_as_of_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:
     first = evaluate(model)
-    as_of("2013-02-01")
+    set_as_of("2013-02-01")
     second = evaluate(model)
     assert (first.version, second.version) == ("1", "2")
     environment = data / "training/environment.json"
-    environment.write_text(json.dumps({**json.loads(environment.read_text()), "training_job": "another-one"}))
-    as_of("2013-02-02")
+    environment.write_text(json.dumps({**json.loads(environment.read_text()), "training_job": "another-job"}))
+    set_as_of("2013-02-02")
     third = evaluate(model)
     assert third.run_id != first.run_id
 
@@ -138,15 +142,15 @@ def test_refuses_a_record_without_a_training_job(data: Path, model: str) -> None
 def test_the_package_has_signature_example_and_requirements(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
-    done = evaluate(model)
+    result = evaluate(model)
     mlflow.set_tracking_uri(with_mlflow)
-    folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{done.version}"))
+    folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{result.version}"))
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == list(load_dataset("flights").features)
     assert info.signature.outputs is not None
     assert len(mlflow.models.Model.load(str(folder)).load_input_example(str(folder))) == 3
-    needs = (folder / "requirements.txt").read_text().split()
-    assert all("==" in one for one in needs) and any(one.startswith("xgboost") for one in needs)
+    requirements = (folder / "requirements.txt").read_text().split()
+    assert all("==" in line for line in requirements) and any(line.startswith("xgboost") for line in requirements)
 
 
 def test_other_columns_give_another_schema(data: Path) -> None:
@@ -159,27 +163,29 @@ def test_other_columns_give_another_schema(data: Path) -> None:
 def test_the_packaged_model_gives_the_scores_of_the_training(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
-    done = evaluate(model)
+    result = evaluate(model)
     mlflow.set_tracking_uri(with_mlflow)
-    loaded = mlflow.pyfunc.load_model(f"models:/{model}/{done.version}")
+    packaged_model = mlflow.pyfunc.load_model(f"models:/{model}/{result.version}")
     rows = pd.read_parquet(data / "features/holdout/data.parquet")
-    wanted = [column.name for column in loaded.metadata.get_input_schema().inputs]
-    assert wanted == list(load_dataset("flights").features)
-    served = np.asarray(loaded.predict(rows[wanted]))
-    scored = pd.read_parquet(data / "evaluation/predictions.parquet")["score"].to_numpy()
-    assert np.abs(served - scored).max() < 1e-6
-    assert served.std() > 0.01
-    # Rows that hold what training never saw: unknown categories, and nothing at all.
-    odd = rows[wanted].head(3).copy()
-    odd["carrier"], odd["weather_temp"] = "??", np.nan
-    assert np.isfinite(loaded.predict(odd)).all()
+    features = [column.name for column in packaged_model.metadata.get_input_schema().inputs]
+    assert features == list(load_dataset("flights").features)
+    scores = np.asarray(packaged_model.predict(rows[features]))
+    expected_scores = pd.read_parquet(data / "evaluation/predictions.parquet")["score"].to_numpy()
+    assert np.abs(scores - expected_scores).max() < 1e-6
+    assert scores.std() > 0.01
+    # Rows may have categories that the training did not have, and missing values.
+    unknown_rows = rows[features].head(3).copy()
+    unknown_rows["carrier"], unknown_rows["weather_temp"] = "??", np.nan
+    assert np.isfinite(packaged_model.predict(unknown_rows)).all()
 
 
-@pytest.mark.parametrize("victim", ["model/model.ubj", "features/holdout/data.parquet", "features/train/data.parquet"])
-def test_a_missing_file_is_named_and_the_old_evaluation_stays(data: Path, victim: str) -> None:
+@pytest.mark.parametrize(
+    "missing_file", ["model/model.ubj", "features/holdout/data.parquet", "features/train/data.parquet"]
+)
+def test_names_a_missing_file_and_keeps_the_old_evaluation(data: Path, missing_file: str) -> None:
     before = sha256(data / "evaluation")
-    (data / victim).unlink()
-    with pytest.raises(DataError, match=victim.split("/", maxsplit=1)[0]):
+    (data / missing_file).unlink()
+    with pytest.raises(DataError, match=missing_file.split("/", maxsplit=1)[0]):
         evaluate()
     assert sha256(data / "evaluation") == before
 
@@ -202,10 +208,10 @@ def test_registers_no_version_without_a_snapshot(data: Path, model: str, with_ml
     (data / "snapshot.json").unlink()
     with pytest.raises(DataError, match="snapshot"):
         evaluate(model)
-    assert client(with_mlflow).search_model_versions(f"name = '{model}'") == []
+    assert open_client(with_mlflow).search_model_versions(f"name = '{model}'") == []
 
 
-def test_refuses_to_register_without_an_address_of_mlflow(data: Path) -> None:
+def test_refuses_to_register_without_mlflow_tracking_uri(data: Path) -> None:
     with pytest.raises(InvalidError, match="MLFLOW_TRACKING_URI"):
         evaluate("x")
 
@@ -214,13 +220,13 @@ def test_an_unreachable_server_gives_one_line_and_exit_code_75(
     data: Path, commands: Any, free_port: Callable[[], int]
 ) -> None:
     env = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{free_port()}"}
-    done = commands.step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
-    assert done.code == 75, done.err
-    assert done.out == ""
-    assert next(line for line in done.err.splitlines() if line.startswith("error: ")).startswith(
+    process = commands.step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
+    assert process.code == 75, process.err
+    assert process.out == ""
+    assert next(line for line in process.err.splitlines() if line.startswith("error: ")).startswith(
         "error: MLflow at http"
     )
-    assert "Traceback" not in done.err
+    assert "Traceback" not in process.err
 
 
 @pytest.mark.parametrize("step", [evaluate, lambda name: gate(name, "1"), lambda name: promote(name, "1")])
@@ -233,15 +239,15 @@ def test_an_unreachable_server_is_a_service_error_of_each_step(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     fresh_settings()
-    with pytest.raises(ServiceError, match="MLflow at http") as caught:
+    with pytest.raises(ServiceError, match="MLflow at http") as error:
         step("x")
-    assert caught.value.exit_code == 75
+    assert error.value.exit_code == 75
 
 
 def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) -> None:
-    done = commands.step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["version"] == "1"
+    process = commands.step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    assert process.code == 0, process.err
+    assert json.loads(process.out)["version"] == "1"
 
 
 # gate
@@ -249,24 +255,24 @@ def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) 
 
 def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
-    told = gate(model, version)
-    assert told.passed, told.reason
-    assert told.champion == ""
-    tags = client(with_mlflow).get_model_version(model, version).tags
+    result = gate(model, version)
+    assert result.passed, result.reason
+    assert result.champion == ""
+    tags = open_client(with_mlflow).get_model_version(model, version).tags
     assert tags["leeway.verdict"] == "passed"
     assert tags["leeway.verdict_digest"] == sha256(data / "verdict.json")
     before = (data / "verdict.json").read_bytes()
-    assert gate(model, version) == told
+    assert gate(model, version) == result
     assert (data / "verdict.json").read_bytes() == before
 
 
 def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
-    told = gate(model, version, **HARD)
-    assert not told.passed
-    assert "auc is" in told.reason
-    tags = client(with_mlflow).get_model_version(model, version).tags
-    assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", told.reason)
+    result = gate(model, version, **HARD)
+    assert not result.passed
+    assert "auc is" in result.reason
+    tags = open_client(with_mlflow).get_model_version(model, version).tags
+    assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", result.reason)
 
 
 def test_the_gate_refuses_a_version_that_does_not_exist(data: Path, model: str) -> None:
@@ -282,18 +288,18 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     first = evaluate(model)
     assert gate(model, first.version).passed
     promote(model, first.version)
-    # A much weaker challenger, of a later moment.
+    # A much weaker candidate, of a later as_of.
     train(TrainSpec(hyperparameters={"num_round": 1, "max_depth": 1}))
-    as_of("2013-02-01")
+    set_as_of("2013-02-01")
     second = evaluate(model)
-    told = gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
-    against = next(one for one in told.checks if "champion" in one.check)
-    assert (told.champion, told.outcome) == ("1", "failed")
-    lost = second.metrics["auc"] - first.metrics["auc"]
-    assert against.value == pytest.approx(lost, abs=1e-6), "the same rows, so the same AUC as before"
+    result = gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
+    check = next(check for check in result.checks if "champion" in check.check)
+    assert (result.champion, result.outcome) == ("1", "failed")
+    difference = second.metrics["auc"] - first.metrics["auc"]
+    assert check.value == pytest.approx(difference, abs=1e-6), "the same rows, so the same AUC as before"
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, second.version)
-    # The same challenger passes where so much loss is allowed.
+    # The control: the same candidate passes with a large margin.
     assert gate(model, second.version).passed
 
 
@@ -302,18 +308,18 @@ def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, wi
 
     version = register(model)
     gate(model, version)
-    store = get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, version))
-    (inside,) = (one.path for one in store.list_artifacts("artifacts"))
-    good = tmp_path / "good"
-    shutil.copytree(store.download_artifacts(inside), good)
+    repository = get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version))
+    (folder,) = (artifact.path for artifact in repository.list_artifacts("artifacts"))
+    copy = tmp_path / "copy"
+    shutil.copytree(repository.download_artifacts(folder), copy)
     (tmp_path / "schema.json").write_text("{}")
-    store.log_artifact(str(tmp_path / "schema.json"), inside)
+    repository.log_artifact(str(tmp_path / "schema.json"), folder)
     with pytest.raises(PromotionError, match="its files are not those that were judged"):
         promote(model, version)
     with pytest.raises(DataError, match="not those that were evaluated"):
         gate(model, version)
-    assert "champion" not in client(with_mlflow).get_registered_model(model).aliases
-    store.log_artifact(str(good / "schema.json"), inside)
+    assert "champion" not in open_client(with_mlflow).get_registered_model(model).aliases
+    repository.log_artifact(str(copy / "schema.json"), folder)
     assert promote(model, version).changed
 
 
@@ -321,26 +327,24 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     version = register(model)
-    get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
+    get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
     with pytest.raises(DataError, match="has no model files"):
         gate(model, version)
 
 
-def test_a_champion_that_cannot_be_loaded_is_named_and_nothing_is_judged(
-    data: Path, model: str, with_mlflow: str
-) -> None:
+def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     first = register(model)
     assert gate(model, first).passed
     promote(model, first)
-    get_artifact_repository(client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
-    as_of("2013-02-01")
+    get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
+    set_as_of("2013-02-01")
     second, before = register(model), (data / "verdict.json").read_bytes()
     with pytest.raises(DataError, match=f"version {first} cannot be loaded"):
         gate(model, second)
     assert (data / "verdict.json").read_bytes() == before
-    assert "leeway.verdict" not in client(with_mlflow).get_model_version(model, second).tags
+    assert "leeway.verdict" not in open_client(with_mlflow).get_model_version(model, second).tags
 
 
 # promote
@@ -349,28 +353,28 @@ def test_a_champion_that_cannot_be_loaded_is_named_and_nothing_is_judged(
 def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, with_mlflow: str) -> None:
     first = register(model)
     gate(model, first)
-    done = promote(model, first)
-    assert (done.changed, done.previous) == (True, "")
+    result = promote(model, first)
+    assert (result.changed, result.previous) == (True, "")
     again = promote(model, first)
     assert (again.changed, again.version) == (False, first)
-    assert client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
+    assert open_client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
 
-    as_of("2013-02-20")
+    set_as_of("2013-02-20")
     newer = register(model)
     assert gate(model, newer).passed
-    done = promote(model, newer)
-    assert (done.changed, done.previous) == (True, first)
-    tags = client(with_mlflow).get_model_version(model, newer).tags
+    result = promote(model, newer)
+    assert (result.changed, result.previous) == (True, first)
+    tags = open_client(with_mlflow).get_model_version(model, newer).tags
     assert tags["leeway.promoted_over"] == first
     assert dt.datetime.fromisoformat(tags["leeway.promoted_at"]).tzinfo is not None
 
 
 def test_gate_and_promotion_refuse_an_older_window(data: Path, model: str) -> None:
-    as_of("2013-01-20")
+    set_as_of("2013-01-20")
     older = register(model)
     assert gate(model, older).passed, "there is no champion yet"
     shutil.copy("data/verdict.json", "older.json")
-    as_of("2013-01-25")
+    set_as_of("2013-01-25")
     newer = register(model)
     gate(model, newer)
     promote(model, newer)
@@ -386,62 +390,63 @@ def test_refuses_to_promote_a_failed_version(data: Path, model: str, with_mlflow
 
     version = register(model)
     gate(model, version, **HARD)
-    with pytest.raises(PromotionError, match="did not pass the gate") as caught:
+    with pytest.raises(PromotionError, match="did not pass the gate") as error:
         promote(model, version)
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
     with pytest.raises(MlflowException):
-        client(with_mlflow).get_model_version_by_alias(model, "champion")
+        open_client(with_mlflow).get_model_version_by_alias(model, "champion")
 
 
-def tampered(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def change_verdict(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the file of the verdict after the gate wrote it."""
     path = Path("data/verdict.json")
     write_json(path, change(json.loads(path.read_text())))
 
 
-DYING = """
+KILLED_GATE = """
 import os, signal, sys
 from pathlib import Path
 from pipelines.registry import artifacts, lifecycle
 from pipelines.registry.versions import Registry
 from pipelines.steps.gate import GateSpec, run
 
-def dying(*given, **named):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-owner, name = {moment}
-setattr(owner, name, dying)
+owner, name = {function}
+setattr(owner, name, die)
 run(GateSpec.parse({spec!r}, "test"))
 """
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "function",
     ["(artifacts, 'upload_folder')", "(Registry, 'set_tags')", "(lifecycle, 'record_verdict')"],
     ids=["report", "tags", "event"],
 )
-def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, moment: str) -> None:
+def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, function: str) -> None:
     version = register(model)
     gate(model, version, **HARD)
     spec = {"model_name": model, "version": version, "policy": EASY}
-    died = subprocess.run(
-        [sys.executable, "-c", DYING.format(moment=moment, spec=spec)], capture_output=True, text=True
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED_GATE.format(function=function, spec=spec)], capture_output=True, text=True
     )
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    if "record_verdict" not in moment:  # the tags still say no; the file's yes is not the one that was given
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    if "record_verdict" not in function:  # the tags have the first verdict, and the file has one that was not recorded
         with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
             promote(model, version)
     gate(model, version)
     assert promote(model, version).changed
-    kinds = [(one.kind, one.evidence.get("verdict")) for one in Journal.open().state(model).events]
+    kinds = [(event.kind, event.evidence.get("verdict")) for event in Journal.open().state(model).events]
     assert kinds == [("registered", None), ("judged", "failed"), ("judged", "passed"), ("promoted", None)]
 
 
-def test_the_gate_gives_the_same_verdict_twice_though_times_differ(data: Path, model: str) -> None:
+def test_measured_times_do_not_change_the_digest_of_the_verdict(data: Path, model: str) -> None:
     version = register(model)
-    told = [gate(model, version, serving={}) for _ in range(2)]
-    first, second = ([one.value for one in each.checks if one.timed] for each in told)
+    results = [gate(model, version, serving={}) for _ in range(2)]
+    first, second = ([check.value for check in result.checks if check.timed] for result in results)
     assert len(first) == 2 and first != second
-    assert told[0].checks != told[1].checks
+    assert results[0].checks != results[1].checks
     digest = sha256(data / "verdict.json")
     gate(model, version, serving={})
     assert sha256(data / "verdict.json") == digest
@@ -451,14 +456,14 @@ def test_the_gate_gives_the_same_verdict_twice_though_times_differ(data: Path, m
 def test_refuses_a_verdict_that_was_changed(data: Path, model: str) -> None:
     version = register(model)
     gate(model, version, **HARD)
-    tampered(lambda told: {**told, "passed": True, "outcome": "passed"})
+    change_verdict(lambda verdict: {**verdict, "passed": True, "outcome": "passed"})
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
     gate(model, version)
-    tampered(lambda told: {**told, "reason": "because"})
+    change_verdict(lambda verdict: {**verdict, "reason": "because"})
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
-    tampered(lambda told: {**told, "version": "2"})
+    change_verdict(lambda verdict: {**verdict, "version": "2"})
     with pytest.raises(PromotionError, match="is about"):
         promote(model, version)
     gate(model, version)
@@ -478,9 +483,9 @@ def test_refuses_a_file_that_is_no_verdict(data: Path, model: str, text: str | N
 def test_refuses_a_version_without_a_verdict(data: Path, model: str) -> None:
     first = register(model)
     gate(model, first)
-    as_of("2013-02-01")
+    set_as_of("2013-02-01")
     second = register(model)
-    tampered(lambda told: {**told, "version": second})
+    change_verdict(lambda verdict: {**verdict, "version": second})
     with pytest.raises(PromotionError):
         promote(model, second)
     with pytest.raises(DataError, match=r"no .* version 9"):
@@ -492,13 +497,13 @@ def test_an_error_of_mlflow_can_be_retried(data: Path, with_mlflow: str, monkeyp
 
     from pipelines.registry.mlflow_errors import service_errors
 
-    with pytest.raises(ServiceError, match="MLflow failed") as caught, service_errors():
+    with pytest.raises(ServiceError, match="MLflow failed") as error, service_errors():
         raise MlflowException("the database is locked")
-    assert caught.value.exit_code == 75
+    assert error.value.exit_code == 75
 
 
-def test_importance_keeps_the_names_that_the_features_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pandas would read a number or a missing value; the feature would weigh nothing, and its drift never alarm."""
+def test_importance_keeps_the_names_of_the_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas would read the names as numbers or missing values. The drift of these features would then never alarm."""
     monkeypatch.setattr(artifacts, "download_artifact", lambda *_: tmp_path / "importance.csv")
     shares = {"2013": 0.5, "null": 0.25, "NA": 0.125, 'a "b", c': 0.125}
     write_tables(tmp_path, {"importance": metrics.tabulate_importance(shares)})
@@ -512,59 +517,61 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
 
     shares = {"NA": 0.75, "2013": 0.25}
     write_tables(data / "evaluation/plots", {"importance": metrics.tabulate_importance(shares)})
-    drawn: list[dict[str, float]] = []
+    importances: list[dict[str, float]] = []
     draw_figures = report.draw_figures
 
-    def spy(folder: Path, content: Any) -> list[Path]:
-        drawn.append(dict(content.importance))
+    def record_importance(folder: Path, content: Any) -> list[Path]:
+        importances.append(dict(content.importance))
         return draw_figures(folder, content)
 
-    monkeypatch.setattr(report, "draw_figures", spy)
+    monkeypatch.setattr(report, "draw_figures", record_importance)
     gating.run(gating.GateSpec(policy=EASY))
-    assert drawn == [shares]
+    assert importances == [shares]
 
 
 @pytest.mark.parametrize("backfill", [False, True])
 def test_the_gate_reads_each_thing_of_the_registry_once(
     data: Path, model: str, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, backfill: bool
 ) -> None:
-    """Two reads of one thing could see two states: an alias or files that change in between."""
+    """Two reads of the same thing could give two states, if an alias or files change in between."""
     import mlflow
     from mlflow import MlflowClient
 
     first = register(model)
     gate(model, first)
     promote(model, first)
-    as_of("2013-02-01")
+    set_as_of("2013-02-01")
     second = register(model)
     reads: list[tuple[str, ...]] = []
 
-    def count(owner: Any, name: str, describe: Callable[..., tuple[str, ...]]) -> None:
-        real = getattr(owner, name)
+    def record_calls(owner: Any, name: str, describe: Callable[..., tuple[str, ...]]) -> None:
+        function = getattr(owner, name)
 
-        def counting(*args: Any, **kwargs: Any) -> Any:
+        def record_and_call(*args: Any, **kwargs: Any) -> Any:
             reads.append((name, *describe(*args, **kwargs)))
-            return real(*args, **kwargs)
+            return function(*args, **kwargs)
 
-        monkeypatch.setattr(owner, name, counting)
+        monkeypatch.setattr(owner, name, record_and_call)
 
     for name in ("get_model_version", "get_model_version_by_alias", "get_run"):
-        count(MlflowClient, name, lambda _, *args: tuple(map(str, args)))
-    count(mlflow.artifacts, "download_artifacts", lambda uri="", *, artifact_path="", **_: (uri or artifact_path,))
-    count(mlflow.pyfunc, "load_model", lambda uri, **_: (uri if uri.startswith("models:") else "a folder",))
-    before: list[tuple[str, ...]] = []
+        record_calls(MlflowClient, name, lambda _, *args: tuple(map(str, args)))
+    record_calls(
+        mlflow.artifacts, "download_artifacts", lambda uri="", *, artifact_path="", **_: (uri or artifact_path,)
+    )
+    record_calls(mlflow.pyfunc, "load_model", lambda uri, **_: (uri if uri.startswith("models:") else "a folder",))
+    reads_before_event: list[tuple[str, ...]] = []
     record_verdict = lifecycle.record_verdict
 
-    def spy(*args: Any, **kwargs: Any) -> None:
-        before.extend(reads)  # what follows sets the alias, and checks it
+    def record_reads(*args: Any, **kwargs: Any) -> None:
+        reads_before_event.extend(reads)  # later reads are for the alias
         record_verdict(*args, **kwargs)
 
-    monkeypatch.setattr(lifecycle, "record_verdict", spy)
+    monkeypatch.setattr(lifecycle, "record_verdict", record_reads)
     policy = {**EASY, "serving": {}}
-    done = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
-    assert done.champion == first
-    runs = {client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}
-    assert sorted(read for read in before if read[0] != "get_run") == sorted(
+    result = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
+    assert result.champion == first
+    runs = {open_client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}
+    assert sorted(read for read in reads_before_event if read[0] != "get_run") == sorted(
         [
             ("get_model_version", model, second),
             ("get_model_version_by_alias", model, "champion"),
@@ -574,4 +581,4 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
             ("load_model", f"models:/{model}/{first}"),
         ]
     )
-    assert {read[1] for read in before if read[0] == "get_run"} == runs
+    assert {read[1] for read in reads_before_event if read[0] == "get_run"} == runs
