@@ -1,4 +1,4 @@
-"""Bad rows are quarantined with their reasons, and the others published."""
+"""Test that validate quarantines bad rows with their reasons and publishes the others."""
 
 import datetime as dt
 import json
@@ -24,76 +24,85 @@ DATES = {
     "type": "expect_column_values_to_match_strftime_format",
     "kwargs": {"column": "text", "strftime_format": "%Y-%m-%d"},
 }
-ROUGH = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "speed", "mostly": 0.5}}
+HALF_NOT_NULL = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "speed", "mostly": 0.5}}
 
-Judge = Callable[..., validate.ValidateResult]
+ValidateRows = Callable[..., validate.ValidateResult]
 
 
-def table(number: int = N, **changed: dict[int, Any]) -> pa.Table:
+def create_rows(number: int = N, **changes: dict[int, Any]) -> pa.Table:
+    """Return rows of a day. `changes` has for each column the values to set, by row number."""
     values: dict[str, list[Any]] = {
         "date": [DAY] * number,
         "carrier": ["AA"] * number,
         "flight": list(range(number)),
         "origin": ["JFK"] * number,
-        "speed": [float(one) for one in range(number)],
+        "speed": [float(n) for n in range(number)],
         "text": ["2013-05-03"] * number,
     }
-    for name, places in changed.items():
-        for place, value in places.items():
-            values[name][place] = value
+    for name, cells in changes.items():
+        for row, value in cells.items():
+            values[name][row] = value
     types = {"date": pa.date32(), "flight": pa.int32(), "speed": pa.float64()}
-    return pa.table({name: pa.array(found, types.get(name)) for name, found in values.items()})
+    return pa.table({name: pa.array(column, types.get(name)) for name, column in values.items()})
 
 
-def warning(*expectations: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one | {"severity": "warning"} for one in expectations]
+def create_warnings(*expectations: dict[str, Any]) -> list[dict[str, Any]]:
+    return [expectation | {"severity": "warning"} for expectation in expectations]
 
 
 @pytest.fixture
-def judge(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Judge:
-    """Stages rows and validates them by some expectations."""
+def validate_rows(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> ValidateRows:
+    """Return the function that stages rows, if there are any, and validates the day by some expectations."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
 
-    def judged(rows: pa.Table | None, expectations: list[dict[str, Any]], **fields: Any) -> validate.ValidateResult:
+    def stage_and_validate(
+        rows: pa.Table | None, expectations: list[dict[str, Any]], **fields: Any
+    ) -> validate.ValidateResult:
         (tmp_path / "expectations").mkdir(exist_ok=True)
         (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": expectations}))
         if rows is not None:
             Lake.open().write_partition("flights_raw", DAY, rows)
         return validate.run(validate.ValidateSpec(partition=DAY, **fields))
 
-    return judged
+    return stage_and_validate
 
 
-def aside() -> list[dict[str, Any]]:
+def read_quarantine() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = Lake.open().read_partition("flights_quarantine", DAY).to_pylist()
     return rows
 
 
-def published() -> pa.Table:
+def read_published() -> pa.Table:
     return Lake.open().read_partition("flights", DAY)
 
 
-def test_bad_rows_go_with_every_reason_and_the_others_are_published_in_order(judge: Judge) -> None:
-    rows = table(speed={3: 1048.0, 7: 500.0}, flight={8: 7})
-    told = judge(rows, warning(BETWEEN, UNIQUE))
-    assert (told.rows, told.quarantined, len(told.warnings)) == (37, 3, 2)
-    assert published()["flight"].to_pylist() == [one for one in range(N) if one not in (3, 7, 8)]
-    found = aside()
-    assert [one["flight"] for one in found] == [3, 7, 7]
-    assert found[0] == rows.slice(3, 1).to_pylist()[0] | {
+def test_bad_rows_are_quarantined_with_all_reasons_and_the_others_are_published(validate_rows: ValidateRows) -> None:
+    rows = create_rows(speed={3: 1048.0, 7: 500.0}, flight={8: 7})
+    result = validate_rows(rows, create_warnings(BETWEEN, UNIQUE))
+    assert (result.rows, result.quarantined, len(result.warnings)) == (37, 3, 2)
+    assert read_published()["flight"].to_pylist() == [n for n in range(N) if n not in (3, 7, 8)]
+    quarantine = read_quarantine()
+    assert [row["flight"] for row in quarantine] == [3, 7, 7]
+    assert quarantine[0] == rows.slice(3, 1).to_pylist()[0] | {
         "quarantine": [{"expectation": BETWEEN["type"], "column": "speed", "value": "1048.0"}]
     }
-    assert [one["column"] for one in found[1]["quarantine"]] == ["speed", "carrier, flight"]
-    assert found[2]["quarantine"] == [{"expectation": UNIQUE["type"], "column": "carrier, flight", "value": "AA, 7"}]
+    assert [reason["column"] for reason in quarantine[1]["quarantine"]] == ["speed", "carrier, flight"]
+    assert quarantine[2]["quarantine"] == [
+        {"expectation": UNIQUE["type"], "column": "carrier, flight", "value": "AA, 7"}
+    ]
 
 
-def test_again_changes_nothing_and_a_mended_day_leaves_quarantine(judge: Judge) -> None:
-    first = judge(table(speed={3: 1048.0}), warning(BETWEEN))
-    again = judge(None, warning(BETWEEN))
-    assert (again.changed, again.snapshot_id, again.quarantined) == (False, first.snapshot_id, 1)
-    mended = judge(table(), warning(BETWEEN))
-    assert (mended.changed, mended.rows, mended.quarantined, aside()) == (True, N, 0, [])
+def test_a_second_validation_changes_nothing_and_a_corrected_day_empties_the_quarantine(
+    validate_rows: ValidateRows,
+) -> None:
+    first = validate_rows(create_rows(speed={3: 1048.0}), create_warnings(BETWEEN))
+    repeat = validate_rows(None, create_warnings(BETWEEN))
+    assert (repeat.changed, repeat.snapshot_id, repeat.quarantined) == (False, first.snapshot_id, 1)
+    correction = validate_rows(create_rows(), create_warnings(BETWEEN))
+    assert (correction.changed, correction.rows, correction.quarantined, read_quarantine()) == (True, N, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -103,118 +112,130 @@ def test_again_changes_nothing_and_a_mended_day_leaves_quarantine(judge: Judge) 
         (BETWEEN | {"severity": "warning", "kwargs": BETWEEN["kwargs"] | {"mostly": 0.9}}, {1: 500.0}),
         ({"type": "expect_column_max_to_be_between", "kwargs": BETWEEN["kwargs"], "severity": "warning"}, {1: 500.0}),
     ],
-    ids=["info", "within its mostly", "a warning about the table"],
+    ids=["info", "mostly allows the row", "a warning about the table"],
 )
-def test_what_moves_nothing(expectation: dict[str, Any], speed: dict[int, Any], judge: Judge) -> None:
-    told = judge(table(speed=speed), [expectation])
-    assert (told.rows, told.quarantined) == (N, 0)
+def test_an_expectation_that_rejects_no_row_quarantines_nothing(
+    expectation: dict[str, Any], speed: dict[int, Any], validate_rows: ValidateRows
+) -> None:
+    result = validate_rows(create_rows(speed=speed), [expectation])
+    assert (result.rows, result.quarantined) == (N, 0)
     assert Lake.open().count_rows_by_day("flights_quarantine") == {}
 
 
-def test_a_critical_failure_blocks_and_sets_nothing_aside(judge: Judge) -> None:
+def test_a_critical_failure_blocks_the_day_and_quarantines_nothing(validate_rows: ValidateRows) -> None:
     with pytest.raises(ValidationError, match="critical"):
-        judge(table(speed={1: 500.0}), [BETWEEN, *warning(BETWEEN)])
+        validate_rows(create_rows(speed={1: 500.0}), [BETWEEN, *create_warnings(BETWEEN)])
     assert Lake.open().count_rows_by_day("flights") == Lake.open().count_rows_by_day("flights_quarantine") == {}
 
 
-def test_too_many_bad_rows_block(judge: Judge) -> None:
-    four = judge(table(speed=dict.fromkeys(range(4), 500.0)), warning(BETWEEN))
-    assert four.quarantined == 4, "a tenth is not too many"
+def test_too_many_bad_rows_block_the_day(validate_rows: ValidateRows) -> None:
+    first = validate_rows(create_rows(speed=dict.fromkeys(range(4), 500.0)), create_warnings(BETWEEN))
+    assert first.quarantined == 4, "10% are allowed"
     with pytest.raises(ValidationError, match=r"5 of 40 rows are bad, more than the 10% of max_quarantined_fraction"):
-        judge(table(speed=dict.fromkeys(range(5), 500.0)), warning(BETWEEN))
-    assert published().num_rows == 36, "what was published stays"
-    assert len(aside()) == 4
-    assert judge(None, warning(BETWEEN), max_quarantined_fraction=0.2).quarantined == 5
+        validate_rows(create_rows(speed=dict.fromkeys(range(5), 500.0)), create_warnings(BETWEEN))
+    assert read_published().num_rows == 36, "the rows that were published before are unchanged"
+    assert len(read_quarantine()) == 4
+    assert validate_rows(None, create_warnings(BETWEEN), max_quarantined_fraction=0.2).quarantined == 5
     with pytest.raises(ValidationError, match="40 of 40"):
-        judge(table(speed=dict.fromkeys(range(N), 500.0)), warning(BETWEEN), max_quarantined_fraction=1.0)
+        validate_rows(
+            create_rows(speed=dict.fromkeys(range(N), 500.0)), create_warnings(BETWEEN), max_quarantined_fraction=1.0
+        )
 
 
-def test_rows_that_great_expectations_found_go_too(judge: Judge) -> None:
-    told = judge(table(text={2: "yesterday", 5: None, 39: "2013-02-30"}), warning(DATES, BETWEEN))
-    assert (told.rows, told.quarantined) == (38, 2)
-    assert [(one["flight"], one["quarantine"][0]["value"]) for one in aside()] == [(2, "yesterday"), (39, "2013-02-30")]
+def test_rows_that_great_expectations_rejects_are_quarantined(validate_rows: ValidateRows) -> None:
+    result = validate_rows(
+        create_rows(text={2: "yesterday", 5: None, 39: "2013-02-30"}), create_warnings(DATES, BETWEEN)
+    )
+    assert (result.rows, result.quarantined) == (38, 2)
+    assert [(row["flight"], row["quarantine"][0]["value"]) for row in read_quarantine()] == [
+        (2, "yesterday"),
+        (39, "2013-02-30"),
+    ]
 
 
-def test_missing_values_go_by_their_own_expectation(judge: Judge) -> None:
-    strict = ROUGH | {"kwargs": {"column": "speed"}}
-    assert judge(table(speed={1: None}), warning(ROUGH)).quarantined == 0
-    assert judge(None, warning(strict)).quarantined == 1
-    assert aside()[0]["quarantine"][0]["value"] == "null"
+def test_null_values_are_quarantined_only_by_an_expectation_about_nulls(validate_rows: ValidateRows) -> None:
+    strict = HALF_NOT_NULL | {"kwargs": {"column": "speed"}}
+    assert validate_rows(create_rows(speed={1: None}), create_warnings(HALF_NOT_NULL)).quarantined == 0
+    assert validate_rows(None, create_warnings(strict)).quarantined == 1
+    assert read_quarantine()[0]["quarantine"][0]["value"] == "null"
 
 
-def test_an_added_column_is_published_and_set_aside(judge: Judge) -> None:
-    judge(table(speed={1: 500.0}), warning(BETWEEN))
-    judge(table(speed={1: 500.0}).append_column("gate", [["B7"] * N]), warning(BETWEEN))
-    assert set(published()["gate"].to_pylist()) == {"B7"}
-    assert aside()[0]["gate"] == "B7"
+def test_an_added_column_is_in_the_published_and_the_quarantined_rows(validate_rows: ValidateRows) -> None:
+    validate_rows(create_rows(speed={1: 500.0}), create_warnings(BETWEEN))
+    validate_rows(create_rows(speed={1: 500.0}).append_column("gate", [["B7"] * N]), create_warnings(BETWEEN))
+    assert set(read_published()["gate"].to_pylist()) == {"B7"}
+    assert read_quarantine()[0]["gate"] == "B7"
 
 
-@pytest.mark.parametrize("died_at", ["quarantine", "publish"])
-def test_a_validation_that_died_between_its_commits_is_done_again(
-    died_at: str, judge: Judge, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failed_write", ["quarantine", "publish"])
+def test_a_validation_that_ended_between_its_commits_can_be_repeated(
+    failed_write: str, validate_rows: ValidateRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge(table(), warning(BETWEEN))
-    victim = {"quarantine": "flights_quarantine", "publish": "flights"}[died_at]
+    validate_rows(create_rows(), create_warnings(BETWEEN))
+    table = {"quarantine": "flights_quarantine", "publish": "flights"}[failed_write]
     write = Lake.write_partition
 
-    def dies(self: Lake, name: str, *rest: Any) -> Any:
-        if name == victim:
+    def write_or_fail(self: Lake, name: str, *arguments: Any) -> Any:
+        if name == table:
             raise KeyboardInterrupt
-        return write(self, name, *rest)
+        return write(self, name, *arguments)
 
-    monkeypatch.setattr(Lake, "write_partition", dies)
+    monkeypatch.setattr(Lake, "write_partition", write_or_fail)
     with pytest.raises(KeyboardInterrupt):
-        judge(table(speed={3: 1048.0}), warning(BETWEEN))
-    assert published().num_rows == N, "nothing half-published"
+        validate_rows(create_rows(speed={3: 1048.0}), create_warnings(BETWEEN))
+    assert read_published().num_rows == N, "no partial day is published"
     monkeypatch.setattr(Lake, "write_partition", write)
-    assert judge(None, warning(BETWEEN)).quarantined == 1
-    assert (published().num_rows, len(aside())) == (39, 1)
+    assert validate_rows(None, create_warnings(BETWEEN)).quarantined == 1
+    assert (read_published().num_rows, len(read_quarantine())) == (39, 1)
 
 
-def test_evidence_has_a_row_an_expectation_and_keeps_its_history(judge: Judge) -> None:
-    judge(table(), warning(BETWEEN, ROUGH))
-    judge(table(speed={3: 1048.0}), warning(BETWEEN, ROUGH))
+def test_evidence_has_one_row_for_each_expectation_of_each_run(validate_rows: ValidateRows) -> None:
+    validate_rows(create_rows(), create_warnings(BETWEEN, HALF_NOT_NULL))
+    validate_rows(create_rows(speed={3: 1048.0}), create_warnings(BETWEEN, HALF_NOT_NULL))
     with pytest.raises(ValidationError):
-        judge(None, [BETWEEN])
-    rows = (
+        validate_rows(None, [BETWEEN])
+    table = (
         Lake.open()
         .read_partition(results_table.TABLE, DAY)
         .sort_by([("validated_at", "ascending"), ("place", "ascending")])
     )
-    found = rows.to_pylist()
-    assert [one["success"] for one in found] == [True, True, False, True, False]
-    assert len({one["run"] for one in found}) == 3
-    assert len({one["suite_digest"] for one in found}) == 2
-    failed = found[2]
-    assert (failed["dataset"], failed["severity"], failed["unexpected_count"]) == ("flights", "warning", 1)
-    assert json.loads(failed["examples"]) == ["1048.0"]
-    assert json.loads(failed["result"])["result"]["partial_unexpected_list"] == [1048.0]
-    newest = json.loads(results_table.evidence_path("flights", DAY).read_text())
-    assert (newest["statistics"]["unsuccessful_expectations"], newest["meta"]["partition"]) == (1, str(DAY))
+    rows = table.to_pylist()
+    assert [row["success"] for row in rows] == [True, True, False, True, False]
+    assert len({row["run"] for row in rows}) == 3
+    assert len({row["suite_digest"] for row in rows}) == 2
+    failure = rows[2]
+    assert (failure["dataset"], failure["severity"], failure["unexpected_count"]) == ("flights", "warning", 1)
+    assert json.loads(failure["examples"]) == ["1048.0"]
+    assert json.loads(failure["result"])["result"]["partial_unexpected_list"] == [1048.0]
+    last_evidence = json.loads(results_table.evidence_path("flights", DAY).read_text())
+    assert (last_evidence["statistics"]["unsuccessful_expectations"], last_evidence["meta"]["partition"]) == (
+        1,
+        str(DAY),
+    )
 
 
-def add(number: int) -> None:
-    """In a process of its own."""
+def add_evidence(number: int) -> None:
+    """Add three rows of evidence of a day."""
     day = DAY + dt.timedelta(number)
     rows = [{"date": day, "dataset": "flights", "place": place} for place in range(3)]
     results_table.Evidence(Lake.open()).add(rows, day)
 
 
-def test_evidence_of_validations_at_once_is_all_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_validations_lose_no_evidence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
-        list(pool.map(add, range(16)))
+        list(pool.map(add_evidence, range(16)))
     monkeypatch.setattr(history, "MAX_SNAPSHOTS", 10)
-    add(16)
-    table = Lake.open().catalog.load_table(("leeway", results_table.TABLE))
-    assert len(table.snapshots()) == 1, "the snapshots are forgotten"
+    add_evidence(16)
+    evidence_table = Lake.open().catalog.load_table(("leeway", results_table.TABLE))
+    assert len(evidence_table.snapshots()) == 1, "the older snapshots were removed"
     assert Lake.open().count_rows_by_day(results_table.TABLE) == {DAY + dt.timedelta(number): 3 for number in range(17)}
 
 
-def test_what_another_process_forgot_first_is_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_that_another_process_removed_are_no_failure(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        add(number)
+        add_evidence(number)
     monkeypatch.setattr(history, "MAX_SNAPSHOTS", 1)
-    ours, theirs = (Lake.open().catalog.load_table(("leeway", results_table.TABLE)) for _ in range(2))
-    history.forget_snapshots(theirs)
-    history.forget_snapshots(ours)
+    first, second = (Lake.open().catalog.load_table(("leeway", results_table.TABLE)) for _ in range(2))
+    history.forget_snapshots(second)
+    history.forget_snapshots(first)
     assert len(Lake.open().catalog.load_table(("leeway", results_table.TABLE)).snapshots()) == 1

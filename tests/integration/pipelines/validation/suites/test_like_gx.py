@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (the tables of cases)
-"""Our checks beside Great Expectations' pandas engine: the same verdicts, counts and observed values."""
+"""Test that our checks and Great Expectations' pandas engine give the same verdicts, counts and observed values."""
 
 import datetime as dt
 import math
@@ -43,25 +43,31 @@ NUMBERS, TEXTS = ("i", "j", "k", "f", "g", "no", "nof"), ("s", "t", "nos")
 SEVERAL = (("i", "j"), ("s", "t"), ("i", "s"), ("f", "g"), ("no", "nof"), ("day", "at", "b"))
 
 
-def column(short: str, columns: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
-    given = more or ({},)
-    return [{"type": f"expect_column_{short}", "kwargs": {"column": name, **one}} for name in columns for one in given]
+def create_column_expectations(short: str, columns: Any, *more_kwargs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the expectations `expect_column_SHORT` of some columns, each with each of `more_kwargs`."""
+    return [
+        {"type": f"expect_column_{short}", "kwargs": {"column": name, **kwargs}}
+        for name in columns
+        for kwargs in more_kwargs or ({},)
+    ]
 
 
-def ranges(*bounds: Any) -> list[dict[str, Any]]:
-    """Every pair of bounds, in all ways of strictness."""
+def list_ranges(*bounds: Any) -> list[dict[str, Any]]:
+    """Return all pairs of bounds, strict and not strict."""
     pairs = [
         (low, high) for low in (None, *bounds) for high in (None, *bounds) if low is None or high is None or low <= high
     ]
     return [
-        {name: one for name, one in zip(("min_value", "max_value"), pair, strict=True) if one is not None} | strict
+        {name: bound for name, bound in zip(("min_value", "max_value"), pair, strict=True) if bound is not None}
+        | strict
         for pair in pairs
         for strict in ({}, {"strict_min": True}, {"strict_max": True}, {"strict_min": True, "strict_max": True})
     ]
 
 
-def some(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in given if "min_value" in one or "max_value" in one]
+def select_bounded(ranges: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the ranges that have at least one bound."""
+    return [bounds for bounds in ranges if "min_value" in bounds or "max_value" in bounds]
 
 
 MOSTLY = ({}, {"mostly": 0.5}, {"mostly": 0.8}, {"mostly": 0.0})
@@ -72,17 +78,17 @@ REGEXES = (
 )  # fmt: skip
 SUITES: dict[str, list[dict[str, Any]]] = {
     "null": [
-        {"type": f"expect_column_values_to_{short}_null", "kwargs": {"column": name, **one}}
+        {"type": f"expect_column_values_to_{short}_null", "kwargs": {"column": name, **mostly}}
         for name in ALL
         for short in ("be", "not_be")
-        for one in MOSTLY
+        for mostly in MOSTLY
     ],
-    "between": column("values_to_be_between", NUMBERS, *some(ranges(0, 2, 7)), *some(ranges(0.1, 2.5))),
-    "between mostly": column("values_to_be_between", NUMBERS, *({"min_value": 2, **one} for one in MOSTLY)),
-    "between days": column(
+    "between": create_column_expectations("values_to_be_between", NUMBERS, *select_bounded(list_ranges(0, 2, 7)), *select_bounded(list_ranges(0.1, 2.5))),
+    "between mostly": create_column_expectations("values_to_be_between", NUMBERS, *({"min_value": 2, **mostly} for mostly in MOSTLY)),
+    "between days": create_column_expectations(
         "values_to_be_between", ("day",), {"min_value": "2013-01-01"}, {"max_value": "2013-01-01", "strict_max": True}, {"max_value": "2013-05-05"}
     ),
-    "between moments": column(
+    "between moments": create_column_expectations(
         "values_to_be_between",
         ("at",),
         {"min_value": "2013-01-01T06:00:00+00:00"},
@@ -91,27 +97,27 @@ SUITES: dict[str, list[dict[str, Any]]] = {
         {"min_value": "2013-01-01T05:00:00+00:00", "max_value": "2013-01-03T05:00:00Z"},
     ),
     "in set": [
-        *column("values_to_be_in_set", ("i", "j", "k", "no"), {"value_set": [2, 9]}, {"value_set": [2, 9], "mostly": 0.4}),
-        *column("values_to_not_be_in_set", ("i", "j", "no"), {"value_set": [2, 9]}, {"value_set": [2], "mostly": 0.7}),
-        *column("values_to_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}, {"value_set": [0.1]}),
-        *column("values_to_not_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}),
-        *column("values_to_be_in_set", TEXTS, {"value_set": ["a", "ab", "é", "it's"]}, {"value_set": [""]}),
-        *column("values_to_not_be_in_set", TEXTS, {"value_set": ["a", "日本語"]}),
+        *create_column_expectations("values_to_be_in_set", ("i", "j", "k", "no"), {"value_set": [2, 9]}, {"value_set": [2, 9], "mostly": 0.4}),
+        *create_column_expectations("values_to_not_be_in_set", ("i", "j", "no"), {"value_set": [2, 9]}, {"value_set": [2], "mostly": 0.7}),
+        *create_column_expectations("values_to_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}, {"value_set": [0.1]}),
+        *create_column_expectations("values_to_not_be_in_set", ("f", "nof"), {"value_set": [0, 2.5, 7]}),
+        *create_column_expectations("values_to_be_in_set", TEXTS, {"value_set": ["a", "ab", "é", "it's"]}, {"value_set": [""]}),
+        *create_column_expectations("values_to_not_be_in_set", TEXTS, {"value_set": ["a", "日本語"]}),
     ],
     "lengths": [
-        *column("value_lengths_to_be_between", TEXTS, *some(ranges(1, 2)), {"min_value": 1, "mostly": 0.5}),
-        *column("value_lengths_to_equal", TEXTS, {"value": 2}, {"value": 2, "mostly": 0.2}),
+        *create_column_expectations("value_lengths_to_be_between", TEXTS, *select_bounded(list_ranges(1, 2)), {"min_value": 1, "mostly": 0.5}),
+        *create_column_expectations("value_lengths_to_equal", TEXTS, {"value": 2}, {"value": 2, "mostly": 0.2}),
     ],
     "regex": [
-        *column("values_to_match_regex", TEXTS, *({"regex": one} for one in REGEXES), {"regex": "a", "mostly": 0.3}),
-        *column("values_to_not_match_regex", TEXTS, *({"regex": one} for one in REGEXES)),
+        *create_column_expectations("values_to_match_regex", TEXTS, *({"regex": regex} for regex in REGEXES), {"regex": "a", "mostly": 0.3}),
+        *create_column_expectations("values_to_not_match_regex", TEXTS, *({"regex": regex} for regex in REGEXES)),
     ],
     "unique": [
-        *column("values_to_be_unique", ALL, {}, {"mostly": 0.5}),
+        *create_column_expectations("values_to_be_unique", ALL, {}, {"mostly": 0.5}),
         *(
-            {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": list(columns), **more}}
+            {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": list(columns), **options}}
             for columns in SEVERAL
-            for more in (
+            for options in (
                 {},
                 {"ignore_row_if": "any_value_is_missing"},
                 {"ignore_row_if": "never"},
@@ -122,15 +128,15 @@ SUITES: dict[str, list[dict[str, Any]]] = {
     "within record": [
         {
             "type": "expect_select_column_values_to_be_unique_within_record",
-            "kwargs": {"column_list": list(columns), **more},
+            "kwargs": {"column_list": list(columns), **options},
         }
         for columns in (("s", "t"), ("f", "g"), ("s", "t", "nos"))
-        for more in ({}, {"ignore_row_if": "any_value_is_missing"}, {"ignore_row_if": "never"}, {"mostly": 0.5})
+        for options in ({}, {"ignore_row_if": "any_value_is_missing"}, {"ignore_row_if": "never"}, {"mostly": 0.5})
     ],
     "pairs": [
-        {"type": f"expect_column_pair_values_{short}", "kwargs": {"column_A": a, "column_B": b, **more, **ignore}}
+        {"type": f"expect_column_pair_values_{short}", "kwargs": {"column_A": a, "column_B": b, **options, **ignore}}
         for a, b in (("f", "g"), ("g", "f"), ("s", "t"), ("i", "no"), ("k", "j"))
-        for short, more in (("to_be_equal", {}), ("a_to_be_greater_than_b", {}), ("a_to_be_greater_than_b", {"or_equal": True}))
+        for short, options in (("to_be_equal", {}), ("a_to_be_greater_than_b", {}), ("a_to_be_greater_than_b", {"or_equal": True}))
         for ignore in ({"ignore_row_if": "either_value_is_missing"}, {"mostly": 0.4, "ignore_row_if": "either_value_is_missing"})
     ] + [
         {"type": f"expect_column_pair_values_{short}", "kwargs": {"column_A": a, "column_B": b, "ignore_row_if": ignore}}
@@ -139,30 +145,30 @@ SUITES: dict[str, list[dict[str, Any]]] = {
         for ignore in ("both_values_are_missing", "neither")
     ],
     "aggregates": [
-        one
+        expectation
         for short in ("min", "max", "mean", "median", "stdev", "sum", "unique_value_count")
-        for one in (
-            *column(f"{short}_to_be_between", NUMBERS, {"min_value": 1}, {"max_value": 7}, {}),
-            *column(f"{short}_to_be_between", ("i",), *ranges(2, 9)),
+        for expectation in (
+            *create_column_expectations(f"{short}_to_be_between", NUMBERS, {"min_value": 1}, {"max_value": 7}, {}),
+            *create_column_expectations(f"{short}_to_be_between", ("i",), *list_ranges(2, 9)),
         )
     ]
-    + column("unique_value_count_to_be_between", ("s", "b", "day", "at", "nos"), *ranges(1, 3))
-    + column("proportion_of_unique_values_to_be_between", ALL, {"min_value": 0.5}, {"max_value": 0.9})
-    + [one for short in ("min", "max", "mean", "sum", "stdev") for one in column(f"{short}_to_be_between", ("inf",), {"min_value": 0})],
+    + create_column_expectations("unique_value_count_to_be_between", ("s", "b", "day", "at", "nos"), *list_ranges(1, 3))
+    + create_column_expectations("proportion_of_unique_values_to_be_between", ALL, {"min_value": 0.5}, {"max_value": 0.9})
+    + [expectation for short in ("min", "max", "mean", "sum", "stdev") for expectation in create_column_expectations(f"{short}_to_be_between", ("inf",), {"min_value": 0})],
     "distinct sets": [
-        one
+        expectation
         for short in ("be_in", "contain", "equal")
-        for one in (
-            *column(f"distinct_values_to_{short}_set", ("i", "k", "no"), {"value_set": [2, 9, 1]}, {"value_set": [-7, 0, 1, 2, 5, 9]}),
-            *column(f"distinct_values_to_{short}_set", TEXTS, {"value_set": ["a", "ab"]}, {"value_set": ["a", "q"]}),
-            *column(f"distinct_values_to_{short}_set", ("f",), {"value_set": [2.5, 7, 8.5]}),
+        for expectation in (
+            *create_column_expectations(f"distinct_values_to_{short}_set", ("i", "k", "no"), {"value_set": [2, 9, 1]}, {"value_set": [-7, 0, 1, 2, 5, 9]}),
+            *create_column_expectations(f"distinct_values_to_{short}_set", TEXTS, {"value_set": ["a", "ab"]}, {"value_set": ["a", "q"]}),
+            *create_column_expectations(f"distinct_values_to_{short}_set", ("f",), {"value_set": [2.5, 7, 8.5]}),
         )
     ],
     "table": [
         {"type": f"expect_table_{short}", "kwargs": kwargs}
         for short, kwargs in (
-            *(("row_count_to_be_between", one) for one in ranges(11, 12, 13)),
-            *(("column_count_to_be_between", one) for one in ranges(14, 15, 16) if not any("strict" in name for name in one)),
+            *(("row_count_to_be_between", bounds) for bounds in list_ranges(11, 12, 13)),
+            *(("column_count_to_be_between", bounds) for bounds in list_ranges(14, 15, 16) if not any("strict" in name for name in bounds)),
             ("row_count_to_equal", {"value": 12}),
             ("row_count_to_equal", {"value": 13}),
             ("column_count_to_equal", {"value": 15}),
@@ -173,12 +179,12 @@ SUITES: dict[str, list[dict[str, Any]]] = {
               for names in (DATA.column_names, DATA.column_names[::-1], ["i"], [*DATA.column_names, "z"])),
         )
     ]
-    + column("to_exist", ("i", "z"), {}, {"column_index": 0}, {"column_index": 1}, {"column_index": 99}, {"column_index": -1}),
+    + create_column_expectations("to_exist", ("i", "z"), {}, {"column_index": 0}, {"column_index": 1}, {"column_index": 99}, {"column_index": -1}),
 }  # fmt: skip
 NO_ROWS = DATA.slice(0, 0)
 
 
-def put(rows: pa.Table) -> Lake:
+def write_rows(rows: pa.Table) -> Lake:
     lake = Lake.open()
     lake.write_partition("some", DAY, rows)
     return lake
@@ -186,57 +192,62 @@ def put(rows: pa.Table) -> Lake:
 
 @pytest.fixture
 def lake(home: Path) -> Lake:
-    return put(DATA)
+    """Return a lake with `DATA` in the table `some`."""
+    return write_rows(DATA)
 
 
 @pytest.fixture
 def rows(lake: Lake) -> Iterator[Rows]:
-    with suites.open_rows(lake, "some", DAY, "some") as opened:
-        yield opened
+    """Open the rows of `DATA`."""
+    with suites.open_rows(lake, "some", DAY, "some") as data_rows:
+        yield data_rows
 
 
-def same(ours: Any, theirs: Any) -> bool:
-    """Equal, but for the last digits of a sum, and for how what is no number is written."""
-    if theirs == "NaT":
-        return ours is None
-    if isinstance(theirs, float) and math.isinf(theirs):
-        return ours == str(float(theirs))
-    return _same(ours, theirs)
+def is_equal(our_value: Any, gx_value: Any) -> bool:
+    """Return whether two values are equal, except for the last digits of a sum and the text of NaT and infinity."""
+    if gx_value == "NaT":
+        return our_value is None
+    if isinstance(gx_value, float) and math.isinf(gx_value):
+        return our_value == str(float(gx_value))
+    return _is_equal(our_value, gx_value)
 
 
-def _same(ours: Any, theirs: Any) -> bool:
-    if isinstance(ours, float) and isinstance(theirs, (int, float)):
-        return math.isclose(ours, theirs, rel_tol=1e-9)
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return len(ours) == len(theirs) and all(map(same, ours, theirs))
-    return bool(ours == theirs)
+def _is_equal(our_value: Any, gx_value: Any) -> bool:
+    if isinstance(our_value, float) and isinstance(gx_value, (int, float)):
+        return math.isclose(our_value, gx_value, rel_tol=1e-9)
+    if isinstance(our_value, dict) and isinstance(gx_value, dict):
+        return our_value.keys() == gx_value.keys() and all(is_equal(our_value[key], gx_value[key]) for key in our_value)
+    if isinstance(our_value, list) and isinstance(gx_value, list):
+        return len(our_value) == len(gx_value) and all(map(is_equal, our_value, gx_value))
+    return bool(our_value == gx_value)
 
 
-def comparable(result: dict[str, Any]) -> dict[str, Any]:
-    """Without what Great Expectations' own order or its index decides, and what it counts of nulls one by one."""
-    left = {"partial_unexpected_index_list", "partial_unexpected_counts"}
-    kept = {name: value for name, value in result.items() if name not in left}
-    return kept | {name: sorted(kept[name], key=str) for name in ("partial_missing_list",) if name in kept}
+def select_comparable(result: dict[str, Any]) -> dict[str, Any]:
+    """Remove what depends on the order or the index of Great Expectations' rows from a result, and sort the rest."""
+    incomparable_names = {"partial_unexpected_index_list", "partial_unexpected_counts"}
+    parts = {name: value for name, value in result.items() if name not in incomparable_names}
+    return parts | {name: sorted(parts[name], key=str) for name in ("partial_missing_list",) if name in parts}
 
 
-def test_every_known_type_is_compared() -> None:
-    compared = {one["type"] for suite in SUITES.values() for one in suite}
-    assert compared == set(DUCKDB_EXPECTATIONS) - set(ADDED_EXPECTATIONS)
+def test_each_known_type_is_compared() -> None:
+    types = {expectation["type"] for suite in SUITES.values() for expectation in suite}
+    assert types == set(DUCKDB_EXPECTATIONS) - set(ADDED_EXPECTATIONS)
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_verdicts_are_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
-    theirs = by_gx.judge(rows, suite.expectations)
-    monkeypatch.setattr(judging, "_by_gx", lambda rows, left: [pytest.fail(str(one.kwargs)) for one in left])
-    ours = suites.judge(suite, rows)
-    differ = [
-        f"{one.expectation.type} {one.expectation.kwargs}\n ours {one.success} {comparable(one.result)}"
-        f"\n gx   {other.success} {comparable(other.result)} {str(other.exception_info)[-300:]}"
-        for one, other in zip(ours.verdicts, theirs, strict=True)
-        if one.success != other.success or not same(comparable(one.result), comparable(other.result))
+    gx_verdicts = by_gx.judge(rows, suite.expectations)
+    monkeypatch.setattr(
+        judging, "_by_gx", lambda rows, remaining: [pytest.fail(str(expectation.kwargs)) for expectation in remaining]
+    )
+    judgement = suites.judge(suite, rows)
+    differences = [
+        f"{verdict.expectation.type} {verdict.expectation.kwargs}\n ours {verdict.success} {select_comparable(verdict.result)}"
+        f"\n gx   {gx_verdict.success} {select_comparable(gx_verdict.result)} {str(gx_verdict.exception_info)[-300:]}"
+        for verdict, gx_verdict in zip(judgement.verdicts, gx_verdicts, strict=True)
+        if verdict.success != gx_verdict.success
+        or not is_equal(select_comparable(verdict.result), select_comparable(gx_verdict.result))
     ]
-    assert not differ, f"{len(differ)} of {len(theirs)}:\n" + "\n".join(differ[:8])
-    assert len({one.success for one in theirs}) == 2, "some hold, some do not"
+    assert not differences, f"{len(differences)} of {len(gx_verdicts)}:\n" + "\n".join(differences[:8])
+    assert len({verdict.success for verdict in gx_verdicts}) == 2, "some expectations hold, and some do not"
