@@ -14,7 +14,7 @@ from stack import display
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError, StackError, UnavailableError
 from stack.jobs.demo import Demo
-from stack.jobs.job import INGEST, PROMOTE, TRAIN, WEATHER, Session
+from stack.jobs.job import INGEST, PROMOTE_PARAMS, TRAIN, WEATHER, Session
 from stack.jobs.request import Request
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
@@ -45,7 +45,7 @@ def run(session: Session) -> None:
     demo = Demo(Layout.from_environment(), Request(FIRST, AS_OF - timedelta(1), [AS_OF]))
     session.unpause_dags(WEATHER, INGEST, TRAIN)
     demo.ingest(session)
-    demo.train(session, [AS_OF], PROMOTE)
+    demo.train(session, [AS_OF], PROMOTE_PARAMS)
     console = display.open_console()
     console.print(build_results_table(read_training_runs(session.stack.mlflow_url, [AS_OF])))
     console.print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in demo.phases_s.items()))
