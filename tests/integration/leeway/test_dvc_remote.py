@@ -1,4 +1,4 @@
-"""DVC's remote on drydock's S3: pushed by one machine, taken by another; and channels that are sent once."""
+"""Test DVC's remote on drydock's S3, which two machines share, and channels, which are uploaded once."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ stages:
 BUCKET = "leeway"
 
 
-def test_a_stage_is_pushed_to_s3_and_taken_from_there(
+def test_second_machine_pulls_the_stage_that_the_first_pushed(
     drydock_server: Any, commands: Any, home: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -37,33 +37,33 @@ def test_a_stage_is_pushed_to_s3_and_taken_from_there(
         "COUNT": str(tmp_path / "count"),
     }
     for workspace in ("one", "two"):
-        done = commands.step("repro", "--workspace", workspace, "--targets", '["features"]', env=env)
-        assert done.code == 0, done.err[-3_000:]
-        told = json.loads(done.out)["stages"]["features"]["data/features"]
-        assert (told["files"], told["size_bytes"]) == (2, 8)
+        result = commands.step("repro", "--workspace", workspace, "--targets", '["features"]', env=env)
+        assert result.code == 0, result.err[-3_000:]
+        output = json.loads(result.out)["stages"]["features"]["data/features"]
+        assert (output["files"], output["size_bytes"]) == (2, 8)
         assert (home / "workspaces" / workspace / "data/features/b").read_text() == "two\n"
         shutil.rmtree(home)
     assert (tmp_path / "count").read_text() == "x\n", "the second machine computed nothing"
-    listed = drydock_server.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="dvc/")["Contents"]
-    assert sorted({item["Key"].split("/")[1] for item in listed}) == ["files", "runs"]
+    objects = drydock_server.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="dvc/")["Contents"]
+    assert sorted({item["Key"].split("/")[1] for item in objects}) == ["files", "runs"]
 
 
-def test_a_channel_is_sent_once_and_completed_where_it_was_cut_off(drydock: Any, tmp_path: Path) -> None:
+def test_channel_is_uploaded_once_and_a_missing_file_is_added(drydock: Any, tmp_path: Path) -> None:
     folder = tmp_path / "channel"
     folder.mkdir()
     for n in range(3):
         (folder / f"part-{n}").write_text(str(n))
     hook = S3Uploader(S3Hook("aws_default"), BUCKET, tmp_path.name)
-    place = hook.upload_channel(str(folder))
-    s3, prefix = drydock.client("s3"), place.removeprefix(f"s3://{BUCKET}/")
+    uri = hook.upload_channel(str(folder))
+    s3, prefix = drydock.client("s3"), uri.removeprefix(f"s3://{BUCKET}/")
 
-    def written() -> dict[str, Any]:
-        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]
-        return {item["Key"].removeprefix(prefix): item["LastModified"] for item in found}
+    def list_uploads() -> dict[str, Any]:
+        objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]
+        return {item["Key"].removeprefix(prefix): item["LastModified"] for item in objects}
 
-    first = written()
-    assert sorted(first) == ["part-0", "part-1", "part-2"], "and no marker, which a job would take for data"
+    first = list_uploads()
+    assert sorted(first) == ["part-0", "part-1", "part-2"], "there is no marker file, which a job would read as data"
     s3.delete_object(Bucket=BUCKET, Key=f"{prefix}part-1")
-    assert hook.upload_channel(str(folder)) == place
-    assert sorted(written()) == sorted(first)
-    assert {name for name, at in written().items() if at == first[name]} >= {"part-0", "part-2"}
+    assert hook.upload_channel(str(folder)) == uri
+    assert sorted(list_uploads()) == sorted(first)
+    assert {name for name, time in list_uploads().items() if time == first[name]} >= {"part-0", "part-2"}

@@ -1,4 +1,4 @@
-"""`dvc_stages`: the edges of `dvc dag` as tasks, and a real run of them."""
+"""Test `dvc_stages`: its tasks have the edges of `dvc dag`, and a real run of them succeeds."""
 
 import json
 import os
@@ -37,10 +37,10 @@ stages:
 """
 WORK = """
 import pathlib, sys
-name, *before = sys.argv[1:]
-told = " ".join(pathlib.Path("data", one).read_text() for one in before)
+name, *inputs = sys.argv[1:]
+text = " ".join(pathlib.Path("data", file).read_text() for file in inputs)
 pathlib.Path("data").mkdir(exist_ok=True)
-pathlib.Path("data", name).write_text(f"{name}({told})")
+pathlib.Path("data", name).write_text(f"{name}({text})")
 """
 DAG_FILE = """
 import datetime as dt
@@ -62,15 +62,15 @@ assert bag.import_errors == {}, bag.import_errors
 run = bag.dags["staged"].test()
 with create_session() as session:
     states = {ti.task_id: str(ti.state) for ti in session.query(TaskInstance).filter_by(run_id=run.run_id)}
-    found = session.query(XComModel).filter_by(run_id=run.run_id, key="return_value")
-    xcoms = {one.task_id: XComModel.deserialize_value(one) for one in found}
+    rows = session.query(XComModel).filter_by(run_id=run.run_id, key="return_value")
+    xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
 print("\\n" + json.dumps({"state": run.state, "states": states, "xcoms": xcoms}))
 """
 
 
 @pytest.fixture
-def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """LEEWAY_PROJECT, with stages that fan out."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
+    """Set LEEWAY_PROJECT to a project whose stages fan out; return its folder."""
     project = tmp_path / "project"
     files = {
         "pipelines/work.py": WORK,
@@ -86,44 +86,46 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Call
     return project
 
 
-def edges(**fields: Any) -> set[tuple[str, str]]:
+def list_edges(**fields: Any) -> set[tuple[str, str]]:
+    """Return the pairs of tasks that follow one another in a DAG of `dvc_stages`."""
     with DAG("staged") as dag:
         dvc_stages("dvc.yaml", **fields)
-    return {(task.task_id, after) for task in dag.tasks for after in task.downstream_task_ids}
+    return {(task.task_id, task_id) for task in dag.tasks for task_id in task.downstream_task_ids}
 
 
-@pytest.mark.parametrize("which", ["fanned out", "flights"])
-def test_edges_are_those_of_dvc_dag(which: str, staged: Path) -> None:
-    if which == "flights":
+@pytest.mark.parametrize("stages", ["fan out", "flights"])
+def test_tasks_have_the_edges_of_dvc_dag(stages: str, project: Path) -> None:
+    if stages == "flights":
         for name in ("dvc.yaml", "params.yaml"):
-            (staged / name).write_text((ROOT / name).read_text())
+            (project / name).write_text((ROOT / name).read_text())
     for command in (["init", "--no-scm", "-q"], ["dag", "--dot"]):
-        told = forking.run(
-            [sys.executable, "-m", "dvc", *command], cwd=staged, capture_output=True, text=True, check=True
+        output = forking.run(
+            [sys.executable, "-m", "dvc", *command], cwd=project, capture_output=True, text=True, check=True
         ).stdout
-    found = set(re.findall(r'^"([^"]+)" -> "([^"]+)";$', told, re.MULTILINE))
-    assert len(found) >= 4
-    assert edges() == {tuple(f"dvc.{name.replace('@', '-')}" for name in edge) for edge in found}
+    edges = set(re.findall(r'^"([^"]+)" -> "([^"]+)";$', output, re.MULTILINE))
+    assert len(edges) >= 4
+    assert list_edges() == {tuple(f"dvc.{name.replace('@', '-')}" for name in edge) for edge in edges}
 
 
-def test_selected_stages_keep_their_order_past_those_left_out(staged: Path) -> None:
-    assert edges(select=["pin", "join"]) == {("dvc.pin", "dvc.join")}
-    assert edges(select=["pin", "part@a"], group_id="few") == {("few.pin", "few.part-a")}
-    for bad in ({"select": ["pint"]}, {"select": ["join"], "refresh": ["pin"]}):
+def test_selected_stages_keep_their_order_when_others_are_left_out(project: Path) -> None:
+    assert list_edges(select=["pin", "join"]) == {("dvc.pin", "dvc.join")}
+    assert list_edges(select=["pin", "part@a"], group_id="few") == {("few.pin", "few.part-a")}
+    for wrong_fields in ({"select": ["pint"]}, {"select": ["join"], "refresh": ["pin"]}):
         with pytest.raises(SpecError, match="pin"):
-            edges(**bad)
+            list_edges(**wrong_fields)
 
 
-def test_parsing_loads_no_dvc(staged: Path) -> None:
+def test_parsing_the_dag_does_not_import_dvc(project: Path) -> None:
     code = "import sys; from leeway.dvc_stages import dvc_stages; from airflow.sdk import DAG\n"
-    code += "with DAG('staged'): dvc_stages()\nprint([n for n in ('dvc', 'pandas', 'pyarrow') if n in sys.modules])"
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}", "LEEWAY_PROJECT": str(staged)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    code += "with DAG('staged'): dvc_stages()\n"
+    code += "print([name for name in ('dvc', 'pandas', 'pyarrow') if name in sys.modules])"
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}", "LEEWAY_PROJECT": str(project)}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_real_run_goes_through_all_of_them_in_one_workspace(
-    staged: Path, tmp_path: Path, put_airflow_database: Callable[[Path], None]
+def test_real_run_computes_all_stages_in_one_workspace(
+    project: Path, tmp_path: Path, put_airflow_database: Callable[[Path], None]
 ) -> None:
     dags = tmp_path / "dags"
     dags.mkdir()
@@ -135,18 +137,18 @@ def test_a_real_run_goes_through_all_of_them_in_one_workspace(
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "LEEWAY_PYTHON": forking.ensure_stand_in(),
-        "LEEWAY_PROJECT": str(staged),
+        "LEEWAY_PROJECT": str(project),
         "LEEWAY_HOME": str(tmp_path / "home"),
     }
     put_airflow_database(tmp_path / "airflow")
     command = [sys.executable, "-c", RUN, str(dags)]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4_000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert set(told["states"].values()) == {"success"}, told
-    (workspace,) = {one["workspace"] for one in told["xcoms"].values()}
+    process = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert process.returncode == 0, (process.stdout + process.stderr)[-4_000:]
+    run = json.loads(process.stdout.splitlines()[-1])
+    assert set(run["states"].values()) == {"success"}, run
+    (workspace,) = {result["workspace"] for result in run["xcoms"].values()}
     assert (Path(workspace) / "data/join").read_text() == "join(a(pin()) b(pin()))"
-    assert {name: one["ran"] for name, one in told["xcoms"].items()} == {
+    assert {name: result["ran"] for name, result in run["xcoms"].items()} == {
         "dvc.pin": ["pin"], "dvc.part-a": ["part@a"], "dvc.part-b": ["part@b"], "dvc.join": ["join"],
     }  # fmt: skip
-    assert set(told["xcoms"]["dvc.join"]["stages"]) == {"pin", "part@a", "part@b", "join"}
+    assert set(run["xcoms"]["dvc.join"]["stages"]) == {"pin", "part@a", "part@b", "join"}

@@ -1,4 +1,4 @@
-"""The flights model through the operator: the bytes of `python -m pipelines train`, from nothing but its bundle."""
+"""Test the training of flights as a job: its model equals that of `python -m pipelines train`."""
 
 import io
 import subprocess
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def flights(tmp_path, monkeypatch, trained):
-    """A project with the real code and the hyperparameters of the training on this machine."""
+def flights_fields(tmp_path, monkeypatch, trained):
+    """Set LEEWAY_PROJECT to a project with the real code; return the fields of its training task."""
     folder = tmp_path / "flights"
     folder.mkdir()
     (folder / "pipelines").symlink_to(ROOT / "pipelines")
@@ -37,61 +37,63 @@ def flights(tmp_path, monkeypatch, trained):
     }
 
 
-def test_job_trains_the_same_model_as_this_machine(
-    drydock, flights, trained, make_spot_task, context, start, finish, tmp_path
+def test_job_trains_the_same_model_as_the_local_training(
+    drydock, flights_fields, trained, make_spot_task, context, start, finish, tmp_path
 ):
-    told = finish(make_spot_task(**flights), start(make_spot_task(**flights), context))
-    for name, content in drydock.read_archive(told["model"]).items():
+    result = finish(make_spot_task(**flights_fields), start(make_spot_task(**flights_fields), context))
+    for name, content in drydock.read_archive(result["model"]).items():
         (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "model" / name).write_bytes(content)
     local = trained.data / "model"
     assert (tmp_path / "model" / "model.ubj").read_bytes() == (local / "model.ubj").read_bytes()
     assert sha256(tmp_path / "model") == sha256(local) == trained.training.digest
     assert {"params.json", "environment.json", "rounds.csv", "resources.json"} <= set(
-        drydock.read_archive(told["record"])
+        drydock.read_archive(result["record"])
     )
-    image = drydock.describe_job(told["training_job"])["AlgorithmSpecification"]["TrainingImage"]
+    image = drydock.describe_job(result["training_job"])["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("sagemaker-xgboost:3.2-0")
 
 
-def test_other_hyperparameters_train_another_model(drydock, flights, trained, make_spot_task, context, start, finish):
-    given = {**flights, "hyperparameters": {"eta": "0.1"}, "image_uri": "image"}
-    told = finish(make_spot_task(**given), start(make_spot_task(**given), context))
-    model = drydock.read_archive(told["model"])["model.ubj"]
+def test_other_hyperparameters_train_another_model(
+    drydock, flights_fields, trained, make_spot_task, context, start, finish
+):
+    fields = {**flights_fields, "hyperparameters": {"eta": "0.1"}, "image_uri": "image"}
+    result = finish(make_spot_task(**fields), start(make_spot_task(**fields), context))
+    model = drydock.read_archive(result["model"])["model.ubj"]
     assert model != (trained.data / "model" / "model.ubj").read_bytes()
 
 
-ALONE = """
+BUNDLE_ONLY = """
 import importlib.abc, runpy, sys
 
-class NothingElse(importlib.abc.MetaPathFinder):
-    # The project is installed in this environment: what the bundle lacks would be found there.
+class BundleFinder(importlib.abc.MetaPathFinder):
+    # The project is installed in this environment. A module that the bundle lacks must not be imported from there.
     def find_spec(self, name, path, target=None):
         if name.split(".")[0] == "pipelines" and not list(path or [sys.path[0]])[0].startswith(sys.path[0]):
             raise ModuleNotFoundError(f"{name} is not in the bundle", name=name)
 
 sys.path.insert(0, sys.argv[1])
-sys.meta_path.insert(0, NothingElse())
+sys.meta_path.insert(0, BundleFinder())
 sys.argv = ["training.py", "--help"]
 try:
     runpy.run_path(sys.path[0] + "/training.py", run_name="__main__")
 finally:
-    ours = [module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "pipelines"]
-    assert ours and all(place.startswith(sys.path[0]) for place in ours), ours
+    paths = [module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "pipelines"]
+    assert paths and all(path.startswith(sys.path[0]) for path in paths), paths
 """
 
 
-@pytest.mark.parametrize("without", ["", "pipelines/datasets/flights/model.py"])
-def test_bundle_is_all_that_the_script_needs(drydock, flights, make_spot_task, context, start, tmp_path, without):
-    deferred = start(make_spot_task(**{**flights, "image_uri": "image"}), context)
+@pytest.mark.parametrize("removed", ["", "pipelines/datasets/flights/model.py"])
+def test_script_needs_only_its_bundle(drydock, flights_fields, make_spot_task, context, start, tmp_path, removed):
+    deferred = start(make_spot_task(**{**flights_fields, "image_uri": "image"}), context)
     uri = drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = drydock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        tar.extractall(tmp_path / "alone", **untar.EXTRACT_OPTIONS)
-    if without:
-        (tmp_path / "alone" / without).unlink()
-    command = [sys.executable, "-c", ALONE, str(tmp_path / "alone")]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    with suppress(ClientError):  # it has ended by itself
+        tar.extractall(tmp_path / "bundle", **untar.EXTRACT_OPTIONS)
+    if removed:
+        (tmp_path / "bundle" / removed).unlink()
+    command = [sys.executable, "-c", BUNDLE_ONLY, str(tmp_path / "bundle")]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    with suppress(ClientError):  # the job may have ended by itself
         drydock.stop_job(deferred.trigger.wait.job_name)
-    assert (answer.returncode == 0) is not bool(without), answer.stderr[-2_000:]
+    assert (process.returncode == 0) is not bool(removed), process.stderr[-2_000:]
