@@ -1,3 +1,5 @@
+"""Test how a dataset is found, and which names and models it refuses."""
+
 from pathlib import Path
 from typing import Any
 
@@ -7,22 +9,22 @@ from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, SpecError
 
 
-def test_the_example_is_found() -> None:
-    found = load_dataset("flights")
-    assert (found.staging, found.published, found.package.name) == ("flights_raw", "flights", "flights")
+def test_finds_the_example_dataset() -> None:
+    dataset = load_dataset("flights")
+    assert (dataset.staging, dataset.published, dataset.package.name) == ("flights_raw", "flights", "flights")
 
 
 @pytest.mark.parametrize(
     "name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"]
 )
-def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
-    with pytest.raises(SpecError, match="Known: flights") as caught:
+def test_an_unknown_dataset_is_an_error_that_names_the_known_ones(name: str) -> None:
+    with pytest.raises(SpecError, match="Known: flights") as error:
         load_dataset(name)
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("taken", "names"),
+    ("column", "names"),
     [
         ("score", {"features": {"score": "number"}}),
         ("score", {"label": "score"}),
@@ -33,17 +35,17 @@ def test_what_is_no_dataset_is_said_with_those_that_are(name: str) -> None:
         ("Label", {"key": ("id", "Label")}),
     ],
 )
-def test_a_name_that_our_tables_have_themselves_is_refused(taken: str, names: dict[str, Any]) -> None:
-    given = {"key": ("id",), "label": "late", "features": {"amount": "number"}}
-    Dataset("loans", **{**given, "features": {"label": "number", "model_name": "category"}})
-    Dataset("loans", **{**given, "key": ("label", "score"), "label": ""})
-    with pytest.raises(SpecError, match=f"loans has a column {taken}") as caught:
-        Dataset("loans", **{**given, **names})
-    assert caught.value.exit_code == 2
+def test_refuses_a_column_name_that_leeway_uses(column: str, names: dict[str, Any]) -> None:
+    fields = {"key": ("id",), "label": "late", "features": {"amount": "number"}}
+    Dataset("loans", **{**fields, "features": {"label": "number", "model_name": "category"}})
+    Dataset("loans", **{**fields, "key": ("label", "score"), "label": ""})
+    with pytest.raises(SpecError, match=f"loans has a column {column}") as error:
+        Dataset("loans", **{**fields, **names})
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a booster"])
-def test_a_folder_without_a_model_is_bad_data(tmp_path: Path, content: bytes | None) -> None:
+def test_refuses_a_folder_without_a_model(tmp_path: Path, content: bytes | None) -> None:
     (tmp_path / "schema.json").write_text('{"features": {}, "label": "late", "categories": {}}')
     if content is not None:
         (tmp_path / "model.ubj").write_bytes(content)
@@ -51,7 +53,7 @@ def test_a_folder_without_a_model_is_bad_data(tmp_path: Path, content: bytes | N
         load_dataset("flights").load_model(tmp_path)
 
 
-def test_a_broken_schema_is_bad_data(tmp_path: Path) -> None:
+def test_refuses_a_broken_schema(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"features": {}}')
     with pytest.raises(DataError, match="holds no model"):
         load_dataset("flights").load_model(tmp_path)

@@ -1,3 +1,5 @@
+"""Test the tree of errors: bounded texts, exit codes, and pickling."""
+
 import pickle
 from collections.abc import Iterator
 
@@ -8,34 +10,34 @@ from pipelines.contract import Report
 from pipelines.errors import MAX_CHARS, InvalidError, LeewayError, TryAgainError
 
 
-def tree(root: type[LeewayError] = LeewayError) -> Iterator[type[LeewayError]]:
+def list_errors(root: type[LeewayError] = LeewayError) -> Iterator[type[LeewayError]]:
     yield root
-    for one in root.__subclasses__():
-        yield from tree(one)
+    for kind in root.__subclasses__():
+        yield from list_errors(kind)
 
 
-ALL = sorted(set(tree()), key=lambda kind: kind.__name__)
+ALL = sorted(set(list_errors()), key=lambda kind: kind.__name__)
 
 
-def test_the_tree_is_the_one_drawn_at_the_top() -> None:
-    drawn = {line.strip("│├└─ ").split()[0] for line in str(errors.__doc__).splitlines() if "Error" in line}
-    assert drawn == {kind.__name__ for kind in ALL}
+def test_the_docstring_shows_the_whole_tree() -> None:
+    names = {line.strip("│├└─ ").split()[0] for line in str(errors.__doc__).splitlines() if "Error" in line}
+    assert names == {kind.__name__ for kind in ALL}
     assert len(ALL) > 8
 
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("text", ["short", "x" * 10_000, "two\nlines\tand  spaces", "", "ünïcode ✓"])
-def test_error_survives_pickling_with_text_and_fields(kind: type[LeewayError], text: str) -> None:
+def test_an_error_survives_pickling_with_text_and_fields(kind: type[LeewayError], text: str) -> None:
     error = kind(text, "Do this.")
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is kind
-    assert (str(again), again.message, again.hint, again.exit_code) == (
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert (str(copy), copy.message, copy.hint, copy.exit_code) == (
         str(error), error.message, error.hint, error.exit_code,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_error_is_bounded_and_one_line(kind: type[LeewayError]) -> None:
+def test_an_error_is_bounded_and_has_one_line(kind: type[LeewayError]) -> None:
     error = kind("a\n" * 1_000_000 + "END", "h\n" * 1_000_000)
     assert len(str(error)) <= MAX_CHARS
     assert "\n" not in str(error)
@@ -44,7 +46,7 @@ def test_error_is_bounded_and_one_line(kind: type[LeewayError]) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_exit_code_is_that_of_the_branch(kind: type[LeewayError]) -> None:
+def test_the_exit_code_is_that_of_the_branch(kind: type[LeewayError]) -> None:
     expected = 2 if issubclass(kind, InvalidError) else 75 if issubclass(kind, TryAgainError) else 1
     assert kind("m").exit_code == expected
     assert Report.from_error(kind("m", "h")).model_dump() == {

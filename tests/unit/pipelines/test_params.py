@@ -1,3 +1,5 @@
+"""Test how params.yaml is read, and the errors for a wrong file."""
+
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from pipelines.errors import LeewayError, SpecError
 
 ROOT = Path(__file__).parents[3]
 
-BAD = {
+INVALID = {
     "unknown section": ("snapshots: {}\n", "unknown section 'snapshots'"),
     "unknown key": ("snapshot: {as_off: 2013-01-01}\n", "unknown key as_off"),
     "unknown nested key": ("gate: {policy: {min_rowz: 5}}\n", "unknown key policy.min_rowz"),
@@ -28,56 +30,56 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_params_are_one_line_with_the_place(tmp_path: Path, case: str) -> None:
-    text, said = BAD[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_parameters_are_an_error_of_one_line_with_the_place(tmp_path: Path, case: str) -> None:
+    text, message = INVALID[case]
     (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SpecError, match=said) as caught:
+    with pytest.raises(SpecError, match=message) as error:
         params.load(tmp_path)
-    assert "\n" not in str(caught.value)
-    assert caught.value.exit_code == 2
+    assert "\n" not in str(error.value)
+    assert error.value.exit_code == 2
 
 
-def test_not_text(tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_bytes(b"snapshot: {as_of: \xff\xfe}\n")
     with pytest.raises(SpecError, match=r"params\.yaml: not UTF-8"):
         params.load(tmp_path)
 
 
-def test_a_folder_in_its_place(tmp_path: Path) -> None:
+def test_refuses_a_folder_named_params_yaml(tmp_path: Path) -> None:
     from pipelines.system.error_translation import translate_error
 
     (tmp_path / "params.yaml").mkdir()
-    with pytest.raises((LeewayError, OSError)) as caught:
+    with pytest.raises((LeewayError, OSError)) as error:
         params.load(tmp_path)
-    assert translate_error(caught.value).exit_code == 2
+    assert translate_error(error.value).exit_code == 2
 
 
-def test_all_complaints_of_a_section_are_named(tmp_path: Path) -> None:
+def test_an_error_names_all_problems_of_a_section(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("snapshot: {train_days: x, holdout_days: y, oops: 1}\n")
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError) as error:
         params.load(tmp_path)
-    assert all(word in str(caught.value) for word in ("train_days", "holdout_days", "unknown key oops"))
+    assert all(word in str(error.value) for word in ("train_days", "holdout_days", "unknown key oops"))
 
 
-def test_a_typo_in_the_last_step_shows_at_the_first(tmp_path: Path) -> None:
+def test_a_typo_in_the_last_section_is_an_error_in_the_first_step(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("gate: {oops: 1}\n")
     with pytest.raises(SpecError, match="oops"):
         params.load_section(tmp_path, "snapshot")
 
 
-def test_the_projects_own_params_are_valid() -> None:
+def test_the_parameters_of_this_project_are_valid() -> None:
     assert params.load_section(ROOT, "snapshot")["dataset"] == "flights"
     assert params.load_section(ROOT, "ingest") == {}
 
 
 @pytest.mark.parametrize("text", [None, "", "# only a comment\n"])
-def test_no_params_is_no_error(tmp_path: Path, text: str | None) -> None:
+def test_missing_or_empty_parameters_are_no_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "params.yaml").write_text(text)
     assert params.load(tmp_path) == {}
 
 
-def test_what_the_command_line_gives_may_be_missing(tmp_path: Path) -> None:
+def test_values_that_the_command_line_gives_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("snapshot: {train_days: 5}\n")
     assert params.load_section(tmp_path, "snapshot") == {"train_days": 5}

@@ -1,4 +1,4 @@
-"""What is made ahead comes in order, is bounded, tells its errors, and ends when it is closed."""
+"""Test that prefetched items keep their order, that their number is bounded, and that errors and the end arrive."""
 
 import threading
 from collections.abc import Iterator
@@ -9,38 +9,38 @@ import pytest
 from pipelines.features.prefetch import prefetch
 
 
-def test_items_come_in_order_and_are_made_in_one_other_thread() -> None:
-    def made() -> Iterator[tuple[int, int]]:
+def test_items_come_in_order_from_another_thread() -> None:
+    def yield_threads() -> Iterator[tuple[int, int]]:
         for number in range(50):
             yield number, threading.get_ident()
 
-    got = list(prefetch(made(), 3))
-    assert [number for number, _ in got] == list(range(50))
-    assert {ident for _, ident in got} != {threading.get_ident()}
+    items = list(prefetch(yield_threads(), 3))
+    assert [number for number, _ in items] == list(range(50))
+    assert {ident for _, ident in items} != {threading.get_ident()}
 
 
-def test_no_more_are_made_than_so_many_ahead_and_none_after_the_end() -> None:
-    made: list[int] = []
+def test_only_a_few_items_are_prefetched_and_none_after_the_end() -> None:
+    numbers: list[int] = []
 
-    def endless() -> Iterator[int]:
+    def count_up() -> Iterator[int]:
         for number in count():
-            made.append(number)
+            numbers.append(number)
             yield number
 
-    items = prefetch(endless(), 3)
+    items = prefetch(count_up(), 3)
     assert [next(items), next(items)] == [0, 1]
     items.close()
-    seen = len(made)
-    assert seen <= 2 + 3
-    assert list(items) == [] and len(made) == seen
+    length = len(numbers)
+    assert length <= 2 + 3
+    assert list(items) == [] and len(numbers) == length
 
 
-def test_an_error_comes_in_its_place() -> None:
-    def broken() -> Iterator[int]:
+def test_an_error_is_raised_at_its_place() -> None:
+    def fail_at_second() -> Iterator[int]:
         yield 1
         raise ValueError("the second")
 
-    items = prefetch(broken(), 4)
+    items = prefetch(fail_at_second(), 4)
     assert next(items) == 1
     with pytest.raises(ValueError, match="the second"):
         next(items)

@@ -1,4 +1,4 @@
-"""The code of the packaged model, as MLflow runs it at each load."""
+"""Test the code of the packaged model, which MLflow runs at each load."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 
-def test_loading_it_says_nothing_to_people_who_cannot_act_on_it() -> None:
-    done = subprocess.run(
+def test_importing_the_model_prints_nothing() -> None:
+    process = subprocess.run(
         [sys.executable, "-c", "import pipelines.datasets.flights.serving"], capture_output=True, text=True, check=True
     )
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (process.stdout, process.stderr) == ("", "")

@@ -1,3 +1,5 @@
+"""Test the flights source on the real year and on small files."""
+
 import datetime as dt
 import zipfile
 from collections.abc import Callable
@@ -22,20 +24,20 @@ WEATHER = "origin,time_hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip
 PLANES = "tailnum,year,manufacturer,seats"
 
 
-def flight(number: int = 1, **changed: object) -> str:
+def format_flight(number: int = 1, **fields: object) -> str:
     values = {
         "year": 2013, "month": 3, "day": 10, "dep_time": 800, "sched_dep_time": 755, "dep_delay": 5, "arr_time": 1010,
         "sched_arr_time": 1000, "arr_delay": 10, "carrier": "UA", "flight": number, "tailnum": "N1", "origin": "JFK",
         "dest": "BOS", "air_time": 60, "distance": 187, "hour": 7, "minute": 55, "time_hour": "2013-03-10T11:00:00Z",
-    } | changed  # fmt: skip
+    } | fields  # fmt: skip
     return ",".join(str(values[name]) for name in FLIGHTS.split(","))
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a source's three files; gives their folder."""
+def write_source(tmp_path: Path) -> Callable[..., Path]:
+    """Return the function that writes the three files of a source and returns their folder."""
 
-    def write(*flights: str, header: str = FLIGHTS, weather: str = "", **files: bytes) -> Path:
+    def write_files(*flights: str, header: str = FLIGHTS, weather: str = "", **files: bytes) -> Path:
         folder = tmp_path / "source"
         folder.mkdir(exist_ok=True)
         (folder / "flights.csv").write_text("\n".join([header, *flights]) + "\n", encoding="utf-8")
@@ -45,22 +47,22 @@ def small(tmp_path: Path) -> Callable[..., Path]:
             (folder / name.replace("__", ".")).write_bytes(content)
         return folder
 
-    return write
+    return write_files
 
 
-def read(folder: Path, day: str = "2013-03-10") -> pa.Table:
+def read_day(folder: Path, day: str = "2013-03-10") -> pa.Table:
     return open_source(folder).read(dt.date.fromisoformat(day)).read_all()
 
 
-def days(folder: Path, first: str = "2013-01-01", last: str = "2013-12-31") -> list[str]:
-    between = Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
-    return [day.isoformat() for day in open_source(folder).partitions(between)]
+def list_days(folder: Path, first: str = "2013-01-01", last: str = "2013-12-31") -> list[str]:
+    days = Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
+    return [day.isoformat() for day in open_source(folder).partitions(days)]
 
 
 # The real year
 
 
-def test_the_real_year(source: Any) -> None:
+def test_the_real_year_has_all_flights_and_unique_keys(source: Any) -> None:
     year = Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))
     assert source.partitions(Days(dt.date(2012, 1, 1), dt.date(2014, 12, 31))) == list(year)
     flights = source._flights
@@ -73,7 +75,7 @@ def test_the_real_year(source: Any) -> None:
 
 @pytest.mark.parametrize(
     ("day", "rows"),
-    # The two changes of the clock, the least and the most flights, the blizzard, the first and the last day.
+    # Both changes of the clock, the days with the fewest and the most flights, a blizzard, the first and the last day.
     [("2013-01-01", 842), ("2013-02-08", 930), ("2013-03-10", 908), ("2013-11-03", 902), ("2013-11-28", 634),
      ("2013-11-27", 1014), ("2013-12-31", 776)],
 )  # fmt: skip
@@ -86,7 +88,7 @@ def test_a_real_day_has_its_rows_once(day: str, rows: int, day_rows: Callable[[s
     assert table.equals(table.sort_by([(name, "ascending") for name in DATASET.key]))
 
 
-def test_schema(day_rows: Callable[[str], pa.Table]) -> None:
+def test_the_columns_have_the_declared_types(day_rows: Callable[[str], pa.Table]) -> None:
     schema = day_rows("2013-01-01").schema
     assert schema.field("date").type == pa.date32()
     assert schema.field("late").type == pa.bool_()
@@ -99,22 +101,22 @@ def test_schema(day_rows: Callable[[str], pa.Table]) -> None:
 def test_weather_of_a_day_on_which_the_clock_changes_is_joined_by_utc(
     day: str, source: Any, day_rows: Callable[[str], pa.Table]
 ) -> None:
-    known = {(row["origin"], row["time_hour"]): row["weather_temp"] for row in source._weather.to_pylist()}
+    temperatures = {(row["origin"], row["time_hour"]): row["weather_temp"] for row in source._weather.to_pylist()}
     checked = 0
     for row in day_rows(day).to_pylist():
         hour = row["scheduled_at"].strftime("%Y-%m-%dT%H:00:00Z")
-        assert row["weather_temp"] == known.get((row["origin"], hour))
+        assert row["weather_temp"] == temperatures.get((row["origin"], hour))
         checked += row["weather_temp"] is not None
     assert checked > 800
-    # Negative control: joined by the local hour, some of them would have another temperature.
+    # Negative control: joined by another hour, some rows have another temperature.
     shifted = [
-        known.get((row["origin"], row["scheduled_at"].strftime("%Y-%m-%dT09:00:00Z")))
+        temperatures.get((row["origin"], row["scheduled_at"].strftime("%Y-%m-%dT09:00:00Z")))
         for row in day_rows(day).to_pylist()
     ]
     assert shifted != day_rows(day)["weather_temp"].to_pylist()
 
 
-def test_labels_of_the_real_year(source: Any, day_rows: Callable[[str], pa.Table]) -> None:
+def test_cancelled_and_diverted_flights_have_no_label(source: Any, day_rows: Callable[[str], pa.Table]) -> None:
     rows = day_rows("2013-02-08").to_pylist()
     for row in rows:
         assert row["late"] == (None if row["arr_delay"] is None else row["arr_delay"] > LATE_MIN)
@@ -126,156 +128,160 @@ def test_labels_of_the_real_year(source: Any, day_rows: Callable[[str], pa.Table
     assert {row["late"] for row in diverted} == {None}
 
 
-# What a user brings
+# The files of a user
 
 
-def test_a_flight_is_late_from_the_sixteenth_minute(small: Callable[..., Path]) -> None:
+def test_a_flight_is_late_from_the_sixteenth_minute(write_source: Callable[..., Path]) -> None:
     delays = [-60, 0, 15, 16, 300, "NA"]
-    table = read(small(*(flight(n, arr_delay=delay) for n, delay in enumerate(delays))))
+    table = read_day(write_source(*(format_flight(n, arr_delay=delay) for n, delay in enumerate(delays))))
     assert table["late"].to_pylist() == [False, False, False, True, True, None]
 
 
-def test_unknown_planes_and_weather_are_null_not_dropped(small: Callable[..., Path]) -> None:
-    table = read(small(flight(1), flight(2, tailnum="N9"), flight(3, tailnum="NA")))
+def test_rows_with_unknown_planes_or_weather_have_nulls(write_source: Callable[..., Path]) -> None:
+    table = read_day(write_source(format_flight(1), format_flight(2, tailnum="N9"), format_flight(3, tailnum="NA")))
     assert table["plane_year"].to_pylist() == [1999, None, None]
     assert table["weather_temp"].to_pylist() == [None] * 3
 
 
 @pytest.mark.parametrize("column", ["arr_delay", "time_hour", "year", "tailnum"])
-def test_a_missing_column_is_named(small: Callable[..., Path], column: str) -> None:
+def test_an_error_names_a_missing_column(write_source: Callable[..., Path], column: str) -> None:
     header = FLIGHTS.replace(column, "other", 1) if column != "year" else FLIGHTS.replace("year", "jahr", 1)
     with pytest.raises(DataError, match=rf"flights\.csv lacks the column\(s\) {column}"):
-        read(small(flight(), header=header))
+        read_day(write_source(format_flight(), header=header))
     with pytest.raises(DataError, match=r"weather\.csv lacks"):
-        read(small(flight(), weather__csv=b"a,b\n1,2\n"))
+        read_day(write_source(format_flight(), weather__csv=b"a,b\n1,2\n"))
     with pytest.raises(DataError, match=r"planes\.csv is empty"):
-        read(small(flight(), planes__csv=b""))
+        read_day(write_source(format_flight(), planes__csv=b""))
 
 
-def test_a_word_for_a_number_is_told_with_its_row_and_column(small: Callable[..., Path]) -> None:
+def test_an_error_names_the_row_and_column_of_a_word_for_a_number(write_source: Callable[..., Path]) -> None:
     with pytest.raises(DataError, match=r"flights\.csv: row 3, column distance: 'far' is no int32"):
-        read(small(flight(1), flight(2, distance="far")))
+        read_day(write_source(format_flight(1), format_flight(2, distance="far")))
 
 
-def test_a_wrong_delimiter_is_guessed_at(small: Callable[..., Path]) -> None:
-    with pytest.raises(DataError) as raised:
-        read(small(flight().replace(",", ";"), header=FLIGHTS.replace(",", ";")))
-    assert "Is the delimiter ';'?" in raised.value.hint
+def test_an_error_suggests_the_delimiter(write_source: Callable[..., Path]) -> None:
+    with pytest.raises(DataError) as error:
+        read_day(write_source(format_flight().replace(",", ";"), header=FLIGHTS.replace(",", ";")))
+    assert "Is the delimiter ';'?" in error.value.hint
 
 
-def test_a_header_without_a_line_end_is_read_whole(small: Callable[..., Path]) -> None:
-    with pytest.raises(DataError, match=r"weather\.csv: .*Empty CSV"):  # not: lacks the column visib
-        read(small(flight(), weather__csv=WEATHER.encode()))
+def test_a_header_without_a_line_end_is_read_to_its_end(write_source: Callable[..., Path]) -> None:
+    with pytest.raises(DataError, match=r"weather\.csv: .*Empty CSV"):  # no column is missing
+        read_day(write_source(format_flight(), weather__csv=WEATHER.encode()))
 
 
-def test_a_flight_without_an_hour_is_kept_for_validation_to_refuse(small: Callable[..., Path]) -> None:
-    assert read(small(flight(1), flight(2, time_hour="NA")))["scheduled_at"].null_count == 1
+def test_a_flight_without_an_hour_is_read_and_left_to_validation(write_source: Callable[..., Path]) -> None:
+    assert read_day(write_source(format_flight(1), format_flight(2, time_hour="NA")))["scheduled_at"].null_count == 1
 
 
-def test_a_file_that_excel_saved(small: Callable[..., Path]) -> None:
-    text = b"\xef\xbb\xbf" + f"{FLIGHTS}\r\n{flight()}\r\n".encode()
-    assert read(small(flights__csv=text)).num_rows == 1
+def test_reads_a_file_that_excel_saved(write_source: Callable[..., Path]) -> None:
+    text = b"\xef\xbb\xbf" + f"{FLIGHTS}\r\n{format_flight()}\r\n".encode()
+    assert read_day(write_source(flights__csv=text)).num_rows == 1
 
 
 BAD_ROWS = {
-    "a word for a number": flight(distance="far"),
+    "a word for a number": format_flight(distance="far"),
     "a column too few": "2013,3,10",
-    "month 13": flight(month=13),
-    "the 30th of February": flight(month=2, day=30),
-    "no day": flight(day="NA"),
-    "an hour that is none": flight(time_hour="soon"),
+    "month 13": format_flight(month=13),
+    "the 30th of February": format_flight(month=2, day=30),
+    "no day": format_flight(day="NA"),
+    "an invalid hour": format_flight(time_hour="soon"),
     "not UTF-8": "\udcff",
 }
 
 
 @pytest.mark.parametrize("case", BAD_ROWS)
-def test_a_bad_row_is_bad_data_in_one_line(small: Callable[..., Path], case: str) -> None:
-    text = "\n".join([FLIGHTS, flight(1), BAD_ROWS[case], ""]).encode("utf-8", "surrogateescape")
+def test_an_invalid_row_is_an_error_of_one_line(write_source: Callable[..., Path], case: str) -> None:
+    text = "\n".join([FLIGHTS, format_flight(1), BAD_ROWS[case], ""]).encode("utf-8", "surrogateescape")
     if case == "not UTF-8":
-        text = text.replace(b"\xff", flight(2, dest="X\udcff").encode("utf-8", "surrogateescape"))
-    source = open_source(small(flights__csv=text))
-    with pytest.raises(DataError, match=r"flights\.csv") as caught:
+        text = text.replace(b"\xff", format_flight(2, dest="X\udcff").encode("utf-8", "surrogateescape"))
+    source = open_source(write_source(flights__csv=text))
+    with pytest.raises(DataError, match=r"flights\.csv") as error:
         source.read(dt.date(2013, 3, 10))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
-def test_twice_the_same_hour_of_weather_is_refused(small: Callable[..., Path]) -> None:
+def test_refuses_repeated_hours_of_weather(write_source: Callable[..., Path]) -> None:
     hour = "JFK,2013-03-10T11:00:00Z,50,40,60,180,10,NA,0,1015,10\n"
-    assert read(small(flight(), weather=hour))["weather_temp"].to_pylist() == [50]
+    assert read_day(write_source(format_flight(), weather=hour))["weather_temp"].to_pylist() == [50]
     with pytest.raises(DataError, match=r"weather\.csv"):
-        read(small(flight(), weather=hour + hour.replace("50", "51")))
+        read_day(write_source(format_flight(), weather=hour + hour.replace("50", "51")))
 
 
-def test_the_same_plane_twice_is_refused(small: Callable[..., Path]) -> None:
-    twice = f"{PLANES}\nN1,1999,BOEING,150\nN1,2001,BOEING,150\n".encode()
+def test_refuses_repeated_planes(write_source: Callable[..., Path]) -> None:
+    planes = f"{PLANES}\nN1,1999,BOEING,150\nN1,2001,BOEING,150\n".encode()
     with pytest.raises(DataError, match=r"planes\.csv"):
-        read(small(flight(), planes__csv=twice))
+        read_day(write_source(format_flight(), planes__csv=planes))
 
 
-def test_no_files_no_flights(small: Callable[..., Path], tmp_path: Path) -> None:
+def test_missing_files_are_an_error_and_empty_files_have_no_days(
+    write_source: Callable[..., Path], tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=r"no flights\.csv and no flights\.csv\.zip"):
-        days(tmp_path / "nowhere")
-    assert days(small()) == []
+        list_days(tmp_path / "nowhere")
+    assert list_days(write_source()) == []
 
 
-def test_days_of_the_file(small: Callable[..., Path]) -> None:
-    folder = small(flight(1), flight(2, day=12), flight(3, day=14), flight(4))
-    assert days(folder) == ["2013-03-10", "2013-03-12", "2013-03-14"]
-    assert days(folder, "2013-03-11", "2013-03-13") == ["2013-03-12"]
+def test_lists_the_days_of_the_file(write_source: Callable[..., Path]) -> None:
+    folder = write_source(format_flight(1), format_flight(2, day=12), format_flight(3, day=14), format_flight(4))
+    assert list_days(folder) == ["2013-03-10", "2013-03-12", "2013-03-14"]
+    assert list_days(folder, "2013-03-11", "2013-03-13") == ["2013-03-12"]
     assert str(folder) in str(open_source(folder).describe())
 
 
-def broken_zips() -> dict[str, bytes]:
+def build_broken_zips() -> dict[str, bytes]:
     import io
 
-    def made(name: str, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    def build_zip(name: str, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", compression) as archive:
-            archive.writestr(name, "\n".join([FLIGHTS, *(flight(n) for n in range(3_000))]))
+            archive.writestr(name, "\n".join([FLIGHTS, *(format_flight(n) for n in range(3_000))]))
         return buffer.getvalue()
 
-    damaged = bytearray(made("flights.csv"))
+    damaged = bytearray(build_zip("flights.csv"))
     damaged[200:400] = bytes(200)
-    encrypted = bytearray(made("flights.csv"))
-    for place in (6, encrypted.rfind(b"PK\x01\x02") + 8):
-        encrypted[place] |= 1
+    encrypted = bytearray(build_zip("flights.csv"))
+    for index in (6, encrypted.rfind(b"PK\x01\x02") + 8):
+        encrypted[index] |= 1
     return {
         "not a zip": b"PK nonsense",
         "empty": b"",
-        "cut short": made("flights.csv")[:2_000],
-        "another name": made("other.csv"),
+        "cut short": build_zip("flights.csv")[:2_000],
+        "another name": build_zip("other.csv"),
         "damaged": bytes(damaged),
         "encrypted": bytes(encrypted),
     }
 
 
-@pytest.mark.parametrize("case", broken_zips())
-def test_a_broken_zip_is_bad_data(small: Callable[..., Path], case: str) -> None:
-    folder = small(flights__csv__zip=b"")
+@pytest.mark.parametrize("case", build_broken_zips())
+def test_refuses_a_broken_zip(write_source: Callable[..., Path], case: str) -> None:
+    folder = write_source(flights__csv__zip=b"")
     (folder / "flights.csv").unlink()
-    (folder / "flights.csv.zip").write_bytes(broken_zips()[case])
+    (folder / "flights.csv.zip").write_bytes(build_broken_zips()[case])
     with pytest.raises(DataError, match=r"flights\.csv"):
-        days(folder)
+        list_days(folder)
 
 
-def test_a_zip_and_a_plain_file_say_the_same(small: Callable[..., Path]) -> None:
-    folder = small(flight(1), flight(2))
-    plain = read(folder)
+def test_a_zip_and_a_plain_file_give_the_same_rows(write_source: Callable[..., Path]) -> None:
+    folder = write_source(format_flight(1), format_flight(2))
+    plain = read_day(folder)
     with zipfile.ZipFile(folder / "flights.csv.zip", "w") as archive:
         archive.write(folder / "flights.csv", "flights.csv")
     (folder / "flights.csv").unlink()
-    assert read(folder).equals(plain)
+    assert read_day(folder).equals(plain)
 
 
 # Through the step
 
 
 @pytest.mark.parametrize("day", ["2012-12-31", "2013-03-13", "2013-03-11"])
-def test_a_day_outside_and_an_empty_day(small: Callable[..., Path], home: Path, day: str) -> None:
-    folder = small(flight(1), flight(2, day=12))
+def test_refuses_a_day_without_rows_and_stages_a_day_once(
+    write_source: Callable[..., Path], home: Path, day: str
+) -> None:
+    folder = write_source(format_flight(1), format_flight(2, day=12))
     with pytest.raises(DataError, match=rf"the source of flights has no rows for {day}. Nothing was staged"):
         ingest.run(ingest.IngestSpec(partition=day, folder=folder))
-    done = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
-    assert (done.rows, done.changed) == (1, True)
-    again = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
-    assert (again.changed, again.snapshot_id) == (False, done.snapshot_id)
+    first = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+    assert (first.rows, first.changed) == (1, True)
+    second = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+    assert (second.changed, second.snapshot_id) == (False, first.snapshot_id)

@@ -1,4 +1,4 @@
-"""A Spark that cannot run is told in a line."""
+"""Test that the check of Java and of column types gives an error of one line."""
 
 from pathlib import Path
 
@@ -10,15 +10,15 @@ from pipelines.features.engines import spark
 from pipelines.features.engines.spark import check_java
 
 
-def java(folder: Path, body: str) -> None:
+def write_java(folder: Path, body: str) -> None:
     (folder / "bin").mkdir()
     (folder / "bin" / "java").write_text(f"#!/bin/sh\n{body}\n")
     (folder / "bin" / "java").chmod(0o755)
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "23-ea"])
-def test_java_of_17_or_newer_is_taken(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2")
+def test_accepts_java_17_or_newer(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     check_java()
 
@@ -26,15 +26,17 @@ def test_java_of_17_or_newer_is_taken(version: str, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "body", ["echo 'java version \"1.8.0_392\"' >&2", "echo 'openjdk version \"11.0.2\"' >&2", "exit 1"]
 )
-def test_an_older_or_broken_one_is_refused(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java(tmp_path, body)
+def test_refuses_an_older_or_broken_java(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_java(tmp_path, body)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SpecError, match="needs Java 17 or newer") as caught:
+    with pytest.raises(SpecError, match="needs Java 17 or newer") as error:
         check_java()
-    assert "openjdk-17" in caught.value.hint
+    assert "openjdk-17" in error.value.hint
 
 
-def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_an_error_that_names_the_searched_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SpecError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         check_java()
@@ -44,6 +46,6 @@ def test_no_java_is_refused_with_where_it_was_looked_for(tmp_path: Path, monkeyp
         check_java()
 
 
-def test_a_type_that_spark_does_not_have_is_told(tmp_path: Path) -> None:
+def test_refuses_a_type_that_spark_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Spark has no type for .*Time.*duckdb"):
         spark._create_view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)  # type: ignore[arg-type]
