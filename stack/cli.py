@@ -36,7 +36,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell."""
 
 
-def _day_option(name: str, text: str, default: str) -> Any:
+def _build_day_option(name: str, text: str, default: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], help=text, show_default=default, metavar="YYYY-MM-DD")
 
 
@@ -80,9 +80,9 @@ def status() -> None:
 
 @app.command()
 def demo(
-    start: Annotated[datetime, _day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
-    as_of: Annotated[list[datetime], _day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _AS_OF,
+    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _build_day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
+    as_of: Annotated[list[datetime], _build_day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _AS_OF,
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
     """Run the whole loop on real flights: ingest, validate, train, evaluate, gate, promote.
@@ -97,12 +97,12 @@ def demo(
 
 @app.command()
 def replay(
-    start: Annotated[datetime, _day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _day_option("--to", "Last day to play.", "2013-12-31")] = _YEAR_END,
-    as_of: Annotated[datetime, _day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _FIRST_AS_OF,
+    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
+    end: Annotated[datetime, _build_day_option("--to", "Last day to replay.", "2013-12-31")] = _YEAR_END,
+    as_of: Annotated[datetime, _build_day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _FIRST_AS_OF,
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
-    """Play the year a day at a time (scores, drift, retraining) and report what the loop was worth. Takes over an hour.
+    """Replay the year day by day (scores, drift, retraining) and report what the loop was worth. Takes over an hour.
 
     The replay can be interrupted at any time. The next one resumes where it ended.
     """

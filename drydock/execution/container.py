@@ -219,17 +219,17 @@ def _create_container(plan: HostPlan, image: str) -> str:
     The job's environment must not be on a command line, where every user of the machine could read it. It is passed in
     a temporary file without a name. Values that --env-file cannot read are passed in the environment of docker.
     """
-    in_file = {name: value for name, value in plan.env.items() if _fits_in_line(value)}
-    in_environment = {name: value for name, value in plan.env.items() if name not in in_file}
+    file_variables = {name: value for name, value in plan.env.items() if _fits_in_env_file(value)}
+    environment_variables = {name: value for name, value in plan.env.items() if name not in file_variables}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
-        file.writelines(f"{name}={value}\n" for name, value in in_file.items())
+        file.writelines(f"{name}={value}\n" for name, value in file_variables.items())
         file.seek(0)
-        variables = [f"--env-file=/dev/fd/{file.fileno()}", *(f"--env={name}" for name in in_environment)]
+        variables = [f"--env-file=/dev/fd/{file.fileno()}", *(f"--env={name}" for name in environment_variables)]
         arguments = [*variables, *_build_options(plan), *_build_entrypoint(plan, image)]
-        return run_docker("create", *arguments, env={**os.environ, **in_environment}, pass_fds=[file.fileno()])
+        return run_docker("create", *arguments, env={**os.environ, **environment_variables}, pass_fds=[file.fileno()])
 
 
-def _fits_in_line(value: str) -> bool:
+def _fits_in_env_file(value: str) -> bool:
     return len(value) <= ENV_FILE_VALUE_MAX_CHARS and len(value.splitlines()) <= 1
 
 

@@ -74,7 +74,7 @@ class Supervision:
         while not all(host.has_exited() for host in self._hosts):
             self._check_causes()
             if time.monotonic() >= self._kill_at:
-                for host in self._living_hosts():
+                for host in self._list_running_hosts():
                     host.kill()
             on_tick()
             time.sleep(TICK_S)
@@ -97,10 +97,10 @@ class Supervision:
 
     def _terminate(self, cause: Cause, grace_s: float) -> None:
         self._cause, self._kill_at = cause, time.monotonic() + grace_s
-        for host in self._living_hosts():
+        for host in self._list_running_hosts():
             host.terminate() if grace_s else host.kill()
 
-    def _living_hosts(self) -> list[RunningHost]:
+    def _list_running_hosts(self) -> list[RunningHost]:
         # The process id of a finished host may belong to another process by now, so it must get no signal.
         return [host for host in self._hosts if not host.has_exited()]
 

@@ -140,12 +140,12 @@ class Job(ABC):
     @property
     def runtime_left_s(self) -> float:
         """Seconds of running time until MaxRuntimeInSeconds is used up."""
-        return self._limit("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, now())
+        return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, now())
 
     @property
     def wait_left_s(self) -> float:
         """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; infinity for an on-demand job."""
-        return self._limit("MaxWaitTimeInSeconds") - (now() - self.created_at).total_seconds()
+        return self._get_limit_s("MaxWaitTimeInSeconds") - (now() - self.created_at).total_seconds()
 
     def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
         """Begin a phase. If the job is already in it, only the message changes.
@@ -266,7 +266,7 @@ class Job(ABC):
         """Return what Search shows of the job. The name is moto's."""
         return self.describe()
 
-    def _limit(self, name: str) -> float:
+    def _get_limit_s(self, name: str) -> float:
         return float(self.request.get("StoppingCondition", {}).get(name, math.inf))
 
     def _change_phase(self, phase: Phase, message: str, since: datetime) -> None:

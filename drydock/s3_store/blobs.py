@@ -53,7 +53,7 @@ class BlobFolder:
             OSError: The disk is full or not writable; the file is deleted then. A retry can help.
         """
         blob = Blob(uuid.uuid4().hex, len(data), zlib.crc32(data))
-        path = self._path(blob.name)
+        path = self._get_path(blob.name)
         try:
             path.write_bytes(data)
         except OSError:
@@ -68,7 +68,7 @@ class BlobFolder:
             BlobDamaged: The file is missing or has other bytes. A retry cannot help.
         """
         try:
-            data = self._path(blob.name).read_bytes()
+            data = self._get_path(blob.name).read_bytes()
         except OSError as error:
             raise BlobDamaged(f"{blob.name} cannot be read: {error.strerror or error}") from error
         if len(data) != blob.size or zlib.crc32(data) != blob.crc:
@@ -77,7 +77,7 @@ class BlobFolder:
 
     def delete(self, name: str) -> None:
         """Delete a file. Idempotent."""
-        self._path(name).unlink(missing_ok=True)
+        self._get_path(name).unlink(missing_ok=True)
 
     def delete_except(self, names: Collection[str]) -> int:
         """Delete every file except those with the given names. Return how many were deleted."""
@@ -86,5 +86,5 @@ class BlobFolder:
             path.unlink()
         return len(unused)
 
-    def _path(self, name: str) -> Path:
+    def _get_path(self, name: str) -> Path:
         return self._folder / name[:2] / name

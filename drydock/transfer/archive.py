@@ -92,7 +92,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[str]:
             if entry.kind is EntryKind.OTHER:
                 left_out.append(entry.name)
             else:
-                _place(entry, folder, target / entry.name)
+                _merge_entry(entry, folder, target / entry.name)
     return sorted(set(left_out))
 
 
@@ -117,20 +117,20 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
 def _add(tar: tarfile.TarFile, entry: Entry, folder: Path) -> None:
     if entry.kind is EntryKind.LINK:
         member = tarfile.TarInfo(entry.name)
-        member.type, member.linkname = tarfile.SYMTYPE, _link_target(entry, folder)
+        member.type, member.linkname = tarfile.SYMTYPE, _compute_link_target(entry, folder)
         tar.addfile(_anonymize(member))
     elif entry.kind is not EntryKind.OTHER:
         tar.add(entry.path, arcname=entry.name, recursive=False, filter=_anonymize)
 
 
-def _place(entry: Entry, folder: Path, target: Path) -> None:
+def _merge_entry(entry: Entry, folder: Path, target: Path) -> None:
     if entry.kind is EntryKind.FOLDER and target.is_dir() and not target.is_symlink():
         return
     _delete(target)
     if entry.kind is EntryKind.FOLDER:
         target.mkdir()
     elif entry.kind is EntryKind.LINK:
-        target.symlink_to(_link_target(entry, folder))
+        target.symlink_to(_compute_link_target(entry, folder))
     else:
         _link_or_copy(entry.path, target)
 
@@ -149,7 +149,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _link_target(entry: Entry, folder: Path) -> str:
+def _compute_link_target(entry: Entry, folder: Path) -> str:
     return os.path.relpath(entry.path, folder.resolve() / PurePosixPath(entry.name).parent)
 
 

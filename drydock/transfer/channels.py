@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drydock.transfer.objects import ObjectStore, split_uri
-from drydock.transfer.placement import find_invalid_names, local_name
+from drydock.transfer.placement import build_local_name, find_invalid_names
 
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY = 0o444
@@ -124,7 +124,7 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
 def _list_prefix(store: ObjectStore, uri: str) -> dict[str, str]:
     """Return the URIs of the objects below a prefix, with their file names."""
     bucket, prefix = split_uri(uri)
-    return {f"s3://{bucket}/{key}": local_name(key, prefix) for key in store.list_etags(uri)}
+    return {f"s3://{bucket}/{key}": build_local_name(key, prefix) for key in store.list_etags(uri)}
 
 
 def _read_manifest(store: ObjectStore, uri: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ _CLIENTS: dict[tuple[str, str, str], Any] = {}
 _LOCK = threading.Lock()
 
 
-def shared_client(url: str, account_id: str, region: str) -> Any:
+def get_shared_client(url: str, account_id: str, region: str) -> Any:
     """Return the S3 client for an account's objects. Threads may share it.
 
     Args:

@@ -18,7 +18,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from drydock.transfer.clients import shared_client
+from drydock.transfer.clients import get_shared_client
 from drydock.transfer.walk import EntryKind, walk_folder
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class ObjectStore:
 
     def __init__(self, url: str, account_id: str, region: str, patience_s: float) -> None:
         self._location, self._patience_s = (url, account_id, region), patience_s
-        self._client = shared_client(*self._location)
+        self._client = get_shared_client(*self._location)
 
     def without_retries(self) -> "ObjectStore":
         """Return the same store without retries, for callers that cannot wait."""
@@ -105,7 +105,7 @@ class ObjectStore:
         try:
             return str(self._retry(lambda: self._client.head_object(Bucket=bucket, Key=key))["ETag"])
         except ClientError as error:
-            if _status(error) == 404:
+            if _get_http_status(error) == 404:
                 return None
             raise
 
@@ -137,7 +137,7 @@ class ObjectStore:
             self._retry(lambda: self._client.download_file(bucket, key, str(partial), Config=_SINGLE_THREAD))
             os.replace(partial, path)
         except ClientError as error:
-            if _status(error) == 404:
+            if _get_http_status(error) == 404:
                 raise ValueError(f"there is no object {uri}") from error
             raise
         finally:
@@ -215,12 +215,12 @@ class ObjectStore:
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
-def _status(error: ClientError) -> int:
+def _get_http_status(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def _is_temporary(error: Exception) -> bool:
-    return not isinstance(error, ClientError) or _status(error) >= 500 or _status(error) == _THROTTLED
+    return not isinstance(error, ClientError) or _get_http_status(error) >= 500 or _get_http_status(error) == _THROTTLED
 
 
 def _run_concurrently(action: Callable[[T], None], items: Iterable[T]) -> None:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 PART_MAX_BYTES = 255
 
 
-def local_name(key: str, prefix: str) -> str:
+def build_local_name(key: str, prefix: str) -> str:
     """Return the path that SageMaker gives an object below its channel's folder.
 
     If the prefix names a folder (with or without its slash), the path is relative to that folder. If the prefix is a
@@ -30,7 +30,7 @@ def find_invalid_names(names: Iterable[str]) -> dict[str, str]:
     """Return the names that cannot be files below one folder, each with the reason.
 
     Args:
-        names: The file names of all objects, from `local_name`. A name that occurs twice is invalid.
+        names: The file names of all objects, from `build_local_name`. A name that occurs twice is invalid.
     """
     paths = [(name, PurePosixPath(name)) for name in names]
     counts = Counter(path for _, path in paths)

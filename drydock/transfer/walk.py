@@ -67,16 +67,16 @@ def _raise(error: OSError) -> None:
 def _classify(path: Path, root: Path) -> tuple[EntryKind, Path]:
     mode = path.lstat().st_mode
     if not stat.S_ISLNK(mode):
-        return _kind(mode), path
+        return _classify_mode(mode), path
     # Not strict: a link to nothing, or a circle of links, becomes OTHER and raises nothing.
     real_path = Path(os.path.realpath(path))
     if not real_path.is_relative_to(root) or not real_path.exists():
         return EntryKind.OTHER, path
-    kind = _kind(real_path.lstat().st_mode)
+    kind = _classify_mode(real_path.lstat().st_mode)
     return (EntryKind.LINK if kind is EntryKind.FOLDER else kind), real_path
 
 
-def _kind(mode: int) -> EntryKind:
+def _classify_mode(mode: int) -> EntryKind:
     if stat.S_ISREG(mode):
         return EntryKind.FILE
     return EntryKind.FOLDER if stat.S_ISDIR(mode) else EntryKind.OTHER

@@ -1,4 +1,4 @@
-"""The replay: play the year again, a day at a time, through the DAGs that would have run."""
+"""The replay: run the DAGs for each day of the year, in order, as they would have run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stack.services.environment import build_environment
 
 
 class Replay(Job):
-    """Run all trainings that the calendar and drift would have started, and report what each way was worth."""
+    """Run all trainings that the calendar and drift would have started, and report what each way of retraining was worth."""
 
     name = "replay"
 
@@ -29,10 +29,10 @@ class Replay(Job):
         self.train(session, [begin], PROMOTE_PARAMS)
         self._require_champion(session, begin)
         self.train(session, months, {})  # the models of "retrain monthly", which are not promoted
-        with self.measure_phase("play"), display.show_progress("days played") as show:
-            # These DAGs are unpaused only now. Earlier, each published day would have started runs that nothing needs.
+        with self.measure_phase("play"), display.show_progress("days replayed") as show:
+            # These DAGs are unpaused only now. Before, each day that was published would have started runs that nothing needs.
             session.unpause_dags(SCORE, MONITOR)
-            ReplayLoop(session, [day for day in self.request.days if day >= begin]).play(show)
+            ReplayLoop(session, [day for day in self.request.days if day >= begin]).run(show)
         with self.measure_phase("report"):
             display.open_console().print(self._write_report(session, begin, end))
 

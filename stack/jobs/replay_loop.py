@@ -1,4 +1,4 @@
-"""Play days in order: score each with the champion of that day, monitor it, and wait for the trainings of drift."""
+"""Replay days in order: score each with the champion of that day, monitor it, and wait for trainings due to drift."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def _get_training_moment(day: date) -> str:
 
 @dataclass
 class ReplayLoop:
-    """The days to play, in order.
+    """The days to replay, in order.
 
-    On most days nothing drifts. So a batch of days is first monitored by a backfill, which may start no training. A day
+    On most days nothing drifts. So a batch of days is first monitored by a backfill, which never starts a training. A day
     gets a monitor run of its own, which may start one, where the backfill saw drift or where a model was promoted after
     the day was scored. A day of drift gets no run of its own while the guard is known to hold trainings back.
 
@@ -59,7 +59,7 @@ class ReplayLoop:
             RunCache(self.session.client, dag_id) for dag_id in (SCORE, MONITOR, TRAIN)
         )
 
-    def play(self, show: display.ProgressBar) -> None:
+    def run(self, show: display.ProgressBar) -> None:
         """Score and decide on each day, and wait for the trainings that drift starts. Idempotent.
 
         Raises:
@@ -146,7 +146,7 @@ class ReplayLoop:
                 self.session.client.clear_run(run["dag_id"], run["dag_run_id"])
 
     def _wait_for_training(self, day: date) -> None:
-        """Wait for the end of the training that this day's drift started, and note whether it promoted its model."""
+        """Wait for the end of the training that this day's drift started, and store whether it promoted its model."""
         while not ((run := self._find_training(day)) and (self._is_held_back(run) or self._has_succeeded(run))):
             self.session.check()
             time.sleep(_POLL_S)

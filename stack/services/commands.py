@@ -28,15 +28,18 @@ class Service(BaseModel):
 def list_services(layout: Layout, stack: Stack) -> list[Service]:
     """Return all services in the order in which they start. Each server listens on 127.0.0.1 only."""
     return [
-        Service(name="drydock", argv=_python("drydock", *_listen(stack.ports.drydock), "--data", str(layout.drydock))),
+        Service(
+            name="drydock",
+            argv=_build_command("drydock", *_list_address_options(stack.ports.drydock), "--data", str(layout.drydock)),
+        ),
         Service(name="mlflow", argv=_build_mlflow_command(layout, stack)),
         Service(name="docs", argv=_build_docs_command(layout, stack)),
-        Service(name="airflow-migrate", argv=_python("airflow", "db", "migrate"), runs_once=True),
+        Service(name="airflow-migrate", argv=_build_command("airflow", "db", "migrate"), runs_once=True),
         # Airflow's log servers would listen on all interfaces. The API server reads the log files itself.
-        Service(name="airflow-scheduler", argv=_python("airflow", "scheduler", "--skip-serve-logs")),
-        Service(name="airflow-dag-processor", argv=_python("airflow", "dag-processor")),
-        Service(name="airflow-api-server", argv=_python("airflow", "api-server")),
-        Service(name="airflow-triggerer", argv=_python("airflow", "triggerer", "--skip-serve-logs")),
+        Service(name="airflow-scheduler", argv=_build_command("airflow", "scheduler", "--skip-serve-logs")),
+        Service(name="airflow-dag-processor", argv=_build_command("airflow", "dag-processor")),
+        Service(name="airflow-api-server", argv=_build_command("airflow", "api-server")),
+        Service(name="airflow-triggerer", argv=_build_command("airflow", "triggerer", "--skip-serve-logs")),
     ]
 
 
@@ -58,19 +61,19 @@ def read_password(layout: Layout) -> str:
     return str(json.loads((layout.airflow / "passwords.json").read_text())[USER])
 
 
-def _python(module: str, *arguments: str) -> list[str]:
+def _build_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def _listen(port: int) -> list[str]:
+def _list_address_options(port: int) -> list[str]:
     return ["--host", "127.0.0.1", "--port", str(port)]
 
 
 def _build_docs_command(layout: Layout, stack: Stack) -> list[str]:
-    return _python("http.server", str(stack.ports.docs), "--bind", "127.0.0.1", "--directory", str(layout.docs))
+    return _build_command("http.server", str(stack.ports.docs), "--bind", "127.0.0.1", "--directory", str(layout.docs))
 
 
 def _build_mlflow_command(layout: Layout, stack: Stack) -> list[str]:
     database, artifacts = layout.mlflow / "mlflow.db", layout.mlflow / "artifacts"
     stores = ["--backend-store-uri", f"sqlite:///{database}", "--artifacts-destination", str(artifacts)]
-    return _python("mlflow", "server", *stores, *_listen(stack.ports.mlflow), "--workers", "1")
+    return _build_command("mlflow", "server", *stores, *_list_address_options(stack.ports.mlflow), "--workers", "1")

@@ -62,7 +62,7 @@ def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict
     partial = base / "output" / "partial"
     try:
         write_responses(base / "input" / "data" / "transform" / name, partial, options, predict)
-        publish(partial, base / "output" / "data" / output_name(name))
+        publish(partial, base / "output" / "data" / build_output_name(name))
     except BadInput as error:
         return report_failure(base, str(error), BAD_INPUT)
     except (Exception, SystemExit) as error:
@@ -71,7 +71,7 @@ def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict
     return 0
 
 
-def output_name(name: Path) -> Path:
+def build_output_name(name: Path) -> Path:
     """Return the name of an object's output file."""
     return name.with_name(f"{name.name}.out")
 

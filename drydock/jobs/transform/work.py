@@ -128,7 +128,7 @@ class TransformWork:
         for tree in self._trees:
             source = tree.get_channel_folder(INPUT)
             for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):
-                if not (tree.output_data / inference.output_name(name)).is_file():
+                if not (tree.output_data / inference.build_output_name(name)).is_file():
                     raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
     def _build_options(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from drydock.transfer.clients import shared_client
+from drydock.transfer.clients import get_shared_client
 from drydock.transfer.objects import ObjectStore, join_uri, split_uri
 
 
@@ -19,7 +19,7 @@ def test_splits_and_joins_uris() -> None:
 
 def test_a_client_is_created_once_per_location() -> None:
     places = [("http://127.0.0.1:1", account, "us-east-1") for account in ("1" * 12, "1" * 12, "2" * 12)]
-    one, same, other = [shared_client(*place) for place in places]
+    one, same, other = [get_shared_client(*place) for place in places]
     assert one is same and one is not other
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.transfer.placement import find_invalid_names, local_name
+from drydock.transfer.placement import build_local_name, find_invalid_names
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from drydock.transfer.placement import find_invalid_names, local_name
     ],
 )
 def test_local_names_follow_the_prefix(key: str, prefix: str, name: str) -> None:
-    assert local_name(key, prefix) == name
+    assert build_local_name(key, prefix) == name
 
 
 @pytest.mark.parametrize(

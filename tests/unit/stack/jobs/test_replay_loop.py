@@ -107,7 +107,7 @@ def play() -> Callable[[FakeAirflow], None]:
 
         stack = SimpleNamespace(started_at=airflow.clock)
         session: Any = SimpleNamespace(client=airflow, check=lambda: None, build_backfill=build_backfill, stack=stack)
-        ReplayLoop(session, DAYS).play(lambda *_: None)
+        ReplayLoop(session, DAYS).run(lambda *_: None)
 
     return run_loop
 
