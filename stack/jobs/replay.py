@@ -16,7 +16,7 @@ from stack.services.environment import build_environment
 
 
 class Replay(Job):
-    """Run all trainings that the calendar and drift would have started, and report what each way of retraining was worth."""
+    """Run all trainings that the calendar and drift would have started, and report how each way of retraining did."""
 
     name = "replay"
 
@@ -30,7 +30,7 @@ class Replay(Job):
         self._require_champion(session, begin)
         self.train(session, months, {})  # the models of "retrain monthly", which are not promoted
         with self.measure_phase("play"), display.show_progress("days replayed") as show:
-            # These DAGs are unpaused only now. Before, each day that was published would have started runs that nothing needs.
+            # These DAGs are unpaused only now: earlier, each published day would start runs that nothing needs.
             session.unpause_dags(SCORE, MONITOR)
             ReplayLoop(session, [day for day in self.request.days if day >= begin]).run(show)
         with self.measure_phase("report"):

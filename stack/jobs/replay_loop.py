@@ -34,8 +34,8 @@ def _get_training_moment(day: date) -> str:
 class ReplayLoop:
     """The days to replay, in order.
 
-    On most days nothing drifts. So a batch of days is first monitored by a backfill, which never starts a training. A day
-    gets a monitor run of its own, which may start one, where the backfill saw drift or where a model was promoted after
+    On most days nothing drifts. So a batch of days is first monitored by a backfill, which never starts a training. A
+    day gets a monitor run of its own, which may start one, if the backfill saw drift or if a model was promoted after
     the day was scored. A day of drift gets no run of its own while the guard is known to hold trainings back.
 
     Attributes:
