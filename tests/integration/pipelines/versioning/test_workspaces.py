@@ -1,4 +1,4 @@
-"""Workspaces: the code of a commit, what is copied where there is none, and what is removed when it is old."""
+"""Test workspaces: they have the code of a commit or a copy of the project, and old ones are removed."""
 
 import os
 import shutil
@@ -16,124 +16,131 @@ from pipelines.versioning.git import resolve_commit
 
 
 @pytest.fixture
-def project(toy: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """The toy project is LEEWAY_PROJECT."""
-    monkeypatch.setenv("LEEWAY_PROJECT", str(toy))
+def project(toy_project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
+    """Set LEEWAY_PROJECT to the toy project, and return it."""
+    monkeypatch.setenv("LEEWAY_PROJECT", str(toy_project))
     fresh_settings()
-    return toy
+    return toy_project
 
 
-def commit(project: Path, text: str) -> str:
+def commit_code(project: Path, text: str) -> str:
+    """Commit a text as the code of the stage; return the commit."""
     (project / "pipelines/work.py").write_text(text)
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
     subprocess.run([*git, "commit", "-qam", text], cwd=project, check=True)
     return resolve_commit(project, "HEAD")
 
 
-def worktrees(project: Path) -> int:
-    done = subprocess.run(["git", "worktree", "list"], cwd=project, capture_output=True, text=True, check=True)
-    return len(done.stdout.splitlines()) - 1
+def count_worktrees(project: Path) -> int:
+    """Return the number of git worktrees besides the project."""
+    process = subprocess.run(["git", "worktree", "list"], cwd=project, capture_output=True, text=True, check=True)
+    return len(process.stdout.splitlines()) - 1
 
 
-def code(name: str = "one", at: str = "") -> tuple[str, str]:
-    """The commit and the file of a workspace."""
-    with workspaces.open_workspace(name, {}, at) as space:
-        return space.code.git_commit, (space.folder / "pipelines/work.py").read_text()
+def read_code(name: str = "one", commit: str = "") -> tuple[str, str]:
+    """Open a workspace at a commit; return its commit and the code of its stage."""
+    with workspaces.open_workspace(name, {}, commit) as workspace:
+        return workspace.code.git_commit, (workspace.folder / "pipelines/work.py").read_text()
 
 
-def test_code_is_that_of_head_or_of_the_commit_that_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = commit(project, "first")
-    assert code() == (first, "first")
-    second = commit(project, "second")
-    assert code() == (second, "second")
-    assert code(at=first) == (first, "first"), "it moves back, too"
-    assert code("two", first[:10]) == (first, "first")
+def test_a_workspace_has_the_code_of_head_or_of_the_requested_commit(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = commit_code(project, "first")
+    assert read_code() == (first, "first")
+    second = commit_code(project, "second")
+    assert read_code() == (second, "second")
+    assert read_code(commit=first) == (first, "first"), "the workspace can go back to an older commit"
+    assert read_code("two", first[:10]) == (first, "first")
     monkeypatch.setenv("LEEWAY_GIT_COMMIT", first)
-    assert code("three") == (first, "first")
+    assert read_code("three") == (first, "first")
     monkeypatch.setenv("LEEWAY_GIT_COMMIT", "0" * 40)
-    assert code("four") == ("0" * 40, "second"), "of another repository: the copy has the name that was given"
+    assert read_code("four") == ("0" * 40, "second"), (
+        "the commit is of another repository: the workspace is a copy with this name"
+    )
     with pytest.raises(SpecError, match="no commit nonsense"):
-        code(at="nonsense")
+        read_code(commit="nonsense")
 
 
-def test_a_dirty_tree_is_copied_on_top_and_marked(project: Path) -> None:
-    head = commit(project, "first")
+def test_uncommitted_changes_are_copied_and_marked(project: Path) -> None:
+    head = commit_code(project, "first")
     (project / "pipelines/work.py").write_text("dirty")
     (project / "pipelines/new.py").write_text("new")
-    assert code() == (f"{head}-dirty", "dirty")
+    assert read_code() == (f"{head}-dirty", "dirty")
     assert (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
     assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
     (project / "pipelines/work.py").write_text("first")
     (project / "pipelines/new.py").unlink()
-    assert code() == (head, "first")
+    assert read_code() == (head, "first")
     assert not (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
 
 
-def test_without_git_it_is_a_copy(project: Path) -> None:
+def test_without_git_the_workspace_is_a_copy(project: Path) -> None:
     shutil.rmtree(project / ".git")
     (project / "pipelines/work.py").write_text("copied")
     (project / ".dvcignore").write_text("__pycache__\n")
-    assert code() == ("unknown", "copied")
+    assert read_code() == ("unknown", "copied")
     assert (workspaces._workspaces_folder() / "one/.dvcignore").exists()
     assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
     with pytest.raises(SpecError, match="no git repository"):
-        code(at="abc")
+        read_code(commit="abc")
 
 
-def test_what_a_run_made_survives_and_what_it_changed_does_not(project: Path) -> None:
+def test_outputs_of_a_run_stay_and_its_changes_of_code_do_not(project: Path) -> None:
     folder = workspaces._workspaces_folder() / "one"
-    head = commit(project, "first")
-    code()
+    head = commit_code(project, "first")
+    read_code()
     (folder / "data").mkdir()
     (folder / "data/x").write_text("x")
     (folder / "dvc.lock").write_text("schema: '2.0'\n")
     (folder / "pipelines/work.py").write_text("changed")
-    assert code() == (head, "first")
+    assert read_code() == (head, "first")
     assert (folder / "data/x").exists()
     assert (folder / "dvc.lock").read_text() == "schema: '2.0'\n"
 
 
-@pytest.mark.parametrize("damage", ["half made", "removed by hand", "its git gone", "a stale index.lock", "locked"])
-def test_a_damaged_workspace_is_made_again(project: Path, damage: str) -> None:
-    head, folder = commit(project, "first"), workspaces._workspaces_folder() / "one"
-    code()
+@pytest.mark.parametrize("damage", ["incomplete", "removed", "git entry removed", "stale index.lock", "locked"])
+def test_a_damaged_workspace_is_created_again(project: Path, damage: str) -> None:
+    head, folder = commit_code(project, "first"), workspaces._workspaces_folder() / "one"
+    read_code()
     entry = project / ".git/worktrees/one"
-    if damage == "half made":
+    if damage == "incomplete":
         (folder / "code.json").unlink()
         (folder / "dvc.yaml").unlink()
-    elif damage == "removed by hand":
+    elif damage == "removed":
         shutil.rmtree(folder)
-    elif damage == "its git gone":
+    elif damage == "git entry removed":
         shutil.rmtree(entry)
-    elif damage == "a stale index.lock":
+    elif damage == "stale index.lock":
         (entry / "index.lock").write_text("")
     else:
         shutil.rmtree(folder)
         (entry / "locked").write_text("initializing")
-    assert code() == (head, "first")
+    assert read_code() == (head, "first")
     assert (folder / "dvc.yaml").exists()
 
 
-def test_sixteen_at_once_are_sixteen_worktrees(project: Path) -> None:
-    head, found, failed = commit(project, "first"), [], []
+def test_sixteen_workspaces_can_be_created_at_once(project: Path) -> None:
+    head, codes, errors = commit_code(project, "first"), [], []
 
-    def make(n: int) -> None:
+    def create(n: int) -> None:
         try:
-            found.append(code(f"w{n}"))
+            codes.append(read_code(f"w{n}"))
         except Exception as error:
-            failed.append(error)
+            errors.append(error)
 
-    threads = [threading.Thread(target=make, args=[n]) for n in range(16)]
+    threads = [threading.Thread(target=create, args=[n]) for n in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert failed == []
-    assert found == [(head, "first")] * 16
-    assert worktrees(project) == 16
+    assert errors == []
+    assert codes == [(head, "first")] * 16
+    assert count_worktrees(project) == 16
 
 
-def aged(name: str) -> Path:
+def age_workspace(name: str) -> Path:
+    """Set the modification times of a workspace to 1970."""
     folder = workspaces._workspaces_folder() / name
     for path in (folder / "data", folder / "code.json", folder):
         if path.exists():
@@ -141,26 +148,26 @@ def aged(name: str) -> Path:
     return folder
 
 
-def test_old_workspaces_go_and_those_in_use_or_young_stay(project: Path) -> None:
-    commit(project, "first")
-    for name in ("old", "young", "made-in", "busy"):
-        code(name)
-    (workspaces._workspaces_folder() / "made-in/data").mkdir()
+def test_only_old_workspaces_that_no_process_uses_are_removed(project: Path) -> None:
+    commit_code(project, "first")
+    for name in ("old", "young", "with-outputs", "busy"):
+        read_code(name)
+    (workspaces._workspaces_folder() / "with-outputs/data").mkdir()
     for name in ("old", "busy"):
-        aged(name)
-    aged("made-in")
-    os.utime(workspaces._workspaces_folder() / "made-in/data")
+        age_workspace(name)
+    age_workspace("with-outputs")
+    os.utime(workspaces._workspaces_folder() / "with-outputs/data")
     with workspaces.open_workspace("busy", {}):
-        aged("busy")
-        code("new")
+        age_workspace("busy")
+        read_code("new")
         assert {path.name for path in workspaces._workspaces_folder().glob("[!.]*")} == {
             "young",
-            "made-in",
+            "with-outputs",
             "busy",
             "new",
         }
-    assert worktrees(project) == 4
-    aged("busy")
-    code("new")
-    assert not (workspaces._workspaces_folder() / "busy").exists(), "the negative control: nobody holds it any more"
-    assert {path.name for path in workspaces._workspaces_folder().glob(".locks/*")} == {"young", "made-in", "new"}
+    assert count_worktrees(project) == 4
+    age_workspace("busy")
+    read_code("new")
+    assert not (workspaces._workspaces_folder() / "busy").exists(), "the negative control: no process uses it any more"
+    assert {path.name for path in workspaces._workspaces_folder().glob(".locks/*")} == {"young", "with-outputs", "new"}
