@@ -10,12 +10,12 @@ DOC = """
 ### Roll back to the previous champion
 
 Trigger the DAG with `why`. The alias `champion` then names the previous champion, or the version in `to`. The version
-that was champion is **blocked**: the gate may pass it again, but it is not promoted unless that is forced. The user,
+that was champion is **blocked**: the gate may pass it again, but it is promoted only with `force`. The user,
 the time and the reason are recorded as an event in the lake's table `lifecycle_events`
 (`python -m pipelines registry events flights`).
 
-A run rolls back once: a retry or a cleared task finds that it has done so. To go back further, trigger another run. If
-there was no champion before, the run fails with an error that says so, and nothing changes.
+A run rolls back only once, also if its task is retried or cleared. To go back further, trigger another run. If there
+was no champion before, the run fails with an error that says so, and nothing changes.
 """
 
 with DAG(

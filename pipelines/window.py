@@ -35,8 +35,8 @@ class Window:
     """The days to train on, and the holdout to evaluate on, as of a date.
 
     The label of day d becomes known during day d + delay. As of D (at midnight), the last day with known labels is
-    therefore D - delay - 1. The same gap lies between training and holdout, because a model that is used from day H on
-    cannot know more at H.
+    therefore D - delay - 1. The same gap lies between training and holdout: a model that is used from day H on could
+    not have been trained on labels that become known at H or later.
     """
 
     as_of: dt.date
@@ -53,18 +53,18 @@ class Window:
             holdout_days: days to evaluate on, at least 1.
             label_delay_days: days until the label of a day is known, 0 or more.
         """
-        last = as_of - (label_delay_days + 1) * DAY
-        holdout = Days(last - (holdout_days - 1) * DAY, last)
-        until = holdout.first - (label_delay_days + 1) * DAY
-        return cls(as_of, Days(until - (train_days - 1) * DAY, until), holdout)
+        last_holdout_day = as_of - (label_delay_days + 1) * DAY
+        holdout = Days(last_holdout_day - (holdout_days - 1) * DAY, last_holdout_day)
+        last_train_day = holdout.first - (label_delay_days + 1) * DAY
+        return cls(as_of, Days(last_train_day - (train_days - 1) * DAY, last_train_day), holdout)
 
     def clip_to(self, first: dt.date) -> Window:
-        """Return the window with its training days from `first` on, where the data starts later than the window."""
+        """Return the window without the training days before `first`, the first day that has data."""
         return Window(self.as_of, Days(max(first, self.train.first), self.train.last), self.holdout)
 
     @property
     def all(self) -> Days:
-        """All days from the first training day to the last day of the holdout."""
+        """All days from the first training day to the last day of the holdout, with the gap between them."""
         return Days(self.train.first, self.holdout.last)
 
     def __str__(self) -> str:

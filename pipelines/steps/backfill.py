@@ -1,7 +1,7 @@
 """Ingest and validate every unpublished partition between two days, in one process.
 
-Fills the lake without Airflow: the same two steps, whose modules are imported once. A refused partition does not stop
-the others; the run fails at the end and names the refused ones. Idempotent: published partitions are skipped.
+The steps `ingest` and `validate` run for each day, in this process. A refused partition does not stop the others; the
+run fails at the end and names the refused ones. Idempotent: published partitions are skipped.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pipelines.window import Days
 if TYPE_CHECKING:
     from pipelines.source import Source
 
-MAX_NAMED = 5
-"""Most refused partitions that the error names."""
+MAX_REPORTED = 5
+"""How many refused partitions the error names at most."""
 
 
 class BackfillSpec(Spec):
-    """Which partitions to fill."""
+    """Which partitions to publish."""
 
     dataset: str = "flights"
     """The dataset."""
@@ -41,18 +41,18 @@ class BackfillSpec(Spec):
 
 
 class BackfillResult(Result):
-    """What was filled."""
+    """What was published."""
 
     published: int
     """Partitions that this run ingested and published."""
     changed: int
-    """Those of them that were not published before, or whose rows changed."""
+    """Of the published partitions, those that were not published before, or whose rows changed."""
     skipped: int
     """Partitions that were published already."""
     absent: int
-    """Days that the source does not have, where these are skipped."""
+    """Days that were skipped because the source does not have them."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that last wrote one of the days; 0 where it has none of them."""
+    """Iceberg snapshot of the published table that last wrote one of the days; 0 where the table has none of them."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:
@@ -69,24 +69,24 @@ def run(spec: BackfillSpec) -> BackfillResult:
     if not len(days):
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
-    wanted = list(days) if spec.absent == "fail" else source.partitions(days)
-    have = {} if spec.again else lake.count_rows_by_day(dataset.published)
-    todo = [day for day in wanted if day not in have]
-    changed = _fill(dataset, source, todo)
-    held = any(day in days for day in lake.count_rows_by_day(dataset.published))
+    source_days = list(days) if spec.absent == "fail" else source.partitions(days)
+    already_published = {} if spec.again else lake.count_rows_by_day(dataset.published)
+    days_to_publish = [day for day in source_days if day not in already_published]
+    changed = _publish_days(dataset, source, days_to_publish)
+    has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))
     return BackfillResult(
-        published=len(todo),
+        published=len(days_to_publish),
         changed=changed,
-        skipped=len(wanted) - len(todo),
-        absent=len(days) - len(wanted),
-        snapshot_id=lake.pin_window(dataset.published, spec.first, spec.last) if held else 0,
+        skipped=len(source_days) - len(days_to_publish),
+        absent=len(days) - len(source_days),
+        snapshot_id=lake.pin_window(dataset.published, spec.first, spec.last) if has_any_day else 0,
     )
 
 
-def _fill(dataset: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
+def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date]) -> int:
     """Ingest and validate the days; return how many of them changed what is published."""
     changed, refused = 0, []
-    for day in track_progress(todo, len(todo), f"{dataset.name}: ingest, validate"):
+    for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
         try:
             ingest.stage_partition(dataset, source, day)
             changed += validate.run(validate.ValidateSpec(dataset=dataset.name, partition=day)).changed
@@ -94,6 +94,8 @@ def _fill(dataset: Dataset, source: Source, todo: Sequence[dt.date]) -> int:
             refused.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)
     if refused:
-        named = " / ".join(refused[:MAX_NAMED])
-        raise DataError(f"{len(refused)} of {len(todo)} partitions were not published: {named}", "The others are.")
+        reasons = " / ".join(refused[:MAX_REPORTED])
+        raise DataError(
+            f"{len(refused)} of {len(days)} partitions were not published: {reasons}", "The others were published."
+        )
     return changed

@@ -47,7 +47,7 @@ def count_file(
             0: no sketches.
 
     Raises:
-        DataError: the file is not there, is not a Parquet file, or has columns of equal names. A retry cannot help.
+        DataError: the file does not exist, is not a Parquet file, or has columns of equal names. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
     schema, rows = _read_metadata(reference, path)

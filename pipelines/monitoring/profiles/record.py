@@ -49,7 +49,7 @@ class Record:
         """Read the record from a file.
 
         Raises:
-            DataError: the file is not there, or is not a valid record. A retry cannot help.
+            DataError: the file does not exist, or is not a valid record. A retry cannot help.
         """
         content = read_json(path, HINT)
         try:

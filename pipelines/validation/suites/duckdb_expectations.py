@@ -1,6 +1,6 @@
 """The expectations that this package evaluates in DuckDB: the arguments of each, and the function that makes its check.
 
-All but three are Great Expectations' own, with the same verdicts as its pandas engine.
+Great Expectations has all but three of them, and its pandas engine gives the same verdicts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One expectation of a suite, as Great Expectations' JSON has it."""
+"""One expectation of a suite, in Great Expectations' JSON format."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ class Expectation(BaseModel):
     @property
     def column(self) -> str:
         """The column or columns of the expectation, joined by commas; empty where it is about the table."""
-        named = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
-        several = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
-        return ", ".join(map(str, [*named, *several] if isinstance(several, list) else named))
+        columns = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
+        column_list = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
+        return ", ".join(map(str, [*columns, *column_list] if isinstance(column_list, list) else columns))
 
     def parse_arguments(self) -> Arguments | None:
-        """Parse the kwargs; None where Great Expectations evaluates this expectation, not this package.
+        """Parse the kwargs; None where Great Expectations evaluates this expectation, and not DuckDB.
 
         Raises:
-            DataError: the kwargs of one of this package's own expectations are not valid. A retry cannot help.
+            DataError: the kwargs are not valid, and Great Expectations does not have this expectation. A retry
+                cannot help.
         """
         if self.type not in DUCKDB_EXPECTATIONS:
             return None

@@ -21,7 +21,7 @@ LONGEST_S = 10.0
 
 
 def make_message(context: Context, failed: bool) -> Message | None:
-    """Return the message about a task that ended; None if its end is no news, as are failures of a backfill."""
+    """Return the message about a task that ended; None if nobody needs one, for example if a backfill failed."""
     ti, step = context["ti"], getattr(context["task"], "step", "")
     backfill = context["dag_run"].run_type == "backfill"
     result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if _has_message(step, failed) else None
@@ -30,7 +30,7 @@ def make_message(context: Context, failed: bool) -> Message | None:
     if message or not failed or backfill:
         return message
     error = context.get("exception")
-    return build_failure_message(ti.dag_id, ti.run_id, ti.task_id, tried=ti.try_number, log=log, error=error)
+    return build_failure_message(ti.dag_id, ti.run_id, ti.task_id, try_number=ti.try_number, log=log, error=error)
 
 
 def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:

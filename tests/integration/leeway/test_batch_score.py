@@ -303,7 +303,7 @@ def test_same_try_starts_no_other_job_when_the_output_was_deleted(
     event = {"cause": "ended", "job_name": name, "message": "", "attached_at": None}
     asyncio.run(wait_for_job(deferred.trigger.wait, structlog.get_logger()))
     delete_output(drydock, name)
-    with pytest.raises(AirflowException, match=r"-1 completed, and its scores at s3://\S+ are not all there") as error:
+    with pytest.raises(AirflowException, match=r"-1 completed, but its scores at s3://\S+ are incomplete") as error:
         resume(make_task(), deferred, event)
     assert type(error.value) is AirflowException and list_jobs(drydock, name) == [name]
     assert finish(make_task(), start(make_task(), context))["attempts"] == 2
@@ -393,7 +393,7 @@ REFUSED = {
         r"config must not have TransformOutput\.S3OutputPath",
     ),
     "unknown key": ({"config": {"Oops": 1}}, "SageMaker would refuse the request: .*Oops"),
-    "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it is not there"),
+    "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
 }
 
 

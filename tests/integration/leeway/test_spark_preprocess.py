@@ -116,7 +116,7 @@ def test_refuses_features_that_were_changed_in_s3(drydock, project, make_task, c
     assert type(error.value) is AirflowException
     assert not (tmp_path / "features").exists()
     drydock.client("s3").delete_object(Bucket=bucket, Key=key.removesuffix("features") + "result.json")
-    with pytest.raises(AirflowFailException, match=r"result\.json is not there"):
+    with pytest.raises(AirflowFailException, match=r"result\.json does not exist"):
         make_task().execute(context)
 
 
@@ -282,7 +282,7 @@ REFUSED = {
     "reserved key": ({"config": {"ProcessingJobName": "x"}}, "config must not have ProcessingJobName"),
     "unknown key": ({"config": {"Oops": 1}}, "SageMaker would refuse the request: .*Oops"),
     "missing snapshot": ({"snapshot": "data/none.json"}, r"none\.json does not exist: the step `snapshot` writes it"),
-    "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it is not there"),
+    "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
 }
 
 

@@ -135,7 +135,7 @@ class ProcessingTask(JobTask):
         root = self.project / "pipelines"
         files = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
         if not (self.project / ENTRY).is_file():
-            raise AirflowFailException(f"{self.project / ENTRY} is not there: LEEWAY_PROJECT must be the project.")
+            raise AirflowFailException(f"{self.project / ENTRY} does not exist: LEEWAY_PROJECT must be the project.")
         members = {"__main__.py": self.project / ENTRY} | {str(path.relative_to(self.project)): path for path in files}
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,4 +1,4 @@
-"""Upload what a job needs to S3, under names made of its content."""
+"""Upload what a job needs to S3, under keys that contain a digest of the content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 
 class S3Uploader:
-    """Upload channels and source bundles to one bucket. Idempotent: what is there already is not sent again.
+    """Upload channels and source bundles to one bucket. Idempotent: what S3 already has is not uploaded again.
 
     Args:
         s3: the Amazon provider's hook.
@@ -32,16 +32,16 @@ class S3Uploader:
             channels: folders or s3:// prefixes.
 
         Raises:
-            AirflowFailException: one does not exist or is empty. A retry cannot help.
+            AirflowFailException: the bucket or a channel does not exist, or a channel is empty. A retry cannot help.
         """
         if not self.s3.check_for_bucket(self.bucket):
-            raise AirflowFailException(f"the bucket {self.bucket} is not there, or not for this account to use.")
+            raise AirflowFailException(f"the bucket {self.bucket} does not exist, or this account may not use it.")
         for channel in channels:
             bucket, _, prefix = channel.removeprefix("s3://").partition("/")
             if not channel.startswith("s3://"):
                 _list_files(channel)
             elif not self.s3.get_conn().list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1).get("KeyCount"):
-                raise AirflowFailException(f"nothing is in the channel {channel}.")
+                raise AirflowFailException(f"the channel {channel} is empty.")
 
     def upload_channel(self, channel: str) -> str:
         """Upload a folder; return its s3:// prefix. An s3:// prefix is returned as it is.
@@ -52,7 +52,7 @@ class S3Uploader:
         if channel.startswith("s3://"):
             return channel
         files = {str(path.relative_to(channel)): path for path in _list_files(channel)}
-        prefix = f"{self.prefix}/features/{_digest(files)}/"
+        prefix = f"{self.prefix}/features/{_compute_digest(files)}/"
         sizes = self._list_sizes(prefix)
         for name, path in files.items():
             if sizes.get(f"{prefix}{name}") != path.stat().st_size:
@@ -63,9 +63,9 @@ class S3Uploader:
         """Upload a sourcedir.tar.gz with the entry point at its root and the listed files under their paths.
 
         Args:
-            project: folder that the other paths are relative to.
-            entry_point: script.
-            listing: text file that lists more files, or the one more file itself.
+            project: folder of the project.
+            entry_point: script, relative to the project.
+            listing: text file that lists more files, separated by white space; relative to the project.
 
         Returns:
             The s3:// address.
@@ -77,8 +77,8 @@ class S3Uploader:
         members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in listed}
         missing = [str(path) for path in members.values() if not path.is_file()]
         if missing:
-            raise AirflowFailException(f"the training's source is not there: {', '.join(missing)}.")
-        archive = _archive(members)
+            raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing)}.")
+        archive = _build_archive(members)
         key = f"{self.prefix}/code/{hashlib.sha256(archive).hexdigest()[:20]}/sourcedir.tar.gz"
         if not self.s3.check_for_key(key, self.bucket):
             self.s3.load_bytes(archive, key, self.bucket, replace=True)
@@ -87,8 +87,8 @@ class S3Uploader:
     def _list_sizes(self, prefix: str) -> dict[str, int]:
         """List the objects below a prefix, key to size.
 
-        Their sizes say whether they are complete: S3 shows only whole objects, and the prefix is made of the content.
-        A marker object would not do, because SageMaker would take it for data.
+        Their sizes say whether they are complete: S3 shows only whole objects, and the prefix contains a digest
+        of the content. A marker object could not replace this check, because SageMaker would read it as data.
         """
         objects = self.s3.get_file_metadata(prefix, self.bucket)
         return {str(entry["Key"]): int(entry["Size"]) for entry in objects}
@@ -97,11 +97,11 @@ class S3Uploader:
 def _list_files(folder: str) -> list[Path]:
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     if not files:
-        raise AirflowFailException(f"channel folder {folder} is not there or empty.")
+        raise AirflowFailException(f"channel folder {folder} does not exist or is empty.")
     return files
 
 
-def _digest(files: dict[str, Path]) -> str:
+def _compute_digest(files: dict[str, Path]) -> str:
     """Return 20 hex digits of the SHA-256 of the names and contents of files."""
     digest = hashlib.sha256()
     for name, path in files.items():
@@ -110,13 +110,13 @@ def _digest(files: dict[str, Path]) -> str:
     return digest.hexdigest()[:20]
 
 
-def _archive(members: dict[str, Path]) -> bytes:
-    """Return a tar.gz that has nothing but names and contents, so that equal files give equal bytes."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
+def _build_archive(members: dict[str, Path]) -> bytes:
+    """Return a tar.gz of names and contents, without times and owners, so that equal files give equal bytes."""
+    tar_bytes = io.BytesIO()
+    with tarfile.open(fileobj=tar_bytes, mode="w") as tar:
         for name, path in sorted(members.items()):
             info = tarfile.TarInfo(name)
             info.size, info.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:
                 tar.addfile(info, file)
-    return gzip.compress(plain.getvalue(), mtime=0)
+    return gzip.compress(tar_bytes.getvalue(), mtime=0)

@@ -81,8 +81,8 @@ class TransformAttempts(SimpleAttempts):
         if not self._has_output(job):
             # This is an error and starts no other job in this try: so the retries limit the number of paid jobs.
             raise AirflowException(
-                f"transform job {get_job_name(job)} completed, and its scores at {_get_output_uri(job)} are not all "
-                "there: were they deleted? A retry starts the next job."
+                f"transform job {get_job_name(job)} completed, but its scores at {_get_output_uri(job)} are "
+                "incomplete: were they deleted? A retry starts the next job."
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             self._download(_get_output_uri(job), Path(folder))

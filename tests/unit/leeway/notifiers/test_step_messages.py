@@ -91,7 +91,7 @@ def test_backfill_tells_only_what_moved_the_champion(result, home: Path, step, n
 def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
     error = RuntimeError("\nlake is locked\nTraceback: ...")
     message = build_failure_message(
-        "flights_train", "manual__1", "train", tried=3, log="http://airflow/log", error=error
+        "flights_train", "manual__1", "train", try_number=3, log="http://airflow/log", error=error
     )
     assert message.title == "flights_train: task train failed"
     assert message.facts == {"DAG": "flights_train", "run": "manual__1", "task": "train", "try": "3"}
@@ -100,7 +100,7 @@ def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
 
 
 def test_failure_without_an_error_says_so():
-    message = build_failure_message("d", "r", "t", tried=1, log="", error=None)
+    message = build_failure_message("d", "r", "t", try_number=1, log="", error=None)
     assert (message.lines, message.links) == (("no error is known; see the log",), {})
 
 
@@ -128,7 +128,7 @@ def secret(request):
 
 def test_error_is_told_without_its_secrets(secret):
     error = RuntimeError(f"cannot log in with {secret} at sea")
-    message = build_failure_message("d", "r", "t", tried=1, log=f"http://airflow/log?key={secret}", error=error)
+    message = build_failure_message("d", "r", "t", try_number=1, log=f"http://airflow/log?key={secret}", error=error)
     assert message.lines == ("RuntimeError: cannot log in with *** at sea",)
     assert message.links == {"Log": "http://airflow/log?key=***"}
 

@@ -94,7 +94,7 @@ def test_channel_that_is_in_s3_stays_there(hook, bucket):
 def test_channel_that_is_not_there_or_empty_is_refused(hook, tmp_path):
     (tmp_path / "empty" / "folder").mkdir(parents=True)
     for place in (tmp_path / "nothing", tmp_path / "empty"):
-        with pytest.raises(AirflowFailException, match="not there or empty"):
+        with pytest.raises(AirflowFailException, match="does not exist or is empty"):
             hook.upload_channel(str(place))
 
 
