@@ -1,4 +1,4 @@
-"""The command line in this process: where values come from, what is written where, which code it exits with."""
+"""Test the command line in this process: the sources of values, the outputs, and the exit codes."""
 
 import io
 import json
@@ -22,7 +22,7 @@ QUICK = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: [
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """A project of its own, with an evaluation for `gate` to judge: the step that needs no more than that."""
+    """Build a project with an evaluation for `gate`, the step that needs nothing else."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     write_evaluation(tmp_path / "data")
@@ -32,73 +32,77 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_s
 
 @pytest.fixture
 def call(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Runs the command line: its code, stdout and stderr."""
+    """Return the function that runs the command line and returns its exit code, stdout and stderr."""
 
-    def called(*arguments: str, stdin: str = "") -> SimpleNamespace:
+    def call_app(*arguments: str, stdin: str = "") -> SimpleNamespace:
         monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = 0
         try:
             app.main()
-        except SystemExit as left:
-            code = int(left.code or 0)
+        except SystemExit as exit_request:
+            code = int(exit_request.code or 0)
         out, err = capsys.readouterr()
         errors = [line for line in err.splitlines() if line.startswith("error: ")]
         return SimpleNamespace(code=code, out=out, err=err, errors=errors)
 
-    return called
+    return call_app
 
 
 def test_stdout_has_the_result_and_nothing_else(call: Callable[..., Any]) -> None:
-    done = call("gate")
-    assert done.code == 0
-    assert json.loads(done.out)["passed"] is True
-    assert done.errors == []
+    result = call("gate")
+    assert result.code == 0
+    assert json.loads(result.out)["passed"] is True
+    assert result.errors == []
 
 
-def test_out_has_the_result_and_stdout_nothing(call: Callable[..., Any], project: Path) -> None:
-    done = call("gate", "--out", "deep/result.json")
-    assert (done.code, done.out) == (0, "")
+def test_with_out_the_result_is_in_the_file_and_not_on_stdout(call: Callable[..., Any], project: Path) -> None:
+    result = call("gate", "--out", "deep/result.json")
+    assert (result.code, result.out) == (0, "")
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
 
 
-def test_what_a_step_prints_does_not_reach_stdout(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries print: MLflow its run's address, for one."""
-    real = gate.run
+def test_output_that_a_step_prints_does_not_reach_stdout(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries print: MLflow prints the address of its run."""
+    run = gate.run
 
-    def chatty(spec: gate.GateSpec) -> gate.GateResult:
+    def print_and_run(spec: gate.GateSpec) -> gate.GateResult:
         print("View run at ...")  # noqa: T201
-        return real(spec)
+        return run(spec)
 
-    monkeypatch.setattr(gate, "run", chatty)
-    done = call("gate")
-    assert json.loads(done.out)["passed"] is True
-    assert "View run at" in done.err
-
-
-def bound(done: SimpleNamespace) -> float:
-    return float(json.loads(done.out)["checks"][0]["bound"])
+    monkeypatch.setattr(gate, "run", print_and_run)
+    result = call("gate")
+    assert json.loads(result.out)["passed"] is True
+    assert "View run at" in result.err
 
 
-def test_options_win_over_the_file_over_params_over_defaults(call: Callable[..., Any], project: Path) -> None:
-    assert bound(call("gate")) == 5_000
+def read_bound(result: SimpleNamespace) -> float:
+    return float(json.loads(result.out)["checks"][0]["bound"])
+
+
+def test_options_override_the_spec_file_params_and_defaults_in_this_order(
+    call: Callable[..., Any], project: Path
+) -> None:
+    assert read_bound(call("gate")) == 5_000
     (project / "params.yaml").write_text("gate: {policy: {min_rows: 10}}\n")
-    assert bound(call("gate")) == 10
+    assert read_bound(call("gate")) == 10
     (project / "spec.yaml").write_text("policy: {min_rows: 20}\n")
-    assert bound(call("gate", "--spec", "spec.yaml")) == 20
-    assert bound(call("gate", "--spec", "-", stdin='{"policy": {"min_rows": 30}}')) == 30
-    assert bound(call("gate", "--spec", "spec.yaml", "--policy", '{"min_rows": "40"}')) == 40
+    assert read_bound(call("gate", "--spec", "spec.yaml")) == 20
+    assert read_bound(call("gate", "--spec", "-", stdin='{"policy": {"min_rows": 30}}')) == 30
+    assert read_bound(call("gate", "--spec", "spec.yaml", "--policy", '{"min_rows": "40"}')) == 40
 
 
-def test_an_empty_text_is_a_text(call: Callable[..., Any], project: Path) -> None:
-    done = call("gate", "--model-name", "", "--version", "")
-    assert (done.code, done.errors) == (0, [])
+def test_an_empty_text_is_a_valid_value(call: Callable[..., Any], project: Path) -> None:
+    result = call("gate", "--model-name", "", "--version", "")
+    assert (result.code, result.errors) == (0, [])
 
 
-BAD = {
+INVALID = {
     "unknown step": ("gates",),
     "unknown option": ("gate", "--polizy", "x"),
-    "an option without its value": ("gate", "--policy"),
+    "option without its value": ("gate", "--policy"),
     "not JSON": ("gate", "--policy", "{min_rows: 1"),
     "unknown key": ("gate", "--policy", '{"min_rowz": 1}'),
     "wrong type": ("gate", "--policy", '{"min_rows": "many"}'),
@@ -111,42 +115,42 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_request_is_one_line_and_2(call: Callable[..., Any], case: str) -> None:
-    done = call(*BAD[case])
-    assert (done.code, done.out) == (2, "")
-    assert len(done.errors) == 1
-    assert "Traceback" not in done.err
-    assert len(done.err) < 1_700
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_request_gives_one_line_and_exit_code_2(call: Callable[..., Any], case: str) -> None:
+    result = call(*INVALID[case])
+    assert (result.code, result.out) == (2, "")
+    assert len(result.errors) == 1
+    assert "Traceback" not in result.err
+    assert len(result.err) < 1_700
 
 
 @pytest.mark.parametrize(
     "text",
     ["[1, 2]", "a word", "{", "as_of: 2013-02-30", "policy: {min_rows: many}", "\x00", "!!python/name:os.system"],
 )
-def test_a_bad_spec_file_is_one_line_and_2(call: Callable[..., Any], text: str) -> None:
-    done = call("gate", "--spec", "-", stdin=text)
-    assert done.code == 2
-    assert len(done.errors) == 1
+def test_an_invalid_spec_file_gives_one_line_and_exit_code_2(call: Callable[..., Any], text: str) -> None:
+    result = call("gate", "--spec", "-", stdin=text)
+    assert result.code == 2
+    assert len(result.errors) == 1
 
 
-def test_a_bad_params_file_is_one_line_and_2(call: Callable[..., Any], project: Path) -> None:
+def test_an_invalid_params_file_gives_one_line_and_exit_code_2(call: Callable[..., Any], project: Path) -> None:
     (project / "params.yaml").write_text("gate:\n  - x\n y: [\n")
-    done = call("gate", "--out", "result.json")
-    assert done.code == 2
-    assert done.errors[0].startswith("error: params.yaml line ")
+    result = call("gate", "--out", "result.json")
+    assert result.code == 2
+    assert result.errors[0].startswith("error: params.yaml line ")
     assert Report.model_validate_json((project / "result.json").read_text()).exit_code == 2
 
 
 @pytest.mark.parametrize(
     "case", ["not JSON", "unknown key", "missing", "no such day", "no such evaluation", "no such file"]
 )
-def test_out_has_the_report_of_a_failure(call: Callable[..., Any], project: Path, case: str) -> None:
+def test_with_out_the_file_has_the_report_of_a_failure(call: Callable[..., Any], project: Path, case: str) -> None:
     (project / "result.json").write_text("an old result")
-    done = call(*BAD[case], "--out", "result.json")
+    result = call(*INVALID[case], "--out", "result.json")
     report = Report.model_validate_json((project / "result.json").read_text())
-    assert (report.exit_code, done.code) == (2, 2)
-    assert done.errors == [f"error: {report.message} {report.hint}".strip()]
+    assert (report.exit_code, result.code) == (2, 2)
+    assert result.errors == [f"error: {report.message} {report.hint}".strip()]
 
 
 @pytest.mark.parametrize(
@@ -157,75 +161,77 @@ def test_out_has_the_report_of_a_failure(call: Callable[..., Any], project: Path
         (KeyError("x"), 1, "LeewayError"),
     ],
 )
-def test_every_branch_has_its_code(
+def test_every_branch_of_errors_has_its_exit_code(
     call: Callable[..., Any], project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, name: str
 ) -> None:
     def run(spec: gate.GateSpec) -> gate.GateResult:
         raise error
 
     monkeypatch.setattr(gate, "run", run)
-    done = call("gate", "--out", "result.json")
+    result = call("gate", "--out", "result.json")
     report = Report.model_validate_json((project / "result.json").read_text())
-    assert (done.code, report.exit_code, report.error) == (code, code, name)
-    assert len(done.errors) == 1
-    assert "Traceback" not in done.err
+    assert (result.code, report.exit_code, report.error) == (code, code, name)
+    assert len(result.errors) == 1
+    assert "Traceback" not in result.err
 
 
-def test_a_traceback_only_where_it_is_asked_for(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Traceback" not in call(*BAD["no such evaluation"]).err
+def test_a_traceback_is_shown_only_with_leeway_debug(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Traceback" not in call(*INVALID["no such evaluation"]).err
     monkeypatch.setenv("LEEWAY_DEBUG", "1")
-    told = call(*BAD["no such evaluation"]).err
-    assert "Traceback" in told
-    assert "gate.py" in told
+    errors = call(*INVALID["no such evaluation"]).err
+    assert "Traceback" in errors
+    assert "gate.py" in errors
 
 
-def test_a_report_that_cannot_be_written_says_so(call: Callable[..., Any], project: Path) -> None:
+def test_a_report_that_cannot_be_written_is_an_error(call: Callable[..., Any], project: Path) -> None:
     (project / "file").write_text("")
-    done = call("gate", "--out", "file/result.json")
-    assert done.code == 2
-    assert "file/result.json" in done.err
-    assert "Traceback" not in done.err
+    result = call("gate", "--out", "file/result.json")
+    assert result.code == 2
+    assert "file/result.json" in result.err
+    assert "Traceback" not in result.err
 
 
-def test_out_may_be_a_pipe_or_a_device(call: Callable[..., Any]) -> None:
+def test_out_may_be_a_device(call: Callable[..., Any]) -> None:
     assert call("gate", "--out", "/dev/null").code == 0
 
 
-def test_ctrl_c_is_130_without_a_traceback(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_gives_exit_code_130_without_a_traceback(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run(spec: gate.GateSpec) -> gate.GateResult:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(gate, "run", run)
-    done = call("gate")
-    assert (done.code, done.out) == (130, "")
-    assert "Traceback" not in done.err
+    result = call("gate")
+    assert (result.code, result.out) == (130, "")
+    assert "Traceback" not in result.err
 
 
-def test_a_no_is_a_result(call: Callable[..., Any]) -> None:
-    done = call("gate", "--policy", '{"bounds": {"auc": {"at_least": 0.99}}}')
-    assert done.code == 0
-    assert json.loads(done.out)["passed"] is False
+def test_a_failed_verdict_is_a_result_and_no_error(call: Callable[..., Any]) -> None:
+    result = call("gate", "--policy", '{"bounds": {"auc": {"at_least": 0.99}}}')
+    assert result.code == 0
+    assert json.loads(result.out)["passed"] is False
 
 
-@pytest.mark.parametrize("broken", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "gone"])
-def test_an_evaluation_that_is_none_is_bad_data(call: Callable[..., Any], project: Path, broken: str) -> None:
-    """The verdict of before stays as it was."""
+@pytest.mark.parametrize("broken", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "missing"])
+def test_refuses_an_invalid_evaluation(call: Callable[..., Any], project: Path, broken: str) -> None:
+    """The last verdict stays unchanged."""
     assert call("gate").code == 0
-    before = (project / "data/verdict.json").read_bytes()
-    told, rows = project / "data/evaluation/predictions.parquet", project / "data/features/holdout/data.parquet"
-    frame, features = pd.read_parquet(told), pd.read_parquet(rows)
+    verdict = (project / "data/verdict.json").read_bytes()
+    predictions, rows = project / "data/evaluation/predictions.parquet", project / "data/features/holdout/data.parquet"
+    frame, features = pd.read_parquet(predictions), pd.read_parquet(rows)
     {
-        "score is NaN": lambda: frame.assign(score=float("nan")).to_parquet(told),
-        "no score": lambda: frame.drop(columns="score").to_parquet(told),
-        "other rows": lambda: frame.iloc[::-1].to_parquet(told),
-        "fewer rows": lambda: frame.iloc[1:].to_parquet(told),
+        "score is NaN": lambda: frame.assign(score=float("nan")).to_parquet(predictions),
+        "no score": lambda: frame.drop(columns="score").to_parquet(predictions),
+        "other rows": lambda: frame.iloc[::-1].to_parquet(predictions),
+        "fewer rows": lambda: frame.iloc[1:].to_parquet(predictions),
         "one label": lambda: features.assign(late=True).to_parquet(rows),
-        "gone": told.unlink,
+        "missing": predictions.unlink,
     }[broken]()
-    done = call("gate")
-    assert (done.code, len(done.errors)) == (2, 1), done.err
-    assert (project / "data/verdict.json").read_bytes() == before
+    result = call("gate")
+    assert (result.code, len(result.errors)) == (2, 1), result.err
+    assert (project / "data/verdict.json").read_bytes() == verdict
 
 
-def test_unknown_errors_are_bugs() -> None:
+def test_an_unknown_error_has_exit_code_1() -> None:
     assert LeewayError("x").exit_code == 1

@@ -1,4 +1,4 @@
-"""A view of Parquet files has the wanted columns, whichever of them a file has."""
+"""Test that a view of Parquet files has the requested columns, whichever of them a file has."""
 
 import subprocess
 import sys
@@ -11,29 +11,29 @@ import pytest
 
 from pipelines.system.duckdb_session import connect, create_view
 
-WANTED = pa.schema([("n", pa.int64()), ("gate", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+COLUMNS = pa.schema([("n", pa.int64()), ("gate", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 
 
 @pytest.mark.usefixtures("home")
-def test_what_a_file_lacks_is_null_and_what_is_narrower_is_widened(tmp_path: Path) -> None:
+def test_missing_columns_are_null_and_narrower_types_are_widened(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": pa.array([1], pa.int32()), "other": ["x"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"n": pa.array([2**40]), "gate": ["A1"]}), tmp_path / "b.parquet")
     paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
-    with connect() as connection, create_view(connection, "seen", paths, WANTED):
-        seen = connection.sql("FROM seen ORDER BY n").to_arrow_table()
-        assert seen.to_pydict() == {"n": [1, 2**40], "gate": [None, "A1"], "at": [None, None]}
-        assert seen.schema.field("n").type == pa.int64() and pa.types.is_timestamp(seen.schema.field("at").type)
+    with connect() as connection, create_view(connection, "days", paths, COLUMNS):
+        table = connection.sql("FROM days ORDER BY n").to_arrow_table()
+        assert table.to_pydict() == {"n": [1, 2**40], "gate": [None, "A1"], "at": [None, None]}
+        assert table.schema.field("n").type == pa.int64() and pa.types.is_timestamp(table.schema.field("at").type)
 
 
 @pytest.mark.usefixtures("home")
-def test_no_file_is_no_row_and_the_view_is_gone_after_its_block() -> None:
-    schema = WANTED.append(pa.field("range", pa.int64()))
+def test_a_view_without_files_has_no_rows_and_ends_with_its_block() -> None:
+    schema = COLUMNS.append(pa.field("range", pa.int64()))
     with connect() as connection:
-        with create_view(connection, "seen", [], schema):
-            assert connection.sql("FROM seen").columns == schema.names
-            assert connection.sql("FROM seen").fetchall() == []
-        with pytest.raises(duckdb.CatalogException, match="seen"):
-            connection.sql("FROM seen")
+        with create_view(connection, "days", [], schema):
+            assert connection.sql("FROM days").columns == schema.names
+            assert connection.sql("FROM days").fetchall() == []
+        with pytest.raises(duckdb.CatalogException, match="days"):
+            connection.sql("FROM days")
 
 
 CODE = """
@@ -41,13 +41,15 @@ import sys, pyarrow as pa
 from pipelines.system.duckdb_session import connect, create_view
 with connect() as connection, create_view(connection, "rows", [], pa.schema([("a", pa.string())])):
     connection.sql("FROM rows").to_arrow_table()
-    {then}
+    {statement}
 print("pandas" in sys.modules)
 """
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(("then", "started"), [("pass", "False"), ("pa.array([])", "True")])
-def test_a_view_does_not_start_pandas(then: str, started: str) -> None:
-    told = subprocess.run([sys.executable, "-c", CODE.format(then=then)], capture_output=True, text=True, check=True)
-    assert told.stdout == f"{started}\n"
+@pytest.mark.parametrize(("statement", "is_imported"), [("pass", "False"), ("pa.array([])", "True")])
+def test_a_view_does_not_import_pandas(statement: str, is_imported: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", CODE.format(statement=statement)], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == f"{is_imported}\n"

@@ -1,3 +1,5 @@
+"""Test how errors of libraries become errors of Leeway."""
+
 import datetime as dt
 import errno
 import sqlite3
@@ -8,8 +10,8 @@ from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, St
 from pipelines.system.error_translation import translate_error
 
 
-def raised_from(cause: Exception) -> Exception:
-    """An error that only its cause explains."""
+def raise_from(cause: Exception) -> Exception:
+    """Return an error that only its cause explains."""
     try:
         try:
             raise cause
@@ -29,16 +31,16 @@ def raised_from(cause: Exception) -> Exception:
         sqlite3.OperationalError("database or disk is full"),
         sqlite3.OperationalError("disk I/O error"),
         RuntimeError("[Errno 28] Error writing bytes. Detail: [errno 28] No space left on device"),
-        raised_from(OSError(errno.ENOSPC, "No space left on device")),
+        raise_from(OSError(errno.ENOSPC, "No space left on device")),
     ],
 )
-def test_a_disk_that_refuses_can_be_tried_again(error: Exception) -> None:
+def test_an_error_of_the_disk_can_be_retried(error: Exception) -> None:
     assert isinstance(translate_error(error), StorageError)
 
 
-def test_what_is_ours_stays() -> None:
-    ours = DataError("x", "y")
-    assert translate_error(ours) is ours
+def test_an_error_of_leeway_stays_unchanged() -> None:
+    error = DataError("x", "y")
+    assert translate_error(error) is error
 
 
 @pytest.mark.parametrize(
@@ -49,13 +51,13 @@ def test_what_is_ours_stays() -> None:
         (ModuleNotFoundError("no", name="xgboost"), SpecError),
     ],
 )
-def test_files_and_packages(error: Exception, kind: type[LeewayError]) -> None:
-    told = translate_error(error)
-    assert type(told) is kind
-    assert "/data/x" in str(told) or "xgboost" in str(told)
+def test_missing_files_and_packages_are_invalid_requests(error: Exception, kind: type[LeewayError]) -> None:
+    translation = translate_error(error)
+    assert type(translation) is kind
+    assert "/data/x" in str(translation) or "xgboost" in str(translation)
 
 
-def test_clients_whose_server_is_down() -> None:
+def test_connection_errors_of_clients_are_service_errors() -> None:
     import requests
     from botocore.exceptions import EndpointConnectionError
 
@@ -66,18 +68,18 @@ def test_clients_whose_server_is_down() -> None:
 
 
 @pytest.mark.parametrize(("day", "days"), [(dt.date.min, -1), (dt.date.max, 1)])
-def test_a_day_about_which_no_window_lies_is_a_wrong_request(day: dt.date, days: int) -> None:
-    with pytest.raises(OverflowError) as told:
+def test_a_day_without_a_possible_window_is_an_invalid_request(day: dt.date, days: int) -> None:
+    with pytest.raises(OverflowError) as error:
         day + dt.timedelta(days)
-    assert isinstance(translate_error(told.value), SpecError)
+    assert isinstance(translate_error(error.value), SpecError)
     assert type(translate_error(OverflowError("math range error"))) is LeewayError
 
 
-def test_anything_else_is_a_bug_with_its_place() -> None:
+def test_any_other_error_is_a_bug_with_its_place_in_the_code() -> None:
     try:
         _ = {}["x"]
     except KeyError as error:
-        told = translate_error(error)
-    assert (type(told), told.exit_code) == (LeewayError, 1)
-    assert "KeyError in test_error_translation.py:" in str(told)
-    assert "LEEWAY_DEBUG" in told.hint
+        translation = translate_error(error)
+    assert (type(translation), translation.exit_code) == (LeewayError, 1)
+    assert "KeyError in test_error_translation.py:" in str(translation)
+    assert "LEEWAY_DEBUG" in translation.hint

@@ -1,4 +1,4 @@
-"""Locks that the kernel releases."""
+"""Test locks between threads and processes."""
 
 import os
 import signal
@@ -24,32 +24,32 @@ with hold_lock(pathlib.Path("l"), "busy"):
 """
 
 
-def test_one_holds_and_the_other_is_told_or_waits(tmp_path: Path) -> None:
+def test_a_lock_that_is_held_is_an_error_or_a_wait(tmp_path: Path) -> None:
     path, order = tmp_path / "deep/lock", list[str]()
 
-    def second() -> None:
+    def wait_for_lock() -> None:
         with hold_lock(path):
             order.append("second")
 
-    waiting = threading.Thread(target=second)
-    with hold_lock(path, "busy in the kitchen"):
-        with pytest.raises(ConflictError, match="the kitchen"), hold_lock(path, "busy in the kitchen"):
+    thread = threading.Thread(target=wait_for_lock)
+    with hold_lock(path, "busy with another run"):
+        with pytest.raises(ConflictError, match="another run"), hold_lock(path, "busy with another run"):
             pass
-        waiting.start()
+        thread.start()
         order.append("first")
-    waiting.join()
+    thread.join()
     assert order == ["first", "second"]
 
 
-def test_a_lock_that_its_holder_removed_is_made_again(tmp_path: Path) -> None:
-    path, inside, most = tmp_path / "lock", list[int](), list[int]()
+def test_a_lock_file_that_its_holder_removed_is_created_again(tmp_path: Path) -> None:
+    path, holders, counts = tmp_path / "lock", list[int](), list[int]()
 
     def work() -> None:
         for _ in range(50):
             with hold_lock(path):
-                inside.append(1)
-                most.append(len(inside))
-                inside.pop()
+                holders.append(1)
+                counts.append(len(holders))
+                holders.pop()
                 path.unlink()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -57,11 +57,11 @@ def test_a_lock_that_its_holder_removed_is_made_again(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(most) == 400
-    assert max(most) == 1
+    assert len(counts) == 400
+    assert max(counts) == 1
 
 
-def test_death_releases_it(tmp_path: Path, commands: Any, until: Callable[..., Any]) -> None:
+def test_the_death_of_a_process_releases_its_lock(tmp_path: Path, commands: Any, until: Callable[..., Any]) -> None:
     child = commands.start(sys.executable, "-c", HOLD)
     assert child.stdout.readline() == "held\n"
     with pytest.raises(ConflictError), hold_lock(tmp_path / "l", "busy"):

@@ -1,4 +1,4 @@
-"""What is read of a dvc.yaml without DVC: the same stages and edges as DVC itself finds."""
+"""Test that dvc.yaml read without DVC gives the same stages and edges as DVC itself."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from pipelines.errors import SpecError
 from pipelines.versioning import stages
 
 ROOT = Path(__file__).parents[4]
-FANNED = """
+TEMPLATES = """
 vars:
   - names: [us, eu]
   - kinds.json:kinds
@@ -59,69 +59,70 @@ stages:
 
 
 @pytest.fixture
-def fanned(tmp_path: Path) -> Path:
+def dvc_yaml(tmp_path: Path) -> Path:
+    """Write a dvc.yaml with templates, and its variables."""
     (tmp_path / "models").mkdir()
     (tmp_path / "kinds.json").write_text('{"kinds": ["tree", "line"]}')
-    text = FANNED.replace('params: [train.hyperparameters, "other.json:": ]', "params: [train.hyperparameters]")
+    text = TEMPLATES.replace('params: [train.hyperparameters, "other.json:": ]', "params: [train.hyperparameters]")
     (tmp_path / "dvc.yaml").write_text(text)
     return tmp_path / "dvc.yaml"
 
 
-def dags(folder: Path) -> tuple[set[str], set[tuple[str, str]]]:
-    """The nodes and edges of `dvc dag`: from what is needed to what needs it."""
+def list_dvc_nodes_and_edges(folder: Path) -> tuple[set[str], set[tuple[str, str]]]:
+    """Return the nodes and edges of `dvc dag`; an edge goes from a stage to one that depends on it."""
     subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], cwd=folder, check=True)
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-m", "dvc", "dag", "--dot"], cwd=folder, capture_output=True, text=True, check=True
     ).stdout
-    nodes = set(re.findall(r'^"([^"]+)";$', told, re.MULTILINE))
-    return nodes, set(re.findall(r'^"([^"]+)" -> "([^"]+)";$', told, re.MULTILINE))
+    nodes = set(re.findall(r'^"([^"]+)";$', output, re.MULTILINE))
+    return nodes, set(re.findall(r'^"([^"]+)" -> "([^"]+)";$', output, re.MULTILINE))
 
 
-def edges(file: Path) -> set[tuple[str, str]]:
-    needs = stages.find_dependencies(stages.load_stages(file))
-    return {(before, name) for name, all_before in needs.items() for before in all_before}
+def list_edges(file: Path) -> set[tuple[str, str]]:
+    dependencies_by_stage = stages.find_dependencies(stages.load_stages(file))
+    return {(dependency, name) for name, dependencies in dependencies_by_stage.items() for dependency in dependencies}
 
 
-@pytest.mark.parametrize("which", ["ours", "fanned out"])
-def test_edges_are_those_of_dvc_dag(which: str, fanned: Path) -> None:
-    if which == "ours":
-        fanned.write_text((ROOT / "dvc.yaml").read_text())
-        (fanned.parent / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    nodes, wanted = dags(fanned.parent)
-    assert len(wanted) >= 5
-    assert edges(fanned) == wanted
+@pytest.mark.parametrize("file", ["project", "templates"])
+def test_edges_are_those_of_dvc_dag(file: str, dvc_yaml: Path) -> None:
+    if file == "project":
+        dvc_yaml.write_text((ROOT / "dvc.yaml").read_text())
+        (dvc_yaml.parent / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    nodes, expected = list_dvc_nodes_and_edges(dvc_yaml.parent)
+    assert len(expected) >= 5
+    assert list_edges(dvc_yaml) == expected
     assert (
-        {one for edge in wanted for one in edge}
-        <= set(stages.load_stages(fanned))
-        == nodes | set(stages.load_stages(fanned))
+        {name for edge in expected for name in edge}
+        <= set(stages.load_stages(dvc_yaml))
+        == nodes | set(stages.load_stages(dvc_yaml))
     )
 
 
-def test_an_edge_that_is_not_there_is_seen(fanned: Path) -> None:
-    fanned.write_text((ROOT / "dvc.yaml").read_text().replace("- data/verdict.json", "- data/model/verdict.json"))
-    assert ("gate", "evaluate") in edges(fanned)
+def test_a_changed_path_gives_another_edge(dvc_yaml: Path) -> None:
+    dvc_yaml.write_text((ROOT / "dvc.yaml").read_text().replace("- data/verdict.json", "- data/model/verdict.json"))
+    assert ("gate", "evaluate") in list_edges(dvc_yaml)
 
 
-def test_names_commands_and_parameters(fanned: Path) -> None:
-    known = stages.load_stages(fanned)
-    assert list(known)[:6] == ["fetch@us", "fetch@eu", "fetch_more@one", "fetch_more@two", "odd@0", "odd@1"]
-    assert known["train@us-tree-true"].cmd == "train us tree 2"
-    assert "train@eu-line-deep1" in known
-    assert known["join"].cmd == "join\nsort"
-    assert known["train@us-tree-true"].params == (("params.yaml", "train.hyperparameters"),)
+def test_templates_give_names_commands_and_parameters(dvc_yaml: Path) -> None:
+    all_stages = stages.load_stages(dvc_yaml)
+    assert list(all_stages)[:6] == ["fetch@us", "fetch@eu", "fetch_more@one", "fetch_more@two", "odd@0", "odd@1"]
+    assert all_stages["train@us-tree-true"].cmd == "train us tree 2"
+    assert "train@eu-line-deep1" in all_stages
+    assert all_stages["join"].cmd == "join\nsort"
+    assert all_stages["train@us-tree-true"].params == (("params.yaml", "train.hyperparameters"),)
 
 
-def test_closure_and_inputs() -> None:
-    known = stages.load_stages(ROOT / "dvc.yaml")
-    chosen = stages.select_with_dependencies(known, ["train", "no such stage"])
+def test_selects_a_stage_with_its_dependencies_and_lists_their_inputs() -> None:
+    all_stages = stages.load_stages(ROOT / "dvc.yaml")
+    chosen = stages.select_with_dependencies(all_stages, ["train", "no such stage"])
     assert [stage.name for stage in chosen] == ["snapshot", "preprocess", "train"]
-    given = stages.list_source_inputs(chosen)
-    assert "pipelines/features" in given
-    assert not [path for path in given if path.startswith("data/")]
-    assert "data/snapshot.json" in stages.list_source_inputs(chosen[1:]), "what a stage made that is done is a file"
+    inputs = stages.list_source_inputs(chosen)
+    assert "pipelines/features" in inputs
+    assert not [path for path in inputs if path.startswith("data/")]
+    assert "data/snapshot.json" in stages.list_source_inputs(chosen[1:]), "the output of an earlier stage is an input"
 
 
-BAD = {
+INVALID = {
     "no file": None,
     "empty": "",
     "a list": "- x\n",
@@ -131,15 +132,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_is_no_dvc_yaml_is_one_line(case: str, tmp_path: Path) -> None:
-    if BAD[case] is not None:
-        (tmp_path / "dvc.yaml").write_text(str(BAD[case]))
+@pytest.mark.parametrize("case", INVALID)
+def test_refuses_an_invalid_dvc_yaml(case: str, tmp_path: Path) -> None:
+    if INVALID[case] is not None:
+        (tmp_path / "dvc.yaml").write_text(str(INVALID[case]))
     with pytest.raises(SpecError, match=r"dvc\.yaml"):
         stages.load_stages(tmp_path / "dvc.yaml")
 
 
-def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Path) -> None:
+def test_the_digest_of_inputs_changes_with_all_that_decides_the_outputs(tmp_path: Path) -> None:
     from pipelines.versioning.runcache import digest_inputs
 
     text = "stages:\n  pin:\n    cmd: pin\n    params: [snapshot.as_of]\n    outs: [data/pin]\n"
@@ -150,28 +151,28 @@ def test_the_digest_of_inputs_changes_with_what_decides_the_outputs(tmp_path: Pa
         "params.yaml": "snapshot: {as_of: 2013-01-01}\npreprocess: {validation_days: 1}\n",
     }
 
-    def told(refreshed: tuple[str, ...] = (), **changed: str) -> str:
+    def compute_digest(refreshed: tuple[str, ...] = (), **changed: str) -> str:
         for name, content in {**files, **changed}.items():
             path = tmp_path / name.replace("__", "/")
             path.parent.mkdir(exist_ok=True)
             path.write_text(content)
         return digest_inputs(tmp_path, ["make"], refreshed)
 
-    same = told()
-    assert told(data__out="made") == told(data__pin="one") == same, "what stages make does not count"
-    assert told(**{"code.py": "2"}) != same
-    assert told(**{"dvc.yaml": text.replace("cmd: make", "cmd: make it")}) != same
-    assert told(**{"params.yaml": files["params.yaml"].replace("days: 1", "days: 2")}) != same
+    digest = compute_digest()
+    assert compute_digest(data__out="made") == compute_digest(data__pin="one") == digest, "outputs do not count"
+    assert compute_digest(**{"code.py": "2"}) != digest
+    assert compute_digest(**{"dvc.yaml": text.replace("cmd: make", "cmd: make it")}) != digest
+    assert compute_digest(**{"params.yaml": files["params.yaml"].replace("days: 1", "days: 2")}) != digest
     other_day = {"params.yaml": files["params.yaml"].replace("01-01", "01-02")}
-    assert told(**other_day) != same
-    pinned = told(("pin",), data__pin="one")
-    assert told(("pin",), **other_day) == pinned, "a stage that is done decides by what it made alone"
-    assert told(("pin",), data__pin="two") != pinned
+    assert compute_digest(**other_day) != digest
+    pinned_digest = compute_digest(("pin",), data__pin="one")
+    assert compute_digest(("pin",), **other_day) == pinned_digest, "only the outputs of a finished stage count"
+    assert compute_digest(("pin",), data__pin="two") != pinned_digest
 
 
 @pytest.mark.parametrize(("name", "ignored"), [("__pycache__/policy.cpython-311.pyc", True), ("policy.py", False)])
 def test_bytecode_is_no_reason_to_run_a_stage_again(name: str, ignored: bool) -> None:
-    """pipelines/evaluation/gates is a dependency as a folder, and whoever runs a stage writes bytecode into it."""
+    """The folder pipelines/evaluation/gates is a dependency, and Python writes bytecode into it."""
     path = ROOT / "pipelines" / "gates" / name
-    told = subprocess.run([sys.executable, "-m", "dvc", "check-ignore", str(path)], cwd=ROOT, capture_output=True)
-    assert (told.returncode == 0) is ignored
+    process = subprocess.run([sys.executable, "-m", "dvc", "check-ignore", str(path)], cwd=ROOT, capture_output=True)
+    assert (process.returncode == 0) is ignored

@@ -1,4 +1,4 @@
-"""Data docs: every page says what the evidence says, whatever that holds and however many write."""
+"""Test that each page of the data docs shows its evidence, whatever the evidence contains and however many write."""
 
 import json
 import multiprocessing
@@ -17,12 +17,12 @@ from pipelines.validation.datadocs.sentences import MAX_CHARS, describe_expectat
 NULLS = "expect_column_values_to_not_be_null"
 
 
-def result(kind: str = NULLS, success: bool = True, severity: str = "warning", **more: Any) -> dict[str, Any]:
-    config = {"type": kind, "kwargs": more.pop("kwargs", {"column": "late"}), "severity": severity, "meta": {}}
-    return {"success": success, "expectation_config": config, "result": more, "exception_info": {}}
+def build_result(kind: str = NULLS, success: bool = True, severity: str = "warning", **fields: Any) -> dict[str, Any]:
+    config = {"type": kind, "kwargs": fields.pop("kwargs", {"column": "late"}), "severity": severity, "meta": {}}
+    return {"success": success, "expectation_config": config, "result": fields, "exception_info": {}}
 
 
-def keep(home: Path, *results: Any, name: str = "flights", day: str = "2013-01-01", **meta: Any) -> Path:
+def write_evidence(home: Path, *results: Any, name: str = "flights", day: str = "2013-01-01", **meta: Any) -> Path:
     path = home / "validation" / name / f"{day}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"suite_name": name, "results": list(results), "meta": meta}))
@@ -30,7 +30,7 @@ def keep(home: Path, *results: Any, name: str = "flights", day: str = "2013-01-0
 
 
 class Page(HTMLParser):
-    """The tags, links and text of a page."""
+    """Parse the tags, links and text of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -47,47 +47,53 @@ class Page(HTMLParser):
         self.text += data
 
 
-FAULTY = result(success=False, unexpected_count=393, element_count=684, partial_unexpected_list=[None, "oops"])
-CRITICAL = result("expect_column_values_to_be_in_set", False, "critical", kwargs={"column": "o", "value_set": ["EWR"]})
+FAULTY = build_result(success=False, unexpected_count=393, element_count=684, partial_unexpected_list=[None, "oops"])
+CRITICAL = build_result(
+    "expect_column_values_to_be_in_set", False, "critical", kwargs={"column": "o", "value_set": ["EWR"]}
+)
 
 
 @pytest.mark.parametrize(
     ("results", "meta", "verdict"),
     [
-        ([result()], {}, "passed"),
+        ([build_result()], {}, "passed"),
         ([FAULTY], {}, "warned"),
-        ([result(success=False, severity="info")], {}, "passed"),
+        ([build_result(success=False, severity="info")], {}, "passed"),
         ([FAULTY], {"bad_rows": 3}, "quarantined"),
         ([FAULTY, CRITICAL], {"bad_rows": 3}, "blocked"),
         ([FAULTY], {"verdict": "blocked"}, "blocked"),
     ],
 )
-def test_verdict(results: list[Any], meta: dict[str, Any], verdict: str, home: Path) -> None:
-    page = datadocs.add_run(keep(home, *results, **meta))
+def test_a_page_shows_the_verdict(results: list[Any], meta: dict[str, Any], verdict: str, home: Path) -> None:
+    page = datadocs.add_run(write_evidence(home, *results, **meta))
     assert verdict in Page(page).text
     assert json.loads(page.with_suffix(".json").read_text())["verdict"] == verdict
     assert f'class="{verdict}" href="2013-01-01.html"' in (page.parent / "index.html").read_text()
 
 
-def test_page_tells_what_failed(home: Path) -> None:
-    text = Page(datadocs.add_run(keep(home, FAULTY, rows=684))).text
+def test_a_page_shows_what_failed(home: Path) -> None:
+    text = Page(datadocs.add_run(write_evidence(home, FAULTY, rows=684))).text
     assert "late has a value" in text
     assert "393 (57.5 %) of 684 rows" in text
     assert "oops" in text
     assert "684" in text
 
 
-def test_page_of_too_many_bad_rows_says_so(home: Path) -> None:
-    text = Page(datadocs.add_run(keep(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))).text
+def test_a_page_says_when_there_are_too_many_bad_rows(home: Path) -> None:
+    text = Page(
+        datadocs.add_run(write_evidence(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))
+    ).text
     assert "393 of 684 rows are bad; a partition is published with at most 10 % of its rows quarantined" in text
-    aside = Page(datadocs.add_run(keep(home, FAULTY, rows=684, bad_rows=3, allowed=0.1, verdict="quarantined"))).text
-    assert "rows are bad" not in aside
+    quarantined_text = Page(
+        datadocs.add_run(write_evidence(home, FAULTY, rows=684, bad_rows=3, allowed=0.1, verdict="quarantined"))
+    ).text
+    assert "rows are bad" not in quarantined_text
 
 
-def test_every_link_leads_somewhere_and_nothing_needs_a_network(home: Path) -> None:
+def test_every_link_leads_to_a_file_and_no_page_needs_a_network(home: Path) -> None:
     for moment in ("2026-01-01T10:00:00+00:00", "2026-01-02T10:00:00+00:00", "2026-01-03T10:00:00+00:00"):
-        datadocs.add_run(keep(home, FAULTY, validated_at=moment))
-        datadocs.add_run(keep(home, result(), name="weather", day="2013-01-02", validated_at=moment))
+        datadocs.add_run(write_evidence(home, FAULTY, validated_at=moment))
+        datadocs.add_run(write_evidence(home, build_result(), name="weather", day="2013-01-02", validated_at=moment))
     pages = sorted((home / "docs").rglob("*.html"))
     assert len(pages) == 9
     for path in pages:
@@ -100,10 +106,10 @@ def test_every_link_leads_somewhere_and_nothing_needs_a_network(home: Path) -> N
             assert (base.parent / link).resolve().is_file(), (path, link)
 
 
-def test_earlier_runs_are_kept_newest_first_and_bounded(home: Path) -> None:
+def test_a_page_links_a_bounded_number_of_earlier_runs_newest_first(home: Path) -> None:
     for day in range(1, 28):
         page = datadocs.add_run(
-            keep(home, FAULTY if day == 27 else CRITICAL, validated_at=f"2026-01-{day:02d}T10:00:00Z")
+            write_evidence(home, FAULTY if day == 27 else CRITICAL, validated_at=f"2026-01-{day:02d}T10:00:00Z")
         )
     assert "warned" in Page(page).text.split("Failed")[0]
     links = [link for link in Page(page).links if link.startswith("2013-01-01/")]
@@ -114,24 +120,26 @@ def test_earlier_runs_are_kept_newest_first_and_bounded(home: Path) -> None:
     assert "An earlier run" not in Page(page).text
 
 
-def test_the_same_evidence_again_changes_nothing(home: Path) -> None:
-    evidence = keep(home, FAULTY, validated_at="2026-01-01T10:00:00Z")
+def test_adding_the_same_evidence_again_changes_nothing(home: Path) -> None:
+    evidence = write_evidence(home, FAULTY, validated_at="2026-01-01T10:00:00Z")
     datadocs.add_run(evidence)
-    before = {path: path.read_bytes() for path in (home / "docs").rglob("*.*")}
+    contents = {path: path.read_bytes() for path in (home / "docs").rglob("*.*")}
     datadocs.add_run(evidence)
     assert datadocs.build_site() == 1
-    assert {path: path.read_bytes() for path in (home / "docs").rglob("*.*")} == before
+    assert {path: path.read_bytes() for path in (home / "docs").rglob("*.*")} == contents
 
 
-HOSTILE = '"><script>alert(1)</script>{{ 7 * 7 }}<!-- newest -->\u202e\x00' + "x" * 10_000
+MARKUP = '"><script>alert(1)</script>{{ 7 * 7 }}<!-- newest -->\u202e\x00' + "x" * 10_000
 
 
 def test_data_cannot_become_markup(home: Path) -> None:
-    hurt = result(HOSTILE, False, HOSTILE, kwargs={"column": HOSTILE, "value_set": [HOSTILE]}, observed_value=HOSTILE,
-                  partial_unexpected_list=[HOSTILE, {HOSTILE: HOSTILE}], details={HOSTILE: HOSTILE})  # fmt: skip
-    hurt["exception_info"] = {"m": {"exception_message": HOSTILE, "raised_exception": True}}
-    hurt["expectation_config"]["meta"] = {"why": HOSTILE}
-    page = datadocs.add_run(keep(home, hurt))
+    hostile_result = build_result(
+        MARKUP, False, MARKUP, kwargs={"column": MARKUP, "value_set": [MARKUP]}, observed_value=MARKUP,
+        partial_unexpected_list=[MARKUP, {MARKUP: MARKUP}], details={MARKUP: MARKUP},
+    )  # fmt: skip
+    hostile_result["exception_info"] = {"m": {"exception_message": MARKUP, "raised_exception": True}}
+    hostile_result["expectation_config"]["meta"] = {"why": MARKUP}
+    page = datadocs.add_run(write_evidence(home, hostile_result))
     for path in (page, page.parent / "index.html", home / "docs/index.html"):
         assert "script" not in Page(path).tags
         assert "default-src 'none'" in path.read_text()
@@ -139,22 +147,24 @@ def test_data_cannot_become_markup(home: Path) -> None:
     assert len(page.read_bytes()) < 20_000
 
 
-ODD = [
+UNUSUAL = [
     "not a mapping", None, 7, {}, {"expectation_config": None}, {"result": []}, {"expectation_config": {"kwargs": []}},
-    result(element_count=float("nan"), unexpected_count=float("inf")), result(partial_unexpected_list="abc"),
-    result("expect_column_values_to_be_between", kwargs={}), result(element_count=0, unexpected_count=0),
-    result("expect_luck", kwargs={"column": "a", "how": {"much": [1, None, True, 2.5]}}),
-    result(kwargs={"column": "{0} {late!r}", "mostly": "most"}), result(unexpected_count="3", element_count="4"),
+    build_result(element_count=float("nan"), unexpected_count=float("inf")),
+    build_result(partial_unexpected_list="abc"),
+    build_result("expect_column_values_to_be_between", kwargs={}), build_result(element_count=0, unexpected_count=0),
+    build_result("expect_luck", kwargs={"column": "a", "how": {"much": [1, None, True, 2.5]}}),
+    build_result(kwargs={"column": "{0} {late!r}", "mostly": "most"}),
+    build_result(unexpected_count="3", element_count="4"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(ODD)))
-def test_odd_evidence_still_gets_a_page(number: int, home: Path) -> None:
-    assert Page(datadocs.add_run(keep(home, ODD[number], validated_at="soon", rows="many"))).text
+@pytest.mark.parametrize("number", range(len(UNUSUAL)))
+def test_unusual_evidence_has_a_page(number: int, home: Path) -> None:
+    assert Page(datadocs.add_run(write_evidence(home, UNUSUAL[number], validated_at="soon", rows="many"))).text
 
 
-def test_what_is_no_evidence_is_refused(home: Path) -> None:
-    path = keep(home)
+def test_refuses_a_file_that_is_no_evidence(home: Path) -> None:
+    path = write_evidence(home)
     path.write_text("{")
     with pytest.raises(DataError, match="not JSON"):
         datadocs.add_run(path)
@@ -162,31 +172,32 @@ def test_what_is_no_evidence_is_refused(home: Path) -> None:
         datadocs.add_run(path.with_name("2013-01-02.json"))
 
 
-def _write(evidence: list[Path]) -> None:
-    for one in evidence:
-        datadocs.add_run(one)
+def _add_runs(paths: list[Path]) -> None:
+    for path in paths:
+        datadocs.add_run(path)
 
 
 def test_eight_writers_at_once_lose_no_partition(home: Path) -> None:
     days = [f"2013-0{month}-{day:02d}" for month in range(1, 9) for day in range(1, 11)]
-    paths = [keep(home, FAULTY, day=day) for day in days]
+    paths = [write_evidence(home, FAULTY, day=day) for day in days]
     writers = [
-        multiprocessing.get_context("fork").Process(target=_write, args=([*paths[n::8], paths[0]],)) for n in range(8)
+        multiprocessing.get_context("fork").Process(target=_add_runs, args=([*paths[n::8], paths[0]],))
+        for n in range(8)
     ]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
-    assert [one.exitcode for one in writers] == [0] * 8
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join()
+    assert [process.exitcode for process in writers] == [0] * 8
     table = Page(home / "docs/flights/index.html").links
     assert {f"{day}.html" for day in days} <= set(table)
     assert not [path for path in (home / "docs").rglob(".*") if path.is_file()], "no temporary file is left"
 
 
-def test_a_broken_summary_does_not_stop_the_others(home: Path) -> None:
-    first = datadocs.add_run(keep(home, result()))
+def test_a_broken_summary_does_not_stop_other_pages(home: Path) -> None:
+    first = datadocs.add_run(write_evidence(home, build_result()))
     first.with_suffix(".json").write_text("{")
-    page = datadocs.add_run(keep(home, result(), day="2013-01-02"))
+    page = datadocs.add_run(write_evidence(home, build_result(), day="2013-01-02"))
     assert "2013-01-02.html" in Page(page.parent / "index.html").links
     datadocs.build_site()
     assert "2013-01-01.html" in Page(page.parent / "index.html").links
@@ -217,17 +228,19 @@ def test_a_broken_summary_does_not_stop_the_others(home: Path) -> None:
         ),
     ],
 )
-def test_words(kind: str, kwargs: dict[str, Any], words: str) -> None:
+def test_an_expectation_is_described_in_words(kind: str, kwargs: dict[str, Any], words: str) -> None:
     assert describe_expectation(kind, kwargs) == words
 
 
-def test_words_are_bounded() -> None:
-    many = describe_expectation("expect_column_values_to_be_in_set", {"column": "a", "value_set": ["x" * 50] * 500})
-    assert len(many) <= MAX_CHARS
+def test_a_description_has_a_bounded_length() -> None:
+    description = describe_expectation(
+        "expect_column_values_to_be_in_set", {"column": "a", "value_set": ["x" * 50] * 500}
+    )
+    assert len(description) <= MAX_CHARS
 
 
-def test_summary_names_at_most_ten_failures_the_gravest_first(home: Path) -> None:
-    run = read_run(keep(home, *[FAULTY] * 30, CRITICAL))
+def test_a_summary_names_at_most_ten_failures_and_the_most_severe_first(home: Path) -> None:
+    run = read_run(write_evidence(home, *[FAULTY] * 30, CRITICAL))
     assert len(run.summary()["failing"]) == 10
     assert run.summary()["failing"][0]["severity"] == "critical"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", run.summary()["at"])
