@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
 KINDS = {"train": "Training", "preprocess": "Processing"}
 """The kind of SageMaker jobs of each task that starts some."""
+SERVERS = contextlib.ExitStack()
+"""The servers of this folder's tests."""
 PARTS = {
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
@@ -73,6 +75,11 @@ class Airflow:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 member.send_signal(signal.SIGKILL)
         process.wait()
+
+    def stop(self) -> None:
+        """Kill all processes that were started."""
+        for part in list(self.processes):
+            self.kill(part)
 
     def kill_tasks(self) -> None:
         """Send SIGKILL to the scheduler's children, which run the tasks."""
@@ -213,17 +220,23 @@ def airflow(
     """Start the Airflow of the tests in this folder, with the DAGs of all of them and its own drydock server."""
     project = tmp_path_factory.mktemp("airflow") / "project"
     write_project(project, sys.modules[start_drydock.__module__].SCRIPT)
-    with start_drydock() as drydock:
+    with SERVERS:
+        drydock = SERVERS.enter_context(start_drydock())
         server = Airflow(project, build_environment(project, drydock), free_port(), drydock)
         put_airflow_database(server.home)
-        try:
-            for part in PARTS:
-                server.start(part)
-            until(lambda: server.has_dags(DAG_IDS), 180)
-            yield server
-        finally:
-            for part in list(server.processes):
-                server.kill(part)
+        SERVERS.callback(server.stop)
+        for part in PARTS:
+            server.start(part)
+        until(lambda: server.has_dags(DAG_IDS), 180)
+        yield server
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop the servers after the last test of this folder: idle, they slow the tests that follow on the two cores."""
+    yield
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+        SERVERS.close()
 
 
 def build_environment(project: Path, drydock: Any) -> dict[str, str]:
