@@ -1,4 +1,4 @@
-"""Every step keeps the step contract: Spec, Result, run, a command with --help and --schema, JSON out."""
+"""Test that each step keeps the contract: Spec, Result, run, and a command with --help, --schema and a JSON result."""
 
 import json
 import subprocess
@@ -13,17 +13,17 @@ from pipelines.contract import RESERVED_OPTIONS, Result, Spec
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 
 
-def command_line(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of `python -m pipelines ARGUMENTS`, in this process."""
+def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `python -m pipelines ARGUMENTS` in this process; return its exit code."""
     monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
     try:
         app.main()
-    except SystemExit as left:
-        return int(left.code or 0)
+    except SystemExit as error:
+        return int(error.code or 0)
     return 0
 
 
-def test_every_module_of_steps_is_a_step() -> None:
+def test_each_module_of_steps_is_a_step() -> None:
     from pathlib import Path
 
     import pipelines.steps
@@ -33,7 +33,7 @@ def test_every_module_of_steps_is_a_step() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_step_has_spec_result_and_run(step: str) -> None:
+def test_a_step_has_spec_result_and_run(step: str) -> None:
     spec, result = load_spec_class(step), load_result_class(step)
     assert issubclass(spec, Spec)
     assert issubclass(result, Result)
@@ -47,7 +47,7 @@ def test_step_has_spec_result_and_run(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_spec_refuses_an_unknown_key(step: str) -> None:
+def test_a_spec_refuses_an_unknown_key(step: str) -> None:
     from pipelines.errors import SpecError
 
     with pytest.raises(SpecError, match="unknown key nonsense"):
@@ -55,53 +55,57 @@ def test_spec_refuses_an_unknown_key(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_help_names_every_field(step: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_each_field(step: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert command_line(monkeypatch, step, "--help") == 0
-    told = capsys.readouterr().out
+    assert run_command(monkeypatch, step, "--help") == 0
+    output = capsys.readouterr().out
     for name in (*load_spec_class(step).model_fields, "out", "spec", "schema"):
-        assert f"--{name.replace('_', '-')}" in told
+        assert f"--{name.replace('_', '-')}" in output
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_schema_is_json_of_spec_and_result(
+def test_schema_prints_json_of_spec_and_result(
     step: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_line(monkeypatch, step, "--schema") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"spec", "result"}
-    assert told["spec"]["additionalProperties"] is False
-    assert set(told["spec"].get("properties", {})) == set(load_spec_class(step).model_fields)
+    assert run_command(monkeypatch, step, "--schema") == 0
+    schemas = json.loads(capsys.readouterr().out)
+    assert set(schemas) == {"spec", "result"}
+    assert schemas["spec"]["additionalProperties"] is False
+    assert set(schemas["spec"].get("properties", {})) == set(load_spec_class(step).model_fields)
 
 
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
-def test_a_field_may_not_be_named_as_an_option_of_every_step() -> None:
+def test_a_field_cannot_have_the_name_of_a_common_option() -> None:
     assert {"spec", "out", "schema", "help"} <= RESERVED_OPTIONS
     for name in sorted(RESERVED_OPTIONS):
         with pytest.raises(TypeError, match=name):
-            type("TakenSpec", (Spec,), {"__annotations__": {name: str}, name: ""})
-    type("FreeSpec", (Spec,), {"__annotations__": {"free": str}, "free": ""})
+            type("ReservedSpec", (Spec,), {"__annotations__": {name: str}, name: ""})
+    type("ValidSpec", (Spec,), {"__annotations__": {"name": str}, "name": ""})
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_no_result_carries_data(step: str) -> None:
-    """References and numbers only: no field is a table, bytes or a frame."""
+    """A result has only references and numbers: no field is a table, bytes or a data frame."""
 
-    def names(model: type[BaseModel]) -> list[str]:
+    def list_types(model: type[BaseModel]) -> list[str]:
         return [str(field.annotation) for field in model.model_fields.values()]
 
-    assert not [one for one in names(load_result_class(step)) if "DataFrame" in one or "bytes" in one or "Table" in one]
+    assert not [
+        text
+        for text in list_types(load_result_class(step))
+        if "DataFrame" in text or "bytes" in text or "Table" in text
+    ]
 
 
-def test_help_by_a_real_process() -> None:
-    done = subprocess.run(
+def test_help_works_in_a_real_process() -> None:
+    process = subprocess.run(
         [sys.executable, "-m", "pipelines", "gate", "--help"], capture_output=True, text=True, check=True
     )
-    assert "--policy" in done.stdout
+    assert "--policy" in process.stdout
 
 
-def test_importing_the_steps_is_light() -> None:
-    """Airflow's operators import contract, errors and params: none of the heavy libraries comes along."""
+def test_the_import_of_specs_and_results_loads_no_heavy_library() -> None:
+    """Airflow's operators import the contract, errors and params, and must not load heavy libraries."""
     heavy = (
         "pandas numpy mlflow great_expectations dvc sagemaker pyiceberg pyarrow duckdb ibis xgboost sklearn matplotlib"
     )
@@ -110,17 +114,17 @@ def test_importing_the_steps_is_light() -> None:
         "[(load_spec_class(s), load_result_class(s)) for s in STEPS]\n"
         f"print([n for n in {heavy.split()} if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
-def schema_complaints(value: Any, schema: dict[str, Any]) -> list[str]:
+def list_schema_errors(value: Any, schema: dict[str, Any]) -> list[str]:
     import jsonschema
 
     return [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(value)]
 
 
-def test_results_of_a_real_run_validate_against_their_schemas(trained: Any) -> None:
+def test_results_of_a_real_run_match_their_schemas(trained: Any) -> None:
     for step, result in {
         "snapshot": trained.snapshot,
         "preprocess": trained.features,
@@ -128,12 +132,13 @@ def test_results_of_a_real_run_validate_against_their_schemas(trained: Any) -> N
         "evaluate": trained.evaluation,
     }.items():
         schema = load_result_class(step).model_json_schema(mode="serialization")
-        told = json.loads(result.model_dump_json())
-        assert schema_complaints(told, schema) == []
-        assert load_result_class(step).model_validate(told) == result
+        content = json.loads(result.model_dump_json())
+        assert list_schema_errors(content, schema) == []
+        assert load_result_class(step).model_validate(content) == result
         assert len(result.model_dump_json()) < 4_000
 
 
-def test_a_wrong_result_does_not_validate(trained: Any) -> None:
+def test_a_wrong_result_does_not_match_its_schema(trained: Any) -> None:
+    """This is the negative control."""
     schema = load_result_class("train").model_json_schema(mode="serialization")
-    assert schema_complaints({**json.loads(trained.training.model_dump_json()), "digest": 3}, schema)
+    assert list_schema_errors({**json.loads(trained.training.model_dump_json()), "digest": 3}, schema)
