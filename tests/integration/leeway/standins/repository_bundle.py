@@ -7,8 +7,8 @@ from airflow.dag_processing.bundles.base import BaseDagBundle
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    process = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return process.stdout.strip()
 
 
 class RepositoryBundle(BaseDagBundle):
