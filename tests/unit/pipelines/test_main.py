@@ -43,12 +43,12 @@ def test_all_output_is_written() -> None:
 def test_threads_and_registered_functions_end_before_the_process() -> None:
     main = """
 import atexit, threading, time
-def slowly():
+def print_later():
     time.sleep(0.2)
     print("the thread")
 def main():
     atexit.register(print, "registered")
-    threading.Thread(target=slowly).start()
+    threading.Thread(target=print_later).start()
 """
     assert run_main(main).stdout.split("\n") == ["the thread", "registered", ""]
 

@@ -153,7 +153,7 @@ def test_an_insufficient_budget_holds_back() -> None:
         (["failed", "passed", "failed", "failed"], False),
     ],
 )
-def test_the_breaker_opens_after_several_trainings_in_a_row_did_not_pass(outcomes: list[str], holds: bool) -> None:
+def test_the_breaker_opens_after_several_trainings_in_a_row_that_did_not_pass(outcomes: list[str], holds: bool) -> None:
     history = build_history(*(build_training(20 * n, outcome) for n, outcome in enumerate(outcomes)))
     hold_back = guards.check_breaker(build_request(100), history, Policy(breaker_after=3))
     assert bool(hold_back) == holds
@@ -301,7 +301,7 @@ def test_a_cooldown_does_not_alert() -> None:
 def simulate_drift(
     policy: Policy, days: Iterable[int], choose_outcome: Callable[[int], str | None]
 ) -> tuple[list[int], History]:
-    """Simulate drift on each day, and return the days that started a training. A training without outcome runs on."""
+    """Simulate drift on each day, and return the days that started a training. An outcome of None: it never ends."""
     history, started_days = build_history(), []
     for n in days:
         event, history = answer(history, build_request(n, run=f"r{n}", now=dt.datetime.now(dt.UTC)), policy)

@@ -50,14 +50,14 @@ def record(folder: Path) -> Record:
 
 
 @pytest.fixture
-def days(record: Record, tmp_path: Path) -> Callable[..., Days]:
-    def count_changed_days(
+def profile_days(record: Record, tmp_path: Path) -> Callable[..., Days]:
+    def profile_changed_days(
         change: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame, number: int = 14
     ) -> Days:
         build_frame(FIRST + dt.timedelta(56), number, 3, change).to_parquet(tmp_path / "now.parquet")
         return count_days(record.reference, tmp_path / "now.parquet", "date")
 
-    return count_changed_days
+    return profile_changed_days
 
 
 def compare_all(record: Record, days: Days) -> list[drift.WindowResult]:
@@ -68,10 +68,10 @@ def decide(record: Record, days: Days) -> drift.Decision:
     return drift.decide(compare_all(record, days), POLICY)
 
 
-def test_days_like_those_of_the_training_do_not_drift(record: Record, days: Callable[..., Days]) -> None:
-    results = compare_all(record, days())
+def test_days_like_those_of_the_training_do_not_drift(record: Record, profile_days: Callable[..., Days]) -> None:
+    results = compare_all(record, profile_days())
     assert [result.rows for result in results] == [2_800] * 8  # a window has all its days
-    assert decide(record, days()).outcome == "none"
+    assert decide(record, profile_days()).outcome == "none"
     assert {finding.column for finding in results[-1].findings} == {"x", "idle", "g", "score", "late", "performance"}
     measures = {finding.measure for finding in results[-1].findings if finding.column == "performance"}
     assert measures >= {"auc", "estimated_auc"}
@@ -80,28 +80,30 @@ def test_days_like_those_of_the_training_do_not_drift(record: Record, days: Call
 @pytest.mark.parametrize(
     ("change", "worst"),
     [
-        (lambda now: now.assign(x=now["x"] + 1), "x"),
-        (lambda now: now.assign(x=0.5), "x"),
-        (lambda now: now.assign(g="new"), "g"),
-        (lambda now: now.drop(columns="x"), "x"),
-        (lambda now: now.assign(x="text"), "x"),
-        (lambda now: now.assign(x=None), "x"),
-        (lambda now: now.assign(score=np.minimum(now["score"] + 0.2, 1.0)), "score"),
-        (lambda now: now.assign(late=True), "late"),
-        (lambda now: now.assign(late=np.random.default_rng(0).permutation(now["late"])), "performance"),
+        (lambda rows: rows.assign(x=rows["x"] + 1), "x"),
+        (lambda rows: rows.assign(x=0.5), "x"),
+        (lambda rows: rows.assign(g="new"), "g"),
+        (lambda rows: rows.drop(columns="x"), "x"),
+        (lambda rows: rows.assign(x="text"), "x"),
+        (lambda rows: rows.assign(x=None), "x"),
+        (lambda rows: rows.assign(score=np.minimum(rows["score"] + 0.2, 1.0)), "score"),
+        (lambda rows: rows.assign(late=True), "late"),
+        (lambda rows: rows.assign(late=np.random.default_rng(0).permutation(rows["late"])), "performance"),
     ],
     ids=["shift", "constant", "unseen", "missing", "other type", "null", "score", "rate", "performance"],
 )
 def test_a_decision_names_the_column_that_drifted(
-    record: Record, days: Callable[..., Days], change: Callable[[pd.DataFrame], pd.DataFrame], worst: str
+    record: Record, profile_days: Callable[..., Days], change: Callable[[pd.DataFrame], pd.DataFrame], worst: str
 ) -> None:
-    decision = decide(record, days(change))
+    decision = decide(record, profile_days(change))
     assert decision.outcome == "drift"
     assert worst in decision.worst, decision
 
 
-def test_a_column_without_importance_to_the_model_does_not_alarm(record: Record, days: Callable[..., Days]) -> None:
-    shifted = days(lambda now: now.assign(idle=now["idle"] + 1))
+def test_a_column_without_importance_to_the_model_does_not_alarm(
+    record: Record, profile_days: Callable[..., Days]
+) -> None:
+    shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 1))
     results = [window.result for window in monitoring.compare_windows(record, shifted, 7, {"x": 1.0}, POLICY, 1)]
     assert drift.decide(results, POLICY).outcome == "none"
     assert decide(record, shifted).worst == ("idle",)
@@ -109,44 +111,49 @@ def test_a_column_without_importance_to_the_model_does_not_alarm(record: Record,
 
 @pytest.mark.parametrize("weights", [{}, {"x": 0.0, "g": 0.0}])
 def test_features_have_equal_weights_where_the_model_has_no_importances(
-    weights: dict[str, float], record: Record, days: Callable[..., Days]
+    weights: dict[str, float], record: Record, profile_days: Callable[..., Days]
 ) -> None:
     """With weights of 0, no drift of a feature would ever be an alarm."""
-    shifted = days(lambda now: now.assign(idle=now["idle"] + 5))
+    shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 5))
     results = [window.result for window in monitoring.compare_windows(record, shifted, 7, weights, POLICY, 1)]
     assert drift.decide(results, POLICY).outcome == "drift"
     weights_of_features = {finding.weight for finding in results[-1].findings if finding.column in ("x", "g", "idle")}
     assert weights_of_features == {1 / 3}
 
 
-def test_labels_that_are_not_known_yet_are_ignored(record: Record, days: Callable[..., Days]) -> None:
+def test_labels_that_are_not_known_yet_are_ignored(record: Record, profile_days: Callable[..., Days]) -> None:
     last = FIRST + dt.timedelta(56 + 13)
-    true_days, changed_days = days(), days(lambda now: now.assign(late=now["late"] | (now["date"] == last)))
+    true_days, changed_days = (
+        profile_days(),
+        profile_days(lambda rows: rows.assign(late=rows["late"] | (rows["date"] == last))),
+    )
     assert compare_all(record, true_days)[-1] == compare_all(record, changed_days)[-1]
     results = [window.result for window in monitoring.compare_windows(record, changed_days, 7, WEIGHTS, POLICY, 0)]
     assert results[-1] != compare_all(record, true_days)[-1]
 
 
-def test_days_of_three_rows_and_days_without_labels_are_no_alarm(record: Record, days: Callable[..., Days]) -> None:
-    few = days(lambda now: now.groupby("date").head(3))
+def test_days_of_three_rows_and_days_without_labels_are_no_alarm(
+    record: Record, profile_days: Callable[..., Days]
+) -> None:
+    few = profile_days(lambda rows: rows.groupby("date").head(3))
     assert decide(record, few).outcome == "undecided"
-    unlabelled = days(lambda now: now.assign(late=pd.array([None] * len(now), dtype="boolean")))
+    unlabelled = profile_days(lambda rows: rows.assign(late=pd.array([None] * len(rows), dtype="boolean")))
     result = compare_all(record, unlabelled)[-1]
     assert {finding.measure for finding in result.findings if finding.column == "performance"} == {"estimated_auc"}
     assert decide(record, unlabelled).outcome == "none"
 
 
-def keep_four_labels(now: pd.DataFrame) -> pd.DataFrame:
+def keep_four_labels(rows: pd.DataFrame) -> pd.DataFrame:
     """Keep the labels of the two highest and the two lowest scores of one day, and invert them."""
-    day = now[now["date"] == FIRST + dt.timedelta(60)].sort_values("score").index
-    late = pd.Series(None, now.index, dtype=object)
+    day = rows[rows["date"] == FIRST + dt.timedelta(60)].sort_values("score").index
+    late = pd.Series(None, rows.index, dtype=object)
     late[day[:2]], late[day[-2:]] = True, False
-    return now.assign(late=late)
+    return rows.assign(late=late)
 
 
-def test_the_first_few_labels_are_no_alarm(record: Record, days: Callable[..., Days]) -> None:
+def test_the_first_few_labels_are_no_alarm(record: Record, profile_days: Callable[..., Days]) -> None:
     """Four rows in the wrong order have no variance: the loss would be certain, p = 0."""
-    few = days(keep_four_labels)
+    few = profile_days(keep_four_labels)
     assert decide(record, few).outcome == "none"
     (auc,) = [finding for finding in compare_all(record, few)[-4].findings if finding.measure == "auc"]
     assert (auc.effect, auc.p_value, auc.note) == (None, None, "4 labelled rows, fewer than the 500 that decide")
@@ -155,16 +162,16 @@ def test_the_first_few_labels_are_no_alarm(record: Record, days: Callable[..., D
     assert "performance" in drift.decide(results[:-3], policy).worst  # negative control
 
 
-def test_a_window_does_not_depend_on_later_days(record: Record, days: Callable[..., Days]) -> None:
-    all_days = days()
+def test_a_window_does_not_depend_on_later_days(record: Record, profile_days: Callable[..., Days]) -> None:
+    all_days = profile_days()
     first_days = {day: profile for day, profile in all_days.items() if day <= FIRST + dt.timedelta(56 + 9)}
     assert compare_all(record, all_days)[:4] == compare_all(record, first_days) != []
 
 
 def test_a_window_without_one_of_its_days_is_left_out_unless_the_day_stays_missing(
-    record: Record, days: Callable[..., Days]
+    record: Record, profile_days: Callable[..., Days]
 ) -> None:
-    all_days = days()
+    all_days = profile_days()
     gap = FIRST + dt.timedelta(56 + 3)
     incomplete = {day: profile for day, profile in all_days.items() if day != gap}
     assert [window.day for window in monitoring.compare_windows(record, incomplete, 7, WEIGHTS, POLICY, 1)] == [
@@ -175,7 +182,9 @@ def test_a_window_without_one_of_its_days_is_left_out_unless_the_day_stays_missi
     assert [window.result.rows for window in windows] == [2_400] * 4 + [2_800] * 4
 
 
-def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(folder: Path, days: Callable[..., Days]) -> None:
+def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(
+    folder: Path, profile_days: Callable[..., Days]
+) -> None:
     """Last year, the same weeks were like the window, and the other weeks were not."""
     season = [FIRST + dt.timedelta(56 + n - 365) for n in range(-14, 14 + 14)]
     year = build_frame(season[0] - dt.timedelta(60), 130, 4)
@@ -183,25 +192,22 @@ def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(folder: Pat
     path = folder / "year.parquet"
     year.to_parquet(path)
     reference = fit_reference(path, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
-    build_frame(FIRST + dt.timedelta(56), 14, 3, lambda now: now.assign(x=now["x"] + 1)).to_parquet(
-        folder / "now.parquet"
-    )
-    now = count_days(reference, folder / "now.parquet", "date")
+    path_of_window = folder / "window.parquet"
+    build_frame(FIRST + dt.timedelta(56), 14, 3, lambda rows: rows.assign(x=rows["x"] + 1)).to_parquet(path_of_window)
+    window_days = count_days(reference, path_of_window, "date")
     year_record = Record(reference, count_days(reference, path, "date"), count_days(reference, path, "date"))
     other_days = {day: profile for day, profile in year_record.training.items() if day not in season}
 
-    def effect(record: Record) -> float:
-        *_, last = monitoring.compare_windows(record, now, 7, WEIGHTS, POLICY, 1)
-        effects = (
-            finding.effect for finding in last.result.findings if (finding.column, finding.measure) == ("x", "psi")
-        )
-        return next(effect or 0.0 for effect in effects)
+    def compute_effect(record: Record) -> float:
+        *_, last = monitoring.compare_windows(record, window_days, 7, WEIGHTS, POLICY, 1)
+        findings = (finding for finding in last.result.findings if (finding.column, finding.measure) == ("x", "psi"))
+        return next(finding.effect or 0.0 for finding in findings)
 
-    assert effect(year_record) < 0.1 < effect(Record(reference, other_days, other_days))
+    assert compute_effect(year_record) < 0.1 < compute_effect(Record(reference, other_days, other_days))
 
 
-def test_refuses_profiles_of_another_reference(record: Record, days: Callable[..., Days]) -> None:
-    profiles = {day: replace(profile, reference="other") for day, profile in days().items()}
+def test_refuses_profiles_of_another_reference(record: Record, profile_days: Callable[..., Days]) -> None:
+    profiles = {day: replace(profile, reference="other") for day, profile in profile_days().items()}
     with pytest.raises(monitoring.DataError, match="another reference"):
         compare_all(record, profiles)
 
@@ -210,16 +216,18 @@ def test_refuses_profiles_of_another_reference(record: Record, days: Callable[..
 def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[float], tmp_path: Path) -> None:
     """The column is constant, has no value, is infinite or nears the largest number: nothing divides by zero."""
 
-    def change(rows: pd.DataFrame) -> pd.DataFrame:
+    def set_idle(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.assign(idle=np.resize(values, len(rows)))
 
     paths = [tmp_path / f"{name}.parquet" for name in ("train", "holdout", "now")]
     for n, path in enumerate(paths):
-        build_frame(FIRST + dt.timedelta(28 * n), 28, n + 1, change).to_parquet(path)
+        build_frame(FIRST + dt.timedelta(28 * n), 28, n + 1, set_idle).to_parquet(path)
     reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
-    training, holdout, now = (count_days(reference, path, "date") for path in paths)
+    training, holdout, window_days = (count_days(reference, path, "date") for path in paths)
     windows = list(
-        monitoring.compare_windows(Record(reference, training, holdout), now, 7, {**WEIGHTS, "idle": 0.5}, POLICY, 1)
+        monitoring.compare_windows(
+            Record(reference, training, holdout), window_days, 7, {**WEIGHTS, "idle": 0.5}, POLICY, 1
+        )
     )
     assert drift.decide([window.result for window in windows], POLICY).outcome == "none"
     findings = [finding for finding in windows[-1].result.findings if finding.column == "idle"]
@@ -239,8 +247,8 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
     assert drift.decide([window.result for window in changed_windows], POLICY).worst[0] == "idle"
 
 
-def test_days_in_any_order_give_the_same_windows(record: Record, days: Callable[..., Days]) -> None:
-    ordered = days()
+def test_days_in_any_order_give_the_same_windows(record: Record, profile_days: Callable[..., Days]) -> None:
+    ordered = profile_days()
     shuffled = dict(reversed(ordered.items()))
     assert list(shuffled) != list(ordered)
     assert compare_all(record, shuffled) == compare_all(record, ordered)

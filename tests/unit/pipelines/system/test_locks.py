@@ -44,7 +44,7 @@ def test_a_lock_that_is_held_is_an_error_or_a_wait(tmp_path: Path) -> None:
 def test_a_lock_file_that_its_holder_removed_is_created_again(tmp_path: Path) -> None:
     path, holders, counts = tmp_path / "lock", list[int](), list[int]()
 
-    def work() -> None:
+    def use_lock() -> None:
         for _ in range(50):
             with hold_lock(path):
                 holders.append(1)
@@ -52,7 +52,7 @@ def test_a_lock_file_that_its_holder_removed_is_created_again(tmp_path: Path) ->
                 holders.pop()
                 path.unlink()
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=use_lock) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

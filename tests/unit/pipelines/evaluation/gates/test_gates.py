@@ -167,10 +167,10 @@ def test_an_exact_value_may_equal_its_bound() -> None:
 
 
 def test_the_candidate_has_to_beat_trivial_models() -> None:
-    good = build_holdout()
-    useless = replace(good, candidate_score=np.full(ROWS, good.base_rate + 0.05))
+    valid = build_holdout()
+    useless = replace(valid, candidate_score=np.full(ROWS, valid.base_rate + 0.05))
     for name in ("log_loss against the training's", "log_loss against its last week's"):
-        assert get_outcome(good, name, baseline=["log_loss"]) == PASSED
+        assert get_outcome(valid, name, baseline=["log_loss"]) == PASSED
         assert get_outcome(useless, name, baseline=["log_loss"]) == FAILED
 
 
@@ -312,13 +312,13 @@ def test_a_training_that_costs_too_much_fails(cost: float, expected: str) -> Non
 
 
 def test_refuses_a_holdout_that_cannot_be_judged() -> None:
-    good = build_holdout(1_000)
+    valid = build_holdout(1_000)
     with pytest.raises(DataError, match="lack one of the labels"):
-        replace(good, label=np.ones(1_000))
+        replace(valid, label=np.ones(1_000))
     with pytest.raises(DataError, match="candidate's score is not a finite number for 1 rows"):
-        replace(good, candidate_score=np.where(np.arange(1_000) == 3, np.nan, good.candidate_score))
+        replace(valid, candidate_score=np.where(np.arange(1_000) == 3, np.nan, valid.candidate_score))
     with pytest.raises(DataError, match="champion has 999 scores"):
-        replace(good, champion_score=good.candidate_score[1:])
+        replace(valid, champion_score=valid.candidate_score[1:])
 
 
 def build_check(outcome: str, reason: str = "x") -> Check:

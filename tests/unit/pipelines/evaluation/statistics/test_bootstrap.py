@@ -45,7 +45,7 @@ def test_the_paired_interval_equals_scipy_with_the_same_seed(metric: str, comput
     candidate, champion = (np.clip(np.round(score, digits), 0.05, 0.95) for score in (CANDIDATE, CHAMPION))
     ones, zeros = np.flatnonzero(LABEL), np.flatnonzero(LABEL == 0)
 
-    def difference(drawn_ones: Array, drawn_zeros: Array, axis: int) -> Array:
+    def compute_difference(drawn_ones: Array, drawn_zeros: Array, axis: int) -> Array:
         return np.asarray(
             compute(candidate[ones[drawn_ones]], candidate[zeros[drawn_zeros]])
             - compute(champion[ones[drawn_ones]], champion[zeros[drawn_zeros]])
@@ -53,7 +53,7 @@ def test_the_paired_interval_equals_scipy_with_the_same_seed(metric: str, comput
 
     expected = stats.bootstrap(
         (np.arange(len(ones)), np.arange(len(zeros))),
-        difference,
+        compute_difference,
         n_resamples=2_000,
         batch=resampling.batch_size(len(LABEL)),
         confidence_level=0.9,

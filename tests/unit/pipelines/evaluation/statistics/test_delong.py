@@ -19,12 +19,12 @@ TIED_SCORE = np.round(SCORE + RANDOM.normal(size=700) * 0.7, 1)
 def compute_by_definition(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
     """Compute the difference of the AUCs and its variance by the O(mn) definition: DeLong et al. 1988, (4) to (6)."""
 
-    def components(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def compute_components(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
         ones, zeros = score[label == 1][:, None], score[label == 0][None, :]
         psi = (zeros < ones) + 0.5 * (zeros == ones)
         return psi.mean(axis=1), psi.mean(axis=0)
 
-    (v10, v01), (w10, w01) = components(first), components(second)
+    (v10, v01), (w10, w01) = compute_components(first), compute_components(second)
     s10, s01 = np.cov(v10, w10), np.cov(v01, w01)
     s = s10 / len(v10) + s01 / len(v01)
     return v10.mean() - w10.mean(), s[0, 0] + s[1, 1] - 2 * s[0, 1]

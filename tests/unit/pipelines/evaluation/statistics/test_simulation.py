@@ -23,7 +23,7 @@ def estimate_auc_gain(label: Array, candidate: Array, champion: Array, seed: int
 
 
 def estimate_log_loss_gain(label: Array, candidate: Array, champion: Array, seed: int) -> Estimate:
-    """Estimate the gain: the sign is inverted, so that greater is better. 400 draws are enough for these ends."""
+    """Estimate the gain with inverted sign, so that greater is better. 400 draws are enough for these intervals."""
     return -bootstrap.estimate_difference(label, candidate, champion, "log_loss", alpha=ALPHA, seed=seed, draws=400)
 
 

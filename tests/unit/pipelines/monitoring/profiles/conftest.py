@@ -15,7 +15,7 @@ from pipelines.monitoring.profiles.reference import Reference, fit_reference
 KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
 
 
-def rows_of(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
+def generate_rows(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
     """Generate rows with nulls, infinities, values at the edges, unseen values, and labels not yet known."""
     random = np.random.default_rng(seed)
     x = np.round(random.normal(shift, 1, number), 2)
@@ -35,14 +35,16 @@ def rows_of(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
 
 @pytest.fixture(scope="package")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    """Return a reference that is fitted to 2,000 rows."""
     path = tmp_path_factory.mktemp("reference") / "train.parquet"
-    frame = rows_of(2_000, 1)
+    frame = generate_rows(2_000, 1)
     frame[frame["g"] != "new1"].to_parquet(path)
     return fit_reference(path, KINDS, "late", Policy(values=3))
 
 
 @pytest.fixture
 def save(tmp_path: Path) -> Callable[[pd.DataFrame], Path]:
+    """Return the function that writes rows to a new Parquet file and returns its path."""
     numbers = iter(range(1_000))
 
     def save_rows(frame: pd.DataFrame) -> Path:
@@ -56,6 +58,6 @@ def save(tmp_path: Path) -> Callable[[pd.DataFrame], Path]:
     return save_rows
 
 
-@pytest.fixture(name="rows_of", scope="session")
-def _rows_of() -> Callable[..., pd.DataFrame]:
-    return rows_of
+@pytest.fixture(name="generate_rows", scope="session")
+def _generate_rows() -> Callable[..., pd.DataFrame]:
+    return generate_rows

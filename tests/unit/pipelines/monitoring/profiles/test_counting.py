@@ -26,21 +26,21 @@ Rows = Callable[..., pd.DataFrame]
 
 def find_bins(values: np.ndarray, edges: tuple[float, ...]) -> np.ndarray:
     """Return the bin of each value: 0 below the edges, the last one above. The last bin includes its upper edge."""
-    at = np.searchsorted(edges[:-1], values, side="right")
-    return np.where(values > edges[-1], len(edges), at)
+    bins = np.searchsorted(edges[:-1], values, side="right")
+    return np.where(values > edges[-1], len(edges), bins)
 
 
 def check_number(frame: pd.DataFrame, column: Number, counted: Any) -> None:
     values = frame[column.name].to_numpy(dtype=float)
-    known, finite = values[~np.isnan(values)], values[np.isfinite(values)]
-    counts = np.bincount(find_bins(known, column.edges), minlength=len(column.edges) + 1)
-    assert counted.counts == tuple(counts) and counted.missing == len(values) - len(known)
+    present, finite = values[~np.isnan(values)], values[np.isfinite(values)]
+    counts = np.bincount(find_bins(present, column.edges), minlength=len(column.edges) + 1)
+    assert counted.counts == tuple(counts) and counted.missing == len(values) - len(present)
     assert (counted.n, counted.minimum, counted.maximum) == (len(finite), finite.min(), finite.max())
     assert counted.mean == pytest.approx(finite.mean(), rel=1e-9)
     assert counted.m2 == pytest.approx(((finite - finite.mean()) ** 2).sum(), rel=1e-9)
 
 
-def check(frame: pd.DataFrame, reference: Reference, profile: Any) -> None:
+def check_profile(frame: pd.DataFrame, reference: Reference, profile: Any) -> None:
     """Check that the profile has the counts of numpy and pandas."""
     assert profile.rows == len(frame)
     for number in (*reference.numbers, reference.score):
@@ -51,15 +51,17 @@ def check(frame: pd.DataFrame, reference: Reference, profile: Any) -> None:
         rest, missing = values.isin(category.rest).sum(), values.isna().sum()
         assert counted.counts == (*by_value, rest, len(frame) - sum(by_value) - rest - missing)
         assert counted.missing == missing
-    known = frame[frame["late"].notna()]
-    assert profile["late"].counts == (len(known) - known["late"].sum(), known["late"].sum())
-    at = find_bins(known["score"].to_numpy(), SCORE_EDGES) + SCORE_BINS * known["late"].to_numpy(dtype=int)
-    assert profile.joint.counts == tuple(np.bincount(at, minlength=2 * SCORE_BINS))
-    assert profile.joint.sums == pytest.approx(np.bincount(at, known["score"], 2 * SCORE_BINS), rel=1e-9)
+    labelled = frame[frame["late"].notna()]
+    assert profile["late"].counts == (len(labelled) - labelled["late"].sum(), labelled["late"].sum())
+    cells = find_bins(labelled["score"].to_numpy(), SCORE_EDGES) + SCORE_BINS * labelled["late"].to_numpy(dtype=int)
+    assert profile.joint.counts == tuple(np.bincount(cells, minlength=2 * SCORE_BINS))
+    assert profile.joint.sums == pytest.approx(np.bincount(cells, labelled["score"], 2 * SCORE_BINS), rel=1e-9)
 
 
-def test_counts_of_a_day_equal_those_of_a_file_with_that_day(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(3_000, 2, 0.3)
+def test_counts_of_a_day_equal_those_of_a_file_with_that_day(
+    reference: Reference, save: Save, generate_rows: Rows
+) -> None:
+    frame = generate_rows(3_000, 2, 0.3)
     frame["date"] = [dt.date(2013, 1, 1) + dt.timedelta(days=n % 7) for n in range(len(frame))]
     frame.loc[frame["date"] == dt.date(2013, 1, 3), "late"] = None
     days = count_days(reference, save(frame), "date")
@@ -71,17 +73,17 @@ def test_counts_of_a_day_equal_those_of_a_file_with_that_day(reference: Referenc
         count_days(reference, save(frame), "at")
 
 
-def test_counts_equal_those_of_numpy(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(3_000, 2, 0.3)
-    check(frame, reference, count_file(reference, save(frame)))
+def test_counts_equal_those_of_numpy(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(3_000, 2, 0.3)
+    check_profile(frame, reference, count_file(reference, save(frame)))
 
 
-def test_the_check_fails_for_a_wrong_count(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(300, 2)
+def test_the_check_fails_for_a_wrong_count(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(300, 2)
     profile = count_file(reference, save(frame))
     frame.loc[0, "rain"] += 9
     with pytest.raises(AssertionError):
-        check(frame, reference, profile)
+        check_profile(frame, reference, profile)
 
 
 def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Path, save: Save) -> None:
@@ -95,18 +97,18 @@ def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Pat
 
 
 @pytest.mark.usefixtures("java")
-def test_spark_counts_the_same(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(3_000, 4)
+def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(3_000, 4)
     path = save(frame)
     profile = count_file(reference, path, "spark", sketch_rows=100)
-    check(frame, reference, profile)
+    check_profile(frame, reference, profile)
     assert count_file(reference, path, sketch_rows=100).is_equivalent(profile)
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
-def test_counts_few_rows_and_no_rows(number: int, reference: Reference, save: Save, rows_of: Rows) -> None:
+def test_counts_few_rows_and_no_rows(number: int, reference: Reference, save: Save, generate_rows: Rows) -> None:
     profile = count_file(
-        reference, save(rows_of(200, 6)[:number].convert_dtypes(dtype_backend="pyarrow")), sketch_rows=10
+        reference, save(generate_rows(200, 6)[:number].convert_dtypes(dtype_backend="pyarrow")), sketch_rows=10
     )
     assert profile.rows == number
     for column in profile.columns:
@@ -115,9 +117,9 @@ def test_counts_few_rows_and_no_rows(number: int, reference: Reference, save: Sa
 
 
 def test_reports_vanished_and_retyped_columns_and_counts_the_others(
-    reference: Reference, save: Save, rows_of: Rows
+    reference: Reference, save: Save, generate_rows: Rows
 ) -> None:
-    frame = rows_of(50, 7)
+    frame = generate_rows(50, 7)
     profile = count_file(reference, save(frame.drop(columns="x").assign(rain="wet", g=1.5)))
     assert (profile["x"].absent, profile["x"].found, sum(profile["x"].counts)) == (50, ("nothing",), 0)
     assert (profile["rain"].absent, profile["rain"].found[0][-6:], profile["rain"].missing) == (50, "string", 0)
@@ -125,8 +127,8 @@ def test_reports_vanished_and_retyped_columns_and_counts_the_others(
     assert sum(profile["day"].counts) == 50
 
 
-def test_a_wider_type_is_counted_as_the_same_type(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(50, 7)
+def test_a_wider_type_is_counted_as_the_same_type(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(50, 7)
     profile = count_file(
         reference, save(frame.assign(day=frame["day"].astype("float32"), g=frame["g"].astype("category")))
     )
@@ -137,7 +139,7 @@ MOMENTS = [dt.datetime(2013, 1, day, 6, 30, tzinfo=dt.UTC) for day in (1, 2, 2)]
 
 
 @pytest.mark.parametrize(
-    ("then", "now"),
+    ("training", "day"),
     [
         (pa.array([1, 2, 2]), pa.array([1.0, 2.0, 2.0])),
         (pa.array([1.0, 2.0, 2.0]), pa.array([1, 2, 2])),
@@ -150,51 +152,55 @@ MOMENTS = [dt.datetime(2013, 1, day, 6, 30, tzinfo=dt.UTC) for day in (1, 2, 2)]
         (pa.array(MOMENTS, pa.timestamp("ms", "+05:30")), pa.array(MOMENTS, pa.timestamp("us", "America/New_York"))),
     ],
 )
-def test_a_category_of_a_wider_type_has_the_same_values(then: pa.Array, now: pa.Array, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"c": then}), tmp_path / "then.parquet")
-    pq.write_table(pa.table({"c": now}), tmp_path / "now.parquet")
-    reference = fit_reference(tmp_path / "then.parquet", {"c": "category"}, "late", Policy())
-    for path in ("then.parquet", "now.parquet"):
+def test_a_category_of_a_wider_type_has_the_same_values(training: pa.Array, day: pa.Array, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"c": training}), tmp_path / "training.parquet")
+    pq.write_table(pa.table({"c": day}), tmp_path / "day.parquet")
+    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", Policy())
+    for path in ("training.parquet", "day.parquet"):
         assert count_file(reference, tmp_path / path)["c"].counts == (2, 1, 0, 0)
 
 
 def test_a_category_that_changes_from_true_to_1_has_another_type(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"c": [True, False]}), tmp_path / "then.parquet")
-    pq.write_table(pa.table({"c": [1, 0]}), tmp_path / "now.parquet")
-    reference = fit_reference(tmp_path / "then.parquet", {"c": "category"}, "late", Policy())
-    assert count_file(reference, tmp_path / "now.parquet")["c"].found == ("int64",)
+    pq.write_table(pa.table({"c": [True, False]}), tmp_path / "training.parquet")
+    pq.write_table(pa.table({"c": [1, 0]}), tmp_path / "day.parquet")
+    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", Policy())
+    assert count_file(reference, tmp_path / "day.parquet")["c"].found == ("int64",)
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(70, 1), pa.decimal128(30, 1), pa.uint64(), pa.int8()])
 def test_any_type_of_a_number_is_counted(kind: pa.DataType, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "then.parquet")
-    pq.write_table(pa.table({"x": pa.array([1, 2, 2, None]).cast(kind)}), tmp_path / "now.parquet")
-    reference = fit_reference(tmp_path / "then.parquet", {"x": "number"}, "late", Policy())
-    column = count_file(reference, tmp_path / "now.parquet", sketch_rows=10)["x"]
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "training.parquet")
+    pq.write_table(pa.table({"x": pa.array([1, 2, 2, None]).cast(kind)}), tmp_path / "day.parquet")
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", Policy())
+    column = count_file(reference, tmp_path / "day.parquet", sketch_rows=10)["x"]
     assert (column.counts, column.missing, column.maximum) == ((0, 1, 2, 0, 0), 1, 2.0)
 
 
 def test_a_number_that_changes_to_lists_has_another_type(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1.0], "c": [dt.date(2013, 1, 1)]}), tmp_path / "then.parquet")
-    pq.write_table(pa.table({"x": [[1.0]], "c": [dt.timedelta(1)]}), tmp_path / "now.parquet")
-    reference = fit_reference(tmp_path / "then.parquet", {"x": "number", "c": "category"}, "late", Policy())
-    profile = count_file(reference, tmp_path / "now.parquet")
+    pq.write_table(pa.table({"x": [1.0], "c": [dt.date(2013, 1, 1)]}), tmp_path / "training.parquet")
+    pq.write_table(pa.table({"x": [[1.0]], "c": [dt.timedelta(1)]}), tmp_path / "day.parquet")
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number", "c": "category"}, "late", Policy())
+    profile = count_file(reference, tmp_path / "day.parquet")
     assert [profile[name].found for name in "xc"] == [("list<element: double>",), ("duration[us]",)]
 
 
 @pytest.mark.parametrize("names", [["X", "x"], ["x", "X"], ["x", "x"]])
 def test_refuses_columns_whose_names_differ_only_in_case(names: list[str], tmp_path: Path) -> None:
     # DuckDB always reads the first of them: here 1000, which would look like drift.
-    pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "then.parquet")
-    reference = fit_reference(tmp_path / "then.parquet", {"x": "number"}, "late", Policy())
+    pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "training.parquet")
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", Policy())
     columns = [pa.array([1000.0, 1000.0]), pa.array([1.0, 2.0])]
-    pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "now.parquet")
+    pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "day.parquet")
     with pytest.raises(DataError, match="the column 'x' twice"):
-        count_file(reference, tmp_path / "now.parquet")
+        count_file(reference, tmp_path / "day.parquet")
 
 
-def test_a_column_without_a_value_is_missing_and_not_absent(reference: Reference, save: Save, rows_of: Rows) -> None:
-    profile = count_file(reference, save(rows_of(9, 8).assign(x=None, rain=np.nan, g=None, late=None)), sketch_rows=5)
+def test_a_column_without_a_value_is_missing_and_not_absent(
+    reference: Reference, save: Save, generate_rows: Rows
+) -> None:
+    profile = count_file(
+        reference, save(generate_rows(9, 8).assign(x=None, rain=np.nan, g=None, late=None)), sketch_rows=5
+    )
     for name in ("x", "rain", "g", "late"):
         assert (profile[name].missing, profile[name].absent, sum(profile[name].counts)) == (9, 0, 0)
     assert profile["rain"].mean is None and profile["rain"].sketch == b"" and profile.joint.missing == 9
@@ -202,29 +208,31 @@ def test_a_column_without_a_value_is_missing_and_not_absent(reference: Reference
 
 @pytest.mark.parametrize("values", [[0.25, np.nan, 0.5, np.nan], [np.nan, np.nan]])
 def test_nan_is_missing_although_the_file_statistics_ignore_it(
-    values: list[float], reference: Reference, save: Save, rows_of: Rows
+    values: list[float], reference: Reference, save: Save, generate_rows: Rows
 ) -> None:
     """Statistics in the metadata of a Parquet file ignore NaN."""
-    profile = count_file(reference, save(rows_of(len(values), 8).assign(x=values)))["x"]
+    profile = count_file(reference, save(generate_rows(len(values), 8).assign(x=values)))["x"]
     finite = [value for value in values if np.isfinite(value)]
     assert (profile.missing, sum(profile.counts), profile.n) == (2, len(finite), len(finite))
     assert profile.mean == (np.mean(finite) if finite else None)
 
 
-def test_counts_a_column_of_infinities(reference: Reference, save: Save, rows_of: Rows) -> None:
-    profile = count_file(reference, save(rows_of(4, 8).assign(x=[np.inf, -np.inf, np.inf, np.inf])), sketch_rows=5)
+def test_counts_a_column_of_infinities(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    profile = count_file(
+        reference, save(generate_rows(4, 8).assign(x=[np.inf, -np.inf, np.inf, np.inf])), sketch_rows=5
+    )
     assert (profile["x"].counts[0], profile["x"].counts[-1], profile["x"].n, profile["x"].mean) == (1, 3, 0, None)
 
 
-def test_counts_rows_without_score_and_label(reference: Reference, save: Save, rows_of: Rows) -> None:
-    profile = count_file(reference, save(rows_of(9, 8).drop(columns=["score", "late"])))
+def test_counts_rows_without_score_and_label(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    profile = count_file(reference, save(generate_rows(9, 8).drop(columns=["score", "late"])))
     assert (profile["score"].absent, profile["late"].absent, profile.joint.absent) == (9, 9, 9)
-    only_label = count_file(reference, save(rows_of(9, 8).drop(columns="score")))
+    only_label = count_file(reference, save(generate_rows(9, 8).drop(columns="score")))
     assert sum(only_label["late"].counts) and only_label.joint.absent == 9
 
 
-def test_counts_numeric_labels_as_labels(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(99, 8)
+def test_counts_numeric_labels_as_labels(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(99, 8)
     profile = count_file(reference, save(frame.assign(late=frame["late"].astype("Float64").astype(float))))
     assert profile["late"] == count_file(reference, save(frame))["late"]
 
@@ -240,7 +248,7 @@ def test_a_number_without_a_value_in_training_accepts_numbers_but_not_text(save:
     assert count_file(reference, save(pd.DataFrame({"x": ["a", "b"]})))["x"].absent == 2
 
 
-def test_refuses_what_is_not_a_parquet_file(reference: Reference, tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_parquet(reference: Reference, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read as a Parquet file"):
         count_file(reference, tmp_path / "none.parquet")
     (tmp_path / "text.parquet").write_text("a,b")
@@ -249,11 +257,11 @@ def test_refuses_what_is_not_a_parquet_file(reference: Reference, tmp_path: Path
 
 
 def test_sketches_estimate_quantiles_from_all_rows_or_from_a_sample(
-    save: Save, reference: Reference, rows_of: Rows
+    save: Save, reference: Reference, generate_rows: Rows
 ) -> None:
-    frame = rows_of(20_000, 9).assign(x=np.random.default_rng(1).random(20_000))
+    frame = generate_rows(20_000, 9).assign(x=np.random.default_rng(1).random(20_000))
     ranks = [0.1, 0.5, 0.9]
-    for some, error in ((100_000, 0.02), (5_000, 0.05)):
-        estimates = estimate_quantiles(count_file(reference, save(frame), sketch_rows=some)["x"].sketch, ranks)
+    for sketch_rows, error in ((100_000, 0.02), (5_000, 0.05)):
+        estimates = estimate_quantiles(count_file(reference, save(frame), sketch_rows=sketch_rows)["x"].sketch, ranks)
         assert estimates == pytest.approx(ranks, abs=error)
     assert estimate_quantiles(count_file(reference, save(frame))["x"].sketch, ranks) == []

@@ -21,22 +21,24 @@ Rows = Callable[..., pd.DataFrame]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_split_in_any_order_adds_up(seed: int, reference: Reference, save: Save, rows_of: Rows) -> None:
+def test_profiles_of_any_split_in_any_order_add_up(
+    seed: int, reference: Reference, save: Save, generate_rows: Rows
+) -> None:
     random = np.random.default_rng(seed)
-    frame = rows_of(600, 100 + seed, shift=3.0 * seed)
+    frame = generate_rows(600, 100 + seed, shift=3.0 * seed)
     cuts = np.sort(random.integers(0, 600, 4))
     # Rows are shuffled, too, so that a part is not a range of days.
     shuffled = frame.sample(frac=1, random_state=seed)
     parts = [shuffled[a:b] for a, b in zip([0, *cuts], [*cuts, 600], strict=True)]
     profiles = [count_file(reference, save(part)) for part in parts]
     random.shuffle(profiles)
-    left, whole = sum_profiles(profiles), count_file(reference, save(frame))
+    left, total = sum_profiles(profiles), count_file(reference, save(frame))
     right = profiles[0]
     for profile in profiles[1:]:
         right = profile + right
     for summed in (left, right):
-        assert summed.is_equivalent(whole)
-        for first, second in zip(summed.columns, whole.columns, strict=True):
+        assert summed.is_equivalent(total)
+        for first, second in zip(summed.columns, total.columns, strict=True):
             assert (first.counts, first.missing, first.n) == (second.counts, second.missing, second.n)
             assert first.mean == (second.mean if second.mean is None else pytest.approx(second.mean, rel=1e-9))
             assert first.m2 == pytest.approx(second.m2, rel=1e-9)
@@ -50,8 +52,8 @@ def test_overflowing_sums_are_equivalent_in_any_order(s1: float) -> None:
     assert not column.is_equivalent(replace(column, s1=s1, s2=1.0))
 
 
-def test_profiles_of_different_rows_are_not_equivalent(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(100, 3)
+def test_profiles_of_different_rows_are_not_equivalent(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(100, 3)
     profile = count_file(reference, save(frame))
     assert not profile.is_equivalent(count_file(reference, save(frame[1:])))
     moved = frame.assign(rain=frame["rain"] + 1e-7)
@@ -59,28 +61,30 @@ def test_profiles_of_different_rows_are_not_equivalent(reference: Reference, sav
     assert not profile.is_equivalent(replace(profile, reference="another"))
 
 
-def test_a_sum_still_shows_that_a_column_vanished(reference: Reference, save: Save, rows_of: Rows) -> None:
-    frame = rows_of(10, 3)
+def test_a_sum_still_shows_that_a_column_vanished(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    frame = generate_rows(10, 3)
     both = count_file(reference, save(frame)) + count_file(reference, save(frame.drop(columns="x")))
     assert (both["x"].absent, both["x"].found, both.rows) == (10, ("nothing",), 20)
     assert sum(both["x"].counts) + both["x"].missing == 10
 
 
-def test_refuses_to_add_profiles_over_different_references(reference: Reference, save: Save, rows_of: Rows) -> None:
-    path = save(rows_of(10, 3))
+def test_refuses_to_add_profiles_over_different_references(
+    reference: Reference, save: Save, generate_rows: Rows
+) -> None:
+    path = save(generate_rows(10, 3))
     other = reference.model_copy(update={"categories": ()})
     with pytest.raises(DataError, match=r"over different references .* cannot be added"):
         _ = count_file(reference, path) + count_file(Reference.model_validate(other.model_dump()), path)
 
 
-def test_sketches_add_up(reference: Reference, save: Save, rows_of: Rows) -> None:
-    low, high = (rows_of(4_000, 3).assign(x=np.linspace(*ends, 4_000)) for ends in ((0, 1), (1, 2)))
+def test_sketches_add_up(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    low, high = (generate_rows(4_000, 3).assign(x=np.linspace(*ends, 4_000)) for ends in ((0, 1), (1, 2)))
     both = sum_profiles(count_file(reference, save(frame), sketch_rows=10_000) for frame in (low, high))
     assert estimate_quantiles(both["x"].sketch, [0.25, 0.5, 0.75]) == pytest.approx([0.5, 1.0, 1.5], abs=0.05)
 
 
-def test_a_profile_is_rebuilt_from_its_rows(reference: Reference, save: Save, rows_of: Rows) -> None:
-    profile = count_file(reference, save(rows_of(50, 3)), sketch_rows=50)
+def test_a_profile_is_rebuilt_from_its_rows(reference: Reference, save: Save, generate_rows: Rows) -> None:
+    profile = count_file(reference, save(generate_rows(50, 3)), sketch_rows=50)
     assert Profile.from_rows(list(profile.to_rows())) == profile
 
 
@@ -91,14 +95,14 @@ def test_refuses_to_add_no_profiles(reference: Reference) -> None:
         Profile.from_rows([])
 
 
-def test_auc_and_brier_are_computed_from_summed_counts(reference: Reference, save: Save, rows_of: Rows) -> None:
+def test_auc_and_brier_are_computed_from_summed_counts(reference: Reference, save: Save, generate_rows: Rows) -> None:
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
-    frame = rows_of(4_000, 3)
+    frame = generate_rows(4_000, 3)
     joint = sum_profiles(count_file(reference, save(part)) for part in (frame[:1_000], frame[1_000:])).joint
     no, yes = np.array(joint.counts).reshape(2, -1)
-    known = frame[frame["late"].notna()]
-    truth, score = known["late"].astype(bool), known["score"]
+    labelled = frame[frame["late"].notna()]
+    truth, score = labelled["late"].astype(bool), labelled["score"]
     auc = (yes * (np.cumsum(no) - no / 2)).sum() / yes.sum() / no.sum()
     assert auc == pytest.approx(roc_auc_score(truth, score), abs=0.005)
     mean = np.array(joint.sums) / np.maximum(joint.counts, 1)

@@ -80,10 +80,10 @@ def test_refuses_missing_features_and_text_as_numbers(tmp_path: Path) -> None:
         fit_reference(tmp_path / "rows.parquet", {"x": "number"}, "y", Policy())
 
 
-@pytest.mark.parametrize("wrong", [{"bins": 1}, {"values": 0}, {"nonsense": 3}])
-def test_a_wrong_policy_is_refused(wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("fields", [{"bins": 1}, {"values": 0}, {"nonsense": 3}])
+def test_refuses_an_invalid_policy(fields: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
-        Policy.model_validate(wrong)
+        Policy.model_validate(fields)
 
 
 @pytest.mark.parametrize("values", [pa.array([2**53 + 1, 2**62]), pa.array([2**63 + 1, 2**64 - 1], pa.uint64())])
