@@ -1,7 +1,7 @@
 """Compare three ways of retraining, with the models that a backfill of the training left behind.
 
-Each model is scored on the months after it. Nothing sees the future: a month is scored only by models that were trained
-as of its first day or before, and a decision in a month uses only labels that were known when the month began.
+Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
+trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Strategy:
     trained: Sequence[TrainedModel]
     """Every model that would have been trained; models that did not pass the gate are included."""
 
-    def monthly_auc(self, months: Sequence[Month]) -> list[float]:
+    def list_monthly_auc(self, months: Sequence[Month]) -> list[float]:
         """List the AUC of the serving model for each month."""
         return [month.auc[model.version] for month, model in zip(months, self.served, strict=True)]
 
@@ -158,7 +158,7 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     Raises:
         DataError: there are none.
     """
-    spans = list(_month_spans(lake.count_rows_by_day(dataset.published), first, last))
+    spans = list(_list_month_spans(lake.count_rows_by_day(dataset.published), first, last))
     if not spans:
         raise DataError(
             f"{dataset.published} has no day in a month that begins on {first} or later, for {name} to score.",
@@ -169,9 +169,9 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
 
 def compare_strategies(models: Sequence[TrainedModel], months: Sequence[Month], drop: float) -> list[Strategy]:
     """List the three strategies of retraining. All begin with the same model."""
-    begin = _newest_passed(models, months[0].days.first)
+    begin = _find_newest_passed(models, months[0].days.first)
     end = months[-1].days.first
-    monthly = [_newest_passed(models, month.days.first) for month in months]
+    monthly = [_find_newest_passed(models, month.days.first) for month in months]
     all_models = [model for model in models if begin.as_of <= model.as_of <= end]
     served, trained = _retrain_on_drift(models, months, begin, drop)
     rule = (
@@ -199,11 +199,11 @@ def _retrain_on_drift(
     return served, trained
 
 
-def _newest_passed(models: Sequence[TrainedModel], moment: dt.date) -> TrainedModel:
+def _find_newest_passed(models: Sequence[TrainedModel], moment: dt.date) -> TrainedModel:
     return [model for model in models if model.passed and model.as_of <= moment][-1]
 
 
-def _month_spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
+def _list_month_spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
     """Yield the months that begin on `first` or later, each up to its last published day."""
     days = [day for day in published if day.replace(day=1) >= first and (last is None or day <= last)]
     for begin in sorted({day.replace(day=1) for day in days}):

@@ -44,5 +44,5 @@ def report(
     result = study.run_study(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write(folder, result)
-    for line in (*backtest_page.lines(result), str(page)):
+    for line in (*backtest_page.format_lines(result), str(page)):
         write_line(line)

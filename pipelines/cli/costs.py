@@ -87,7 +87,7 @@ def forecast(
     if as_json:
         write_json(result.record())
         return
-    for line in result.lines():
+    for line in result.format_lines():
         write_line(line)
 
 

@@ -184,12 +184,12 @@ def compute_capacity_waits_s(job: Job) -> list[float]:
     since: dt.datetime | None = job.created
     for transition in _sort_transitions(job):
         if transition.status in WORKING and since:
-            waits.append(_seconds(since, transition.start))
+            waits.append(_compute_span_s(since, transition.start))
             since = None
         elif transition.status == INTERRUPTED:
             since = since or transition.start
     if since and job.ended:  # the job got no instances again
-        waits.append(_seconds(since, job.ended))
+        waits.append(_compute_span_s(since, job.ended))
     return waits
 
 
@@ -255,5 +255,5 @@ def _measure_union_s(spans: Iterable[tuple[dt.datetime, dt.datetime]]) -> float:
     return covered_s
 
 
-def _seconds(begin: dt.datetime, end: dt.datetime) -> float:
+def _compute_span_s(begin: dt.datetime, end: dt.datetime) -> float:
     return max(0.0, (end - begin).total_seconds())

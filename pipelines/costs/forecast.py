@@ -76,17 +76,17 @@ class Forecast:
             "month_left_usd": self.left_usd,
         }
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """Format the forecast as lines for a terminal."""
         usual, worst = format_usd(self.cost.usual_usd), format_usd(self.cost.worst_usd)
         return [
             f"{self.dag_id}: {self.runs} run(s) to start.",
             f"A run:  {usual}, at worst {worst} ({self.cost.basis}).",
             f"In all: {format_usd(self.usual_usd)}, at worst {format_usd(self.worst_usd)}.",
-            f"Budget: {self._budget()}",
+            f"Budget: {self._describe_budget()}",
         ]
 
-    def _budget(self) -> str:
+    def _describe_budget(self) -> str:
         project = self.project or "no project"
         if self.left_usd is None or self.month_usd is None:
             return f"{project} has no monthly budget; {format_usd(self.spent_usd)} are spent in {self.month}."
@@ -118,9 +118,10 @@ def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_
     from pipelines.costs.prices import find_price
 
     prices = {name: find_price(name, region) for name in instance_types}
-    dearest = max(prices, key=lambda name: prices[name].usd_h)
-    worst = compute_worst_case_usd(prices[dearest].usd_h, instance_count, max_run_s)
-    rate = f"{instance_count} x {dearest} at {prices[dearest].usd_h:g} USD/h of {prices[dearest].date}"
+    most_expensive = max(prices, key=lambda name: prices[name].usd_h)
+    worst = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, max_run_s)
+    price = prices[most_expensive]
+    rate = f"{instance_count} x {most_expensive} at {price.usd_h:g} USD/h of {price.date}"
     return RunCost(worst, worst, f"no past run in the ledger: the worst case, {rate} for {max_run_s} s")
 
 

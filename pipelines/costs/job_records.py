@@ -34,13 +34,17 @@ def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, s
         "instance_type": resources.get("InstanceType", ""),
         "instance_count": resources.get("InstanceCount", 1),
         "spot": job.get("EnableManagedSpotTraining", False),
-        "created": _moment(job["CreationTime"]),
-        "started": _moment(job.get("TrainingStartTime")),
-        "ended": _moment(job.get("TrainingEndTime") or job.get("LastModifiedTime")),
+        "created": _format_moment(job["CreationTime"]),
+        "started": _format_moment(job.get("TrainingStartTime")),
+        "ended": _format_moment(job.get("TrainingEndTime") or job.get("LastModifiedTime")),
         "training_s": job.get("TrainingTimeInSeconds", 0),
         "billable_s": job.get("BillableTimeInSeconds", 0),
         "transitions": [
-            {"status": entry["Status"], "start": _moment(entry["StartTime"]), "end": _moment(entry.get("EndTime"))}
+            {
+                "status": entry["Status"],
+                "start": _format_moment(entry["StartTime"]),
+                "end": _format_moment(entry.get("EndTime")),
+            }
             for entry in job.get("SecondaryStatusTransitions", [])
         ],
         "restored": list(restored),
@@ -85,12 +89,14 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
         "instance_type": machine["InstanceType"],
         "instance_count": machine["InstanceCount"],
         "spot": False,
-        "created": _moment(job["CreationTime"]),
-        "started": _moment(started),
-        "ended": _moment(ended),
+        "created": _format_moment(job["CreationTime"]),
+        "started": _format_moment(started),
+        "ended": _format_moment(ended),
         "training_s": ran_s,
         "billable_s": ran_s,
-        "transitions": [{"status": "Training", "start": _moment(started), "end": _moment(ended)}] if started else [],
+        "transitions": [{"status": "Training", "start": _format_moment(started), "end": _format_moment(ended)}]
+        if started
+        else [],
         "failure_reason": job.get("FailureReason", ""),
     }
 
@@ -113,7 +119,7 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
     except logs.exceptions.ResourceNotFoundException:
         return []
     return [
-        {"at": _of_ms(event["timestamp"]), "saved_at": match[1] or ""}
+        {"at": _format_ms(event["timestamp"]), "saved_at": match[1] or ""}
         for event in events
         if (match := RESTORED.search(event["message"]))
     ]
@@ -128,9 +134,9 @@ def _find_restore_events(logs: Any, stream: str) -> Iterator[Any]:
         yield from page["events"]
 
 
-def _of_ms(timestamp_ms: int) -> str:
+def _format_ms(timestamp_ms: int) -> str:
     return dt.datetime.fromtimestamp(timestamp_ms / 1_000, dt.UTC).isoformat()
 
 
-def _moment(moment: dt.datetime | None) -> str | None:
+def _format_moment(moment: dt.datetime | None) -> str | None:
     return moment.astimezone(dt.UTC).isoformat() if moment else None

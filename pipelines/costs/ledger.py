@@ -68,9 +68,9 @@ class Ledger:
         """
         dated = [{**row, PARTITION: get_month(row["created"])} for row in rows]
         stored: dict[tuple[str, dt.datetime], Row] = {}
-        for month, group in groupby(sorted(dated, key=_month), _month):
+        for month, group in groupby(sorted(dated, key=_get_partition), _get_partition):
             stored |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
-        return [stored[_key(row)] for row in dated]
+        return [stored[_get_job_key(row)] for row in dated]
 
     def rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
@@ -87,12 +87,12 @@ class Ledger:
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
     """Add the rows whose job the month lacks; return all rows of the month by job."""
     existing = version.read_month(month)
-    stored = {_key(row): row for row in existing.to_pylist()}
-    new = {_key(row): row for row in rows if _key(row) not in stored}
+    stored = {_get_job_key(row): row for row in existing.to_pylist()}
+    new = {_get_job_key(row): row for row in rows if _get_job_key(row) not in stored}
     if new:
         added = pa.Table.from_pylist(list(new.values()), schema=SCHEMA)
         version.replace_month(month, pa.concat_tables([existing, added]))
-        stored |= {_key(row): row for row in added.to_pylist()}
+        stored |= {_get_job_key(row): row for row in added.to_pylist()}
     return stored
 
 
@@ -101,10 +101,10 @@ def this_month() -> str:
     return f"{dt.datetime.now(dt.UTC):%Y-%m}"
 
 
-def _key(row: Row) -> tuple[str, dt.datetime]:
+def _get_job_key(row: Row) -> tuple[str, dt.datetime]:
     # On AWS the ARN alone identifies a job. A drydock whose data was removed uses a name again.
     return row["arn"], row["created"]
 
 
-def _month(row: Row) -> dt.date:
+def _get_partition(row: Row) -> dt.date:
     return row[PARTITION]  # type: ignore[no-any-return]

@@ -21,7 +21,7 @@ HEADS = (
     *("cost\nUSD", "on demand\nUSD", "saved\nUSD", "saved\n%", "lost\ns"),
 )
 SHOWN = 6
-"""Colours of the chart; the instance types that cost least share the last one."""
+"""Number of colours in the chart; the instance types that cost least share the last one."""
 OTHERS = "others"
 COLOURS = ("#1f5fa8", "#e08a1e", "#3a9168", "#b8434e", "#7a5ca8", "#8c8c8c")
 SAVED = "#dfe6ee"
@@ -108,7 +108,7 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key(row, "month") for row in rows})
-    paid, saved = _stacks(rows)
+    paid, saved = _sum_stacks(rows)
     figure, axis = plt.subplots(figsize=(max(6.0, 0.7 * len(months) + 3.5), 4.2), layout="constrained")
     tops = [0.0] * len(months)
     for (name, amounts), colour in zip(paid.items(), COLOURS, strict=False):
@@ -150,8 +150,8 @@ def _format_axis(axis: Any, title: str) -> None:
     )
 
 
-def _stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Sum what was paid, by instance type (highest cost first) and month, and what spot saved, by month."""
+def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Return what was paid by instance type (highest cost first) and month, and what spot saved by month."""
     paid: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     saved: dict[str, float] = defaultdict(float)
     for row in rows:

@@ -36,20 +36,20 @@ def write_report(folder: Path, study: Study) -> Path:
     """Write the page and its chart to the folder; return the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [save_figure(folder / "weeks.png", _draw_weeks(study))]
-    rows = [_strategy_row(strategy, study) for strategy in study.strategies]
+    rows = [_build_strategy_row(strategy, study) for strategy in study.strategies]
     names = [strategy.name for strategy in study.strategies]
     values = {
         "rows": rows,
         "verdict": summarize_gain(study),
         "names": names,
-        "events": list(_event_rows(study.moments)),
+        "events": list(_build_event_rows(study.moments)),
     }
     return write_page(folder / PAGE, PAGE, pictures, study=study, **values)
 
 
 def format_lines(study: Study) -> list[str]:
     """Format the study as lines for a terminal."""
-    rows = (_strategy_row(strategy, study) for strategy in study.strategies)
+    rows = (_build_strategy_row(strategy, study) for strategy in study.strategies)
     lines = [f"{row['name']:16} mean AUC {row['auc']:.4f}, {row['trainings']} trainings, {row['cost']}" for row in rows]
     return [*lines, *summarize_gain(study)]
 
@@ -65,7 +65,7 @@ def summarize_gain(study: Study) -> list[str]:
     return lines or [f"{DRIFT}: one week is too short for a comparison"]
 
 
-def _strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
+def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     auc = [week.auc[strategy.name] for week in study.weeks]
     worst = min(range(len(auc)), key=auc.__getitem__)
     return {
@@ -80,16 +80,16 @@ def _strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     }
 
 
-def _event_rows(moments: Sequence[Moment]) -> Iterator[dict[str, Any]]:
+def _build_event_rows(moments: Sequence[Moment]) -> Iterator[dict[str, Any]]:
     """Yield a table row for each event; events in a row that the same guard held back share a row."""
-    for (what, _), group in groupby(moments, lambda moment: (moment.what, _guard_name(moment))):
+    for (what, _), group in groupby(moments, lambda moment: (moment.what, _get_guard_name(moment))):
         events = list(group)
         for row in [events] if what == "held_back" else [[event] for event in events]:
             days = f"{row[0].day} to {row[-1].day}, {len(row)} times" if row[1:] else row[0].day
             yield {"days": days, "what": what.replace("_", " "), "words": row[-1].words}
 
 
-def _guard_name(moment: Moment) -> str:
+def _get_guard_name(moment: Moment) -> str:
     return moment.words.partition(":")[0] if moment.what == "held_back" else ""
 
 

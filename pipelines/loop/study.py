@@ -1,6 +1,6 @@
 """Measure what the loop was worth, week by week, against never retraining and against retraining each month.
 
-Nothing sees the future: a day is scored only by a version that was trained as of that day or before.
+No result depends on the future: a day is scored only by a version that was trained as of that day or before.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Strategy:
     cost_usd: float | None
     """Cost of these runs in the ledger; None where the ledger lacks one of them."""
 
-    def version_on(self, day: dt.date) -> str:
+    def find_version_on(self, day: dt.date) -> str:
         """Return the version that served on the day."""
         return [served.version for served in self.served if served.since <= day][-1]
 
@@ -160,7 +160,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     numbers = {served.version for strategy in strategies for served in strategy.served}
     scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
-    for span in _week_spans(days):
+    for span in _list_week_spans(days):
         frame = read_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
         if week := score_week(span, frame, dataset.label, strategies, scorers):
             weeks.append(week)
@@ -185,7 +185,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     if not earlier:
         raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
     begin = str(earlier[-1][1])
-    first_run, costs = versions[begin].tags.get("leeway.dag_run", ""), _cost_by_run()
+    first_run, costs = versions[begin].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 
     def build(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
         trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
@@ -209,7 +209,7 @@ def score_week(
         log.warning("%s: all %d labels are the same, so nothing is measured", days, len(labels))
         return None
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
-    versions = {strategy.name: [strategy.version_on(day) for day in row_days] for strategy in strategies}
+    versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
     numbers = {number for rows in versions.values() for number in rows}
     scores = {number: np.asarray(scorers[number](frame)) for number in numbers}
     auc = {
@@ -220,14 +220,14 @@ def score_week(
     return Week(days, len(labels), auc)
 
 
-def _week_spans(days: Sequence[dt.date]) -> Iterator[Days]:
+def _list_week_spans(days: Sequence[dt.date]) -> Iterator[Days]:
     first = days[0]
     while first <= days[-1]:
         yield Days(first, min(first + (WEEK_DAYS - 1) * DAY, days[-1]))
         first += WEEK_DAYS * DAY
 
 
-def _cost_by_run() -> dict[str, float]:
+def _sum_cost_by_run() -> dict[str, float]:
     """Sum the cost of each DAG run, USD."""
     costs: dict[str, float] = {}
     for row in Ledger.open().rows():

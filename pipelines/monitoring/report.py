@@ -20,8 +20,8 @@ from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
 SHOWN_COLUMNS, SHOWN_BINS, SHOWN_WORST = 30, 24, 4
-SHOWN_SIGNS = 32
-"""Most characters of a name or a value in a chart; the table of the page has all of them."""
+SHOWN_CHARACTERS = 32
+"""Most characters of a name or a value in a chart; the table of the page shows all characters."""
 HEAT_MAX = 2.0
 """Effect, in bounds, with the last color of the heat map."""
 _SCORE = "score"
@@ -53,13 +53,13 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
         }
         paths = [save_figure(making / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(
-            (_table_row(finding, decision, history.policy) for finding in last.result.findings), key=_sort_key
+            (_build_table_row(finding, decision, history.policy) for finding in last.result.findings), key=_get_sort_key
         )
         write_page(making / PAGE, PAGE, paths, decision=decision, rows=rows, facts=history.facts)
     return folder / PAGE
 
 
-def _table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
+def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
     names = ("column", "measure", "effect", "p_value", "weight", "note")
     computed = {
         "bound": alarms.bound(finding, policy),
@@ -69,14 +69,17 @@ def _table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str
     return {name: getattr(finding, name) for name in names} | computed
 
 
-def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return not row["alarm"], -row["excess"], row["column"], row["measure"]
 
 
 def _order_columns(history: DriftHistory) -> list[str]:
     """Order the columns: alarms first, then by the effect in bounds now, then by the largest one so far."""
     names = dict.fromkeys(finding.column for window in history.windows for finding in window.result.findings)
-    now, ever = _effects(history.windows[-1:], history.policy), _effects(history.windows, history.policy)
+    now, ever = (
+        _compute_effects(history.windows[-1:], history.policy),
+        _compute_effects(history.windows, history.policy),
+    )
     worst = history.decisions[-1].worst
     rank = {name: place for place, name in enumerate(worst)}
     return sorted(
@@ -84,8 +87,8 @@ def _order_columns(history: DriftHistory) -> list[str]:
     )
 
 
-def _effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
-    """Column to its largest effect in bounds in each window."""
+def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
+    """Return the largest effect of each column in each window, in bounds, by column."""
     effects: dict[str, list[float]] = {}
     for number, window in enumerate(windows):
         for finding in window.result.findings:
@@ -96,7 +99,7 @@ def _effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, lis
 
 
 def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
-    names, effects = list(order[:SHOWN_COLUMNS]), _effects(history.windows, history.policy)
+    names, effects = list(order[:SHOWN_COLUMNS]), _compute_effects(history.windows, history.policy)
     number = len(history.windows)
     cells = np.asarray([(effects[name] + [0.0] * number)[:number] for name in names])
     figure, axis = plt.subplots(figsize=(12, 1.6 + 0.26 * len(names)), layout="constrained")
@@ -104,7 +107,7 @@ def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
     for at, (window, decision) in enumerate(zip(history.windows, history.decisions, strict=True)):
         _draw_marks(axis, at, names, alarms.find_breaches(window.result, history.policy), "_")
         _draw_marks(axis, at, names, decision.worst, "s")
-    axis.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
+    axis.set_yticks(range(len(names)), [_shorten(name) for name in names], fontsize=8)
     _label_days(axis, [window.day for window in history.windows])
     axis.set_title(
         "Color: largest effect of the window up to the day, in bounds. Dash: significantly over it. Square: an alarm",
@@ -132,36 +135,36 @@ def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
     shown = [columns[name] for name in order if name in columns][:SHOWN_WORST]
     figure, axes = plt.subplots(len(shown), 1, figsize=(12, 2.7 * len(shown)), layout="constrained", squeeze=False)
     for axis, column in zip(axes[:, 0], shown, strict=True):
-        _draw_bars(axis, column, _bin_labels(history.record, column))
+        _draw_bars(axis, column, _list_bin_labels(history.record, column))
     axes[0, 0].legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     return figure
 
 
 def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
     """Draw the share of rows in each bin, of the reference and the window; bins empty in both are left out."""
-    then, now = _shares(column.reference), _shares(column.window)
-    at = np.flatnonzero((then > 0) | (now > 0))
+    reference, window = _compute_shares(column.reference), _compute_shares(column.window)
+    at = np.flatnonzero((reference > 0) | (window > 0))
     if len(at) > SHOWN_BINS:
-        at = np.sort(at[np.argsort(-(then + now)[at], kind="stable")[:SHOWN_BINS]])
+        at = np.sort(at[np.argsort(-(reference + window)[at], kind="stable")[:SHOWN_BINS]])
     places = np.arange(len(at))
-    axis.bar(places - 0.2, then[at], 0.4, color=CHAMPION, label="reference")
-    axis.bar(places + 0.2, now[at], 0.4, color=CANDIDATE, label="this window")
-    axis.set_xticks(places, [_short(labels[int(place)]) for place in at], rotation=30, ha="right", fontsize=7)
-    axis.set_title(_short(column.name), loc="left", fontsize=10)
+    axis.bar(places - 0.2, reference[at], 0.4, color=CHAMPION, label="reference")
+    axis.bar(places + 0.2, window[at], 0.4, color=CANDIDATE, label="this window")
+    axis.set_xticks(places, [_shorten(labels[int(place)]) for place in at], rotation=30, ha="right", fontsize=7)
+    axis.set_title(_shorten(column.name), loc="left", fontsize=10)
     axis.set_ylabel("share")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN_SIGNS else f"{text[: SHOWN_SIGNS - 1]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
-def _shares(counts: Counts | None) -> Array:
+def _compute_shares(counts: Counts | None) -> Array:
     assert counts is not None
     rows = np.append(counts.total, counts.presence[:, 1].sum())
     return np.asarray(rows / max(rows.sum(), 1.0))
 
 
-def _bin_labels(record: Record, column: Column) -> list[str]:
+def _list_bin_labels(record: Record, column: Column) -> list[str]:
     """List the labels of the bins of a column, with one more for rows without a value."""
     if column.edges is not None:
         inside = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
@@ -177,7 +180,7 @@ def _draw_performance(history: DriftHistory) -> Any:
     days = [window.day for window in history.windows]
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
     for name, color in ((_SCORE, CANDIDATE), (history.record.reference.label, CHAMPION)):
-        rates = [_rate(window, name, history.record) for window in history.windows]
+        rates = [_compute_rate(window, name, history.record) for window in history.windows]
         upper.plot(range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}")
     upper.legend(frameon=False, ncols=2)
     upper.set_title("Scores and labels of each window", loc="left", fontsize=10)
@@ -192,7 +195,7 @@ def _draw_performance(history: DriftHistory) -> Any:
     return figure
 
 
-def _rate(window: ComparedWindow, name: str, record: Record) -> float:
+def _compute_rate(window: ComparedWindow, name: str, record: Record) -> float:
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")

@@ -1,6 +1,6 @@
 """Compare the days of a model version with its reference, window by window.
 
-From profiles to the findings that `pipelines.monitoring.drift` decides on.
+This turns profiles into the findings that `pipelines.monitoring.drift` decides on.
 """
 
 from __future__ import annotations
@@ -82,8 +82,11 @@ def compare_windows(
 
 def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
     """Measure the performance over the days with labels; empty where no day has any."""
-    profiles = _with_labels(days)
-    return performance.measure_performance(_joint(profiles), _bin_scores(profiles), policy.alpha) if profiles else {}
+    profiles = _select_labelled(days)
+    if not profiles:
+        return {}
+    scores = _compute_bin_scores(profiles)
+    return performance.measure_performance(_stack_joint_counts(profiles), scores, policy.alpha)
 
 
 def _compare_window(
@@ -95,11 +98,14 @@ def _compare_window(
     weights: Mapping[str, float],
     policy: Policy,
 ) -> ComparedWindow:
-    compared = (*_feature_columns(record, window, weights), *_score_and_label_columns(record, window, labelled))
+    compared = (
+        *_build_feature_columns(record, window, weights),
+        *_build_score_and_label_columns(record, window, labelled),
+    )
     measured, estimated = _measure_window(record, window, labelled, policy) if holdout else ({}, {})
     losses = (
-        *_void_few_labels(
-            performance.find_losses(measured, holdout, days=len(_with_labels(labelled))), labelled, policy
+        *_drop_effects_of_few_labels(
+            performance.find_losses(measured, holdout, days=len(_select_labelled(labelled))), labelled, policy
         ),
         *performance.find_losses(estimated, holdout, days=len(window)),
     )
@@ -113,16 +119,16 @@ def _measure_window(
 ) -> tuple[dict[Measure, Estimate], dict[Measure, Estimate]]:
     """Measure the performance from labels, and estimate it from scores; bins have the holdout's mean scores."""
     holdout = list(record.holdout.values())
-    score = _bin_scores(holdout)
-    profiles = _with_labels(labelled)
-    measured = performance.measure_performance(_joint(profiles), score, policy.alpha) if profiles else {}
-    chance = performance.calibrate_scores(_joint(holdout).sum(axis=0), score)
+    score = _compute_bin_scores(holdout)
+    profiles = _select_labelled(labelled)
+    measured = performance.measure_performance(_stack_joint_counts(profiles), score, policy.alpha) if profiles else {}
+    chance = performance.calibrate_scores(_stack_joint_counts(holdout).sum(axis=0), score)
     histogram = np.asarray([profile["score"].counts for profile in window.values()])
     return measured, performance.estimate_performance(histogram, chance, policy.alpha)
 
 
-def _void_few_labels(losses: Sequence[Finding], labelled: Days, policy: Policy) -> Sequence[Finding]:
-    """Void the findings of too few labels: by chance they show any loss, and where they agree a significant one."""
+def _drop_effects_of_few_labels(losses: Sequence[Finding], labelled: Days, policy: Policy) -> Sequence[Finding]:
+    """Remove the effects found from too few labels: by chance these show any loss, even a significant one."""
     rows = sum(sum(profile.joint.counts) for profile in labelled.values())
     if rows >= policy.min_rows:
         return losses
@@ -130,24 +136,24 @@ def _void_few_labels(losses: Sequence[Finding], labelled: Days, policy: Policy) 
     return [replace(loss, effect=None, p_value=None, note=note) for loss in losses]
 
 
-def _with_labels(days: Days) -> list[Profile]:
+def _select_labelled(days: Days) -> list[Profile]:
     return [profile for profile in days.values() if sum(profile.joint.counts)]
 
 
-def _feature_columns(record: Record, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
+def _build_feature_columns(record: Record, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
     edges = {number.name: number.edges for number in record.reference.numbers}
     training = _select_season(record.training, window)
     for name in (*edges, *(category.name for category in record.reference.categories)):
-        yield _column(name, training, window, edges.get(name), weights.get(name, 0.0))
+        yield _build_column(name, training, window, edges.get(name), weights.get(name, 0.0))
 
 
-def _score_and_label_columns(record: Record, window: Days, labelled: Days) -> Iterator[Column]:
+def _build_score_and_label_columns(record: Record, window: Days, labelled: Days) -> Iterator[Column]:
     """Compare scores with the holdout's, since a model scores its training rows too well; labels with all labels."""
-    yield _column("score", record.holdout, window, SCORE_EDGES, FULL_WEIGHT)
+    yield _build_column("score", record.holdout, window, SCORE_EDGES, FULL_WEIGHT)
     label = record.reference.label
     if any(sum(profile[label].counts) for profile in labelled.values()):
         reference = _select_season({**record.training, **record.holdout}, labelled)
-        yield _column(label, reference, labelled, None, FULL_WEIGHT)
+        yield _build_column(label, reference, labelled, None, FULL_WEIGHT)
 
 
 def _select_season(reference: Days, window: Days) -> Days:
@@ -156,12 +162,19 @@ def _select_season(reference: Days, window: Days) -> Days:
     return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
 
-def _column(name: str, then: Days, now: Days, edges: Sequence[float] | None, weight: float) -> Column:
-    kind = KINDS[next(iter(then.values()))[name].kind]
-    return Column(name, kind, _counts(name, then), _counts(name, now), np.asarray(edges) if edges else None, weight)
+def _build_column(name: str, reference: Days, window: Days, edges: Sequence[float] | None, weight: float) -> Column:
+    kind = KINDS[next(iter(reference.values()))[name].kind]
+    return Column(
+        name,
+        kind,
+        _collect_counts(name, reference),
+        _collect_counts(name, window),
+        np.asarray(edges) if edges else None,
+        weight,
+    )
 
 
-def _counts(name: str, days: Days) -> Counts | None:
+def _collect_counts(name: str, days: Days) -> Counts | None:
     """Collect the counts of a column; None where no day has it. On a day without it, its rows count as missing."""
     profiled = [profile[name] for profile in days.values()]
     if all(column.absent for column in profiled):
@@ -171,15 +184,15 @@ def _counts(name: str, days: Days) -> Counts | None:
     return Counts(np.asarray(bins), np.asarray(missing), np.asarray([day.weekday() for day in days]))
 
 
-def _joint(profiles: Sequence[Profile]) -> Array:
+def _stack_joint_counts(profiles: Sequence[Profile]) -> Array:
     """Stack the counts of score bin x label, shape (days, bins, 2)."""
     counts = np.asarray([profile.joint.counts for profile in profiles], dtype=np.float64)
     return counts.reshape(len(profiles), 2, -1).swapaxes(1, 2)
 
 
-def _bin_scores(profiles: Sequence[Profile]) -> Array:
+def _compute_bin_scores(profiles: Sequence[Profile]) -> Array:
     """Compute the mean score of each bin; the middle of a bin without rows."""
     middles = [(low + high) / 2 for low, high in pairwise(SCORE_EDGES)]
     sums = np.asarray([profile.joint.sums for profile in profiles]).sum(axis=0).reshape(2, -1).sum(axis=0)
-    rows = _joint(profiles).sum(axis=(0, 2))
+    rows = _stack_joint_counts(profiles).sum(axis=(0, 2))
     return np.asarray(np.divide(sums, rows, out=np.asarray([0.0, *middles, 1.0]), where=rows > 0))

@@ -70,7 +70,7 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
 
     process = commands.step("backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env)
     assert process.code == 0, process.err
-    assert f"mean AUC {np.mean(monthly.monthly_auc(result.months)):.4f}, 3 trainings, cost unknown" in process.out
+    assert f"mean AUC {np.mean(monthly.list_monthly_auc(result.months)):.4f}, 3 trainings, cost unknown" in process.out
     page = (commands.cwd / "report" / "backtest.html").read_text()
     assert f"{result.months[1].auc[second]:.4f}" in page
     assert (commands.cwd / "report" / "backtest.png").read_bytes().startswith(b"\x89PNG")

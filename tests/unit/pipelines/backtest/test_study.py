@@ -173,7 +173,7 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(study:
 
 
 def test_the_terminal_shows_a_line_for_each_strategy(study: Study) -> None:
-    assert backtest_page.lines(study) == [
+    assert backtest_page.format_lines(study) == [
         "<m>, 2013-02 to 2013-05: 4 month(s), 4,000 rows.",
         "retrain monthly  mean AUC 0.7050, 4 trainings, 2.00 USD",
         "never retrain    mean AUC 0.6400, 1 training, 0.5000 USD",

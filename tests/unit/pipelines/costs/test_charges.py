@@ -239,11 +239,11 @@ def test_refuses_unknown_and_empty_keys() -> None:
 
 def test_many_types_share_the_last_colour_and_no_amount_is_left_out() -> None:
     rows = [build_row(11, f"ml.t{n}.large", billable_s=100 + n) for n in range(9)]
-    paid, saved = report._stacks(rows)
+    paid, saved = report._sum_stacks(rows)
     assert len(paid) == report.SHOWN == len(report.COLOURS)
     assert list(paid)[-1] == report.OTHERS
     assert sum(stack["2026-11"] for stack in paid.values()) == pytest.approx(sum(row["cost_usd"] for row in rows))
-    assert report.OTHERS not in report._stacks(rows[:6])[0]
+    assert report.OTHERS not in report._sum_stacks(rows[:6])[0]
     assert saved["2026-11"] > 0
 
 
@@ -272,7 +272,7 @@ def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None,
     cost = forecast.RunCost(1.0, 2.0, "basis")
     estimate = forecast.Forecast("d", 4, cost, "p", "2026-11", spent, month_usd)
     assert (estimate.usual_usd, estimate.worst_usd) == (4, 8)
-    budget = estimate.lines()[-1]
+    budget = estimate.format_lines()[-1]
     assert f": {words}." in budget if month_usd else words in budget
     assert estimate.record()["month_left_usd"] == (None if month_usd is None else 10 - spent)
 
@@ -280,7 +280,7 @@ def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None,
 def test_no_runs_cost_nothing() -> None:
     estimate = forecast.Forecast("d", 0, forecast.RunCost(1.0, 2.0, "basis"), "p", "2026-11", 0.0, 0.0)
     assert (estimate.usual_usd, estimate.worst_usd, estimate.left_usd) == (0, 0, 0)
-    assert estimate.lines()[-1].endswith(": enough.")
+    assert estimate.format_lines()[-1].endswith(": enough.")
 
 
 # MLflow

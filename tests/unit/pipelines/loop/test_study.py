@@ -45,7 +45,7 @@ def build_week(number: int, **auc: float) -> Week:
 
 
 def test_a_day_is_served_by_the_newest_version_from_before_it() -> None:
-    assert [STRATEGIES[2].version_on(FIRST + dt.timedelta(n)) for n in (0, 1, 2, 6)] == ["1", "1", "3", "3"]
+    assert [STRATEGIES[2].find_version_on(FIRST + dt.timedelta(n)) for n in (0, 1, 2, 6)] == ["1", "1", "3", "3"]
 
 
 def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
