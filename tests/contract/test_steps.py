@@ -84,7 +84,7 @@ def test_a_field_cannot_have_the_name_of_a_common_option() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_no_result_carries_data(step: str) -> None:
+def test_no_result_contains_data(step: str) -> None:
     """A result has only references and numbers: no field is a table, bytes or a data frame."""
 
     def list_types(model: type[BaseModel]) -> list[str]:

@@ -91,7 +91,7 @@ def test_days_published_before_the_window_change_no_output(
 
 
 @pytest.mark.parametrize(
-    ("day", "same"),
+    ("day", "unchanged"),
     [
         (LAST, {"model"}),
         (LAST - 3 * DAY, {"model"}),
@@ -102,14 +102,14 @@ def test_days_published_before_the_window_change_no_output(
     ids=["last day of the holdout", "first day of the holdout", "gap", "last training day", "third training day"],
 )
 def test_altered_rows_inside_the_window_change_the_outputs(
-    publish: Callable[..., Any], day: dt.date, same: set[str]
+    publish: Callable[..., Any], day: dt.date, unchanged: set[str]
 ) -> None:
     """This is the negative control, one edge of the window at a time. No step but `snapshot` reads the gap."""
     publish(*list_days(FIRST - 3 * DAY, LAST))
     before = run_steps()
     publish(day, change=alter_rows)
     after = run_steps()
-    assert {name for name in OUTPUTS if after[name] == before[name]} == same
+    assert {name for name in OUTPUTS if after[name] == before[name]} == unchanged
 
 
 def test_only_a_later_snapshot_reads_a_corrected_day(publish: Callable[..., Any]) -> None:

@@ -66,11 +66,11 @@ def test_ingest_fails_with_75_in_a_full_home(
     first = commands.step("ingest", "--partition", "2013-01-01", env=env)
     assert first.code == 0, first.err
     fill_disk(left_kib)
-    full = commands.step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
-    if full.code == 0:
+    result = commands.step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
+    if result.code == 0:
         assert left_kib >= 120, "120 KiB are enough"
         return
-    check_no_space(full)
+    check_no_space(result)
     assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
     (disk / "filler").unlink()
     unchanged_day = commands.step("ingest", "--partition", "2013-01-01", env=env)

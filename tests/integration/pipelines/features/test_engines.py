@@ -78,7 +78,7 @@ UNUSUAL = (
 )  # fmt: skip
 
 
-def write_unusual_values(rows: pa.Table, day: str) -> pa.Table:
+def add_unusual_values(rows: pa.Table, day: str) -> pa.Table:
     """Return the rows of a day; the first of them have unusual values and flight numbers from 900,000 on."""
     records = rows.to_pylist()
     for number, values in enumerate(UNUSUAL):
@@ -92,7 +92,7 @@ def unusual_window(home: Path, day_rows: Callable[[str], pa.Table]) -> SnapshotR
     lake = Lake.open()
     days = (*CLOCK_CHANGES, "2013-11-04", "2013-11-06")
     for day in days:
-        lake.write_partition("flights", dt.date.fromisoformat(day), write_unusual_values(day_rows(day), day))
+        lake.write_partition("flights", dt.date.fromisoformat(day), add_unusual_values(day_rows(day), day))
     result = SnapshotResult(
         dataset="flights", table="flights",
         snapshot_id=lake.pin_window("flights", dt.date(2013, 1, 1), dt.date(2013, 12, 1)),

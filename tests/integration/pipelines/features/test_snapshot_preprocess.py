@@ -24,7 +24,7 @@ SMALL = {"as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_d
 FILE = Path("data/snapshot.json")
 
 
-def day(number: int) -> dt.date:
+def get_day(number: int) -> dt.date:
     """Return a day of January."""
     return dt.date(2013, 1, number)
 
@@ -35,7 +35,7 @@ def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., No
 
     def publish_days(*numbers: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
         for number in numbers:
-            Lake.open().write_partition("flights", day(number), change(day_rows(day(number).isoformat())))
+            Lake.open().write_partition("flights", get_day(number), change(day_rows(get_day(number).isoformat())))
 
     return publish_days
 
@@ -52,9 +52,9 @@ def test_the_snapshot_is_of_the_window(publish: Callable[..., None]) -> None:
     publish(*range(4, 15))
     window = pin_window()
     # Labels of the 13th are known on the 14th, so as of the 15th the 13th is the last day.
-    assert (window.holdout_first, window.holdout_last) == (day(11), day(13))
-    assert (window.train_first, window.train_last) == (day(5), day(9))
-    assert window.rows == sum(Lake.open().count_rows_by_day("flights")[day(n)] for n in range(5, 14))
+    assert (window.holdout_first, window.holdout_last) == (get_day(11), get_day(13))
+    assert (window.train_first, window.train_last) == (get_day(5), get_day(9))
+    assert window.rows == sum(Lake.open().count_rows_by_day("flights")[get_day(n)] for n in range(5, 14))
     assert SnapshotResult.read(FILE) == window
 
 
@@ -90,7 +90,7 @@ def test_missing_days_are_refused_and_named(publish: Callable[..., None]) -> Non
 def test_missing_days_are_ingested_on_request(home: Path) -> None:
     window = pin_window(missing="ingest")
     assert window.missing_days == 0
-    assert set(Lake.open().count_rows_by_day("flights")) == {day(n) for n in range(5, 14)}
+    assert set(Lake.open().count_rows_by_day("flights")) == {get_day(n) for n in range(5, 14)}
     assert Lake.open().count_rows_by_day("flights_raw").keys() == Lake.open().count_rows_by_day("flights").keys()
     assert pin_window(missing="ingest") == window
 
@@ -105,7 +105,7 @@ def test_a_day_that_fails_validation_counts_as_missing(
 
         def read(self, partition: dt.date) -> pa.RecordBatchReader:
             rows = source.read(partition).read_all()
-            return (rows.slice(0, 5) if partition == day(7) else rows).to_reader()
+            return (rows.slice(0, 5) if partition == get_day(7) else rows).to_reader()
 
     monkeypatch.setattr(module, "open_source", lambda folder=None: SourceWithShortDay())
     with pytest.raises(DataError, match=r"lacks 1 of the 9 days|2013-01-07"):
@@ -117,7 +117,7 @@ def test_a_window_with_too_few_days_is_refused(publish: Callable[..., None]) -> 
     publish(*range(8, 14))
     with pytest.raises(DataError, match="2 days, but needs 3: flights starts on 2013-01-08"):
         pin_window(min_train_days=3)
-    assert pin_window(min_train_days=2).train_first == day(8)
+    assert pin_window(min_train_days=2).train_first == get_day(8)
     with pytest.raises(DataError, match="but needs 2"):
         pin_window(as_of="2013-01-02")
 
@@ -170,10 +170,14 @@ def test_the_splits_have_labelled_rows_of_consecutive_days(publish: Callable[...
     tables = {name: pq.read_table(f"data/features/{name}/data.parquet") for name in ("train", "validation", "holdout")}
     days = {name: sorted(set(table["date"].to_pylist())) for name, table in tables.items()}
     assert days == {
-        "train": [day(5), day(6), day(7)], "validation": [day(8), day(9)], "holdout": [day(11), day(12), day(13)],
-    }  # fmt: skip
+        "train": [get_day(5), get_day(6), get_day(7)],
+        "validation": [get_day(8), get_day(9)],
+        "holdout": [get_day(11), get_day(12), get_day(13)],
+    }
     assert all(table["late"].null_count == 0 for table in tables.values())
-    holdout = Lake.open().read_window("flights", day(11), day(13), result and SnapshotResult.read(FILE).snapshot_id)
+    holdout = Lake.open().read_window(
+        "flights", get_day(11), get_day(13), result and SnapshotResult.read(FILE).snapshot_id
+    )
     assert result.rows_holdout == holdout.num_rows - holdout["late"].null_count < holdout.num_rows
     assert result.rows_train == tables["train"].num_rows
 

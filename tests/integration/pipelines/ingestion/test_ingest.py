@@ -42,8 +42,8 @@ MOMENTS = {
 }
 
 
-def hour(number: int, temp: object = 40.0, origin: str = "EWR", day: str = "2013-01-01") -> str:
-    """Return the line of one hour."""
+def create_line(number: int, temp: object = 40.0, origin: str = "EWR", day: str = "2013-01-01") -> str:
+    """Return the line of one hour of weather."""
     return f"{origin},{day}T{number:02d}:00:00Z,{temp},26,60,270,10.4,NA,0,1012,10"
 
 
@@ -67,13 +67,13 @@ def read_temperatures(day: dt.date = DAY) -> list[float]:
 
 
 def test_ingest_reports_new_changed_and_equal_rows(home: Path, write_source: Callable[..., Path]) -> None:
-    first = ingest_day(write_source(hour(1), hour(2), hour(3)))
+    first = ingest_day(write_source(create_line(1), create_line(2), create_line(3)))
     assert (first.new, first.changed, first.changes, first.rows) == (True, True, Changes(added=3), 3)
-    ingest_day(write_source(hour(1), next_day := hour(1, day="2013-01-02")), dt.date(2013, 1, 2))
-    repeat = ingest_day(write_source(hour(1), hour(2), hour(3), next_day))
+    ingest_day(write_source(create_line(1), next_day := create_line(1, day="2013-01-02")), dt.date(2013, 1, 2))
+    repeat = ingest_day(write_source(create_line(1), create_line(2), create_line(3), next_day))
     assert (repeat.new, repeat.changed, repeat.changes) == (False, False, Changes())
     assert repeat.snapshot_id == first.snapshot_id, "the snapshot id is of the day, and other days do not change it"
-    correction = ingest_day(write_source(hour(1), hour(2, temp=41.0), hour(4), hour(5)))
+    correction = ingest_day(write_source(create_line(1), create_line(2, temp=41.0), create_line(4), create_line(5)))
     assert (correction.new, correction.changed, correction.changes) == (
         False,
         True,
@@ -83,8 +83,8 @@ def test_ingest_reports_new_changed_and_equal_rows(home: Path, write_source: Cal
 
 
 def test_a_day_with_all_rows_replaced_is_not_new(home: Path, write_source: Callable[..., Path]) -> None:
-    ingest_day(write_source(hour(1)))
-    replacement = ingest_day(write_source(hour(2)))
+    ingest_day(write_source(create_line(1)))
+    replacement = ingest_day(write_source(create_line(2)))
     assert (replacement.new, replacement.changes) == (False, Changes(added=1, removed=1))
 
 
@@ -92,7 +92,7 @@ def test_ingest_reports_added_and_widened_columns_and_refuses_others(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class OneRowSource:
-        """Be a source of one row with the given columns."""
+        """A source of one row with the given columns."""
 
         def __init__(self, **columns: Any) -> None:
             self.table = pa.table({"date": pa.array([DAY]), "origin": ["EWR"], "time_hour": [1], **columns})
@@ -119,23 +119,23 @@ def test_ingest_reports_added_and_widened_columns_and_refuses_others(
     ("rows", "header", "message"),
     [
         ((), HEADER, "has no rows for 2013-01-01. Nothing was staged"),
-        ((hour(1, day="2013-01-02"),), HEADER, "has no rows for 2013-01-01. Nothing was staged"),
-        ((hour(1), hour(2)[:30]), HEADER, r"weather\.csv"),
-        ((hour(1), hour(2, temp="warm")), HEADER, "warm"),
-        ((hour(1),), HEADER.replace("temp", "heat"), "temp"),
-        ((hour(1).replace(",", ";"),), HEADER.replace(",", ";"), "delimiter"),
+        ((create_line(1, day="2013-01-02"),), HEADER, "has no rows for 2013-01-01. Nothing was staged"),
+        ((create_line(1), create_line(2)[:30]), HEADER, r"weather\.csv"),
+        ((create_line(1), create_line(2, temp="warm")), HEADER, "warm"),
+        ((create_line(1),), HEADER.replace("temp", "heat"), "temp"),
+        ((create_line(1).replace(",", ";"),), HEADER.replace(",", ";"), "delimiter"),
     ],
     ids=["no rows", "another day", "half a file", "a word in a number column", "a column is gone", "another delimiter"],
 )
 def test_a_bad_file_keeps_the_rows_that_were_ingested_before(
     home: Path, write_source: Callable[..., Path], rows: tuple[str, ...], header: str, message: str
 ) -> None:
-    before = ingest_day(write_source(hour(1), hour(2)))
+    before = ingest_day(write_source(create_line(1), create_line(2)))
     with pytest.raises(DataError, match=message) as error:
         ingest_day(write_source(*rows, header=header))
     assert "\n" not in str(error.value)
     assert read_temperatures() == [40.0, 40.0]
-    repair = ingest_day(write_source(hour(1), hour(2), hour(3)))
+    repair = ingest_day(write_source(create_line(1), create_line(2), create_line(3)))
     assert (repair.changes, before.rows) == (Changes(added=1), 2)
 
 
@@ -149,8 +149,8 @@ def test_a_bad_file_creates_no_table(home: Path, write_source: Callable[..., Pat
 def test_a_killed_ingest_leaves_the_old_rows_or_the_new_ones(
     commands: Any, home: Path, write_source: Callable[..., Path], moment: str
 ) -> None:
-    ingest_day(write_source(hour(1), hour(2)))
-    folder = write_source(hour(1), hour(2, temp=41.0))
+    ingest_day(write_source(create_line(1), create_line(2)))
+    folder = write_source(create_line(1), create_line(2, temp=41.0))
     module, owner, name, after = MOMENTS[moment]
     code = KILLED_INGEST.format(module=module, owner=owner, name=name, after=after)
     arguments = ("ingest", "--dataset", "weather", "--partition", str(DAY), "--folder", str(folder))

@@ -34,7 +34,7 @@ def sync_orders(orders: Any, **fields: Any) -> sync.SyncResult:
 
 
 def read_states(day: dt.date) -> dict[int, str]:
-    """Return the state of each order of a day, which must be there once."""
+    """Return the states of the orders of a day by number. Each number must occur once."""
     rows = Lake.open().read_partition("orders_raw", day).to_pylist()
     assert len({row["number"] for row in rows}) == len(rows)
     return {row["number"]: row["state"] for row in rows}

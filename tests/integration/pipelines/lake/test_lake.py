@@ -71,7 +71,7 @@ def create_model_rows(day: dt.date, model: str, value: int = 0, number: int = 50
     return table.append_column("at", pa.array([at] * number, pa.int64()))
 
 
-def test_a_part_of_a_partition_is_replaced_and_cleared_by_itself(home: Path) -> None:
+def test_one_part_of_a_partition_can_be_replaced_and_cleared(home: Path) -> None:
     lake = Lake.open()
     for day, model in ((D1, "a"), (D1, "b"), (D2, "a")):
         assert lake.write_partition("t", day, create_model_rows(day, model, 1), part={"model": model}).changed
@@ -242,7 +242,7 @@ def test_four_writers_of_one_day_leave_the_rows_of_one_writer(commands: Any) -> 
         assert len(set(rows["value"].to_pylist())) <= 1, "the rows are of two writers"
         assert rows.num_rows in (0, *(10 + writer for writer in range(4)))
     value = last_rows["value"].to_pylist()[0]
-    assert value % 100 == 3, "the last write of some writer"
+    assert value % 100 == 3, "the rows are of the last write of a writer"
     assert last_rows.num_rows == 10 + value // 100
 
 

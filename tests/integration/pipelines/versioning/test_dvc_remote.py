@@ -23,8 +23,8 @@ def test_another_machine_pulls_the_outputs_from_the_remote(start_repro: Any, hom
     assert start_repro("three", "2013-02-01", **env).wait(300) == 0, (tmp_path / "three.log").read_text()
     assert count_runs(tmp_path) == 2, "the stage did not run again"
     assert (home / "workspaces/three/data/features/1").read_text() == "2013-02-01 1\n"
-    cached = [path for path in (home / "dvc/cache/files/md5").rglob("*") if path.is_file()]
-    assert len(cached) == 4, "only the files of this day were pulled"
+    cache_files = [path for path in (home / "dvc/cache/files/md5").rglob("*") if path.is_file()]
+    assert len(cache_files) == 4, "only the files of this day were pulled"
 
 
 def test_without_a_remote_the_stage_runs_again(start_repro: Any, home: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
         day, name = f"2013-03-{1 + runs:02d}", f"run{runs}"
         before = sum(1 for path in cache.rglob("*") if path.is_file())
         condition = [
-            has_files(home / "workspaces" / name / "data/features", randomness.randint(1, 59)),  # in the stage
+            has_files(home / "workspaces" / name / "data/features", randomness.randint(1, 59)),  # while the stage runs
             has_files(cache, before + randomness.randint(1, 60)),  # while DVC writes the cache
         ][kind := runs % 2]
         child = start_repro(name, day, **size)

@@ -148,7 +148,7 @@ def test_the_rate_limit_spreads_requests_over_time(
 
 
 @pytest.mark.parametrize(
-    ("bodies", "options", "why"),
+    ("bodies", "options", "message"),
     [
         (["<html>"], {}, "page 1 of .* is no JSON"),
         ([{"items": []}], {"rows": "data"}, r"no list of objects at rows='data'. It has: 'items'"),
@@ -170,8 +170,8 @@ def test_the_rate_limit_spreads_requests_over_time(
         ([[{"id": 2**70}]], {}, "row 1, column id"),
     ],
 )  # fmt: skip
-def test_what_is_not_as_promised_is_refused(
-    source: Any, site: Any, create_response: Any, bodies: list[Any], options: dict[str, Any], why: str
+def test_an_unexpected_response_is_refused(
+    source: Any, site: Any, create_response: Any, bodies: list[Any], options: dict[str, Any], message: str
 ) -> None:
     site.set_responses(
         *(
@@ -179,7 +179,7 @@ def test_what_is_not_as_promised_is_refused(
             for body in bodies
         )
     )
-    with pytest.raises(DataError, match=why):
+    with pytest.raises(DataError, match=message):
         source(**options).read(DAY).read_all()
 
 

@@ -28,7 +28,7 @@ def read_rows(url: str, format: Any = "csv") -> list[dict[str, Any]]:
     return FileSource(url, format, columns=COLUMNS).read(DAY).read_all().to_pylist()
 
 
-def write_parquet(number: int = 2) -> bytes:
+def create_parquet(number: int = 2) -> bytes:
     """Return a Parquet file with ids from 1 to `number`."""
     buffer = io.BytesIO()
     pq.write_table(pa.table({"id": list(range(1, number + 1))}), buffer)
@@ -36,7 +36,7 @@ def write_parquet(number: int = 2) -> bytes:
 
 
 def test_a_file_on_the_web_is_read(home: Path, site: Any, create_response: Any) -> None:
-    for content, name in ((CSV, "csv"), (gzip.compress(CSV.encode()), "csv.gz"), (write_parquet(), "parquet")):
+    for content, name in ((CSV, "csv"), (gzip.compress(CSV.encode()), "csv.gz"), (create_parquet(), "parquet")):
         site.set_responses(create_response(content))
         assert read_rows(f"{site.url}/{{date}}.{name}", name[:3] if name[0] == "c" else name) == ROWS
         assert site.requests[0][0] == f"/2013-01-02.{name}"
@@ -166,7 +166,7 @@ def test_files_in_s3_are_listed_and_read(bucket: Any) -> None:
 
 
 def test_a_large_object_is_read_in_pieces(bucket: Any) -> None:
-    bucket.put_object(Key="2013-01-02.parquet", Body=write_parquet(6_000_000))
+    bucket.put_object(Key="2013-01-02.parquet", Body=create_parquet(6_000_000))
     reader = FileSource("s3://sales/{date}.parquet", "parquet", columns=COLUMNS).read(DAY)
     assert sum(batch.num_rows for batch in reader) == 6_000_000
 
