@@ -34,7 +34,7 @@ def read_training_request(context: Context) -> TrainingRequest:
         AirflowFailException: the run has none of the three. A retry cannot help.
     """
     run, events = context["dag_run"], context["triggering_asset_events"]
-    event = _latest_event(events)
+    event = _find_latest_event(events)
     trigger = TRIGGERS.get(str(getattr(run.run_type, "value", run.run_type)), "schedule")
     moment = context["params"].get("as_of")
     if event and not moment:
@@ -50,7 +50,7 @@ def read_training_request(context: Context) -> TrainingRequest:
     return {"as_of": str(moment), "trigger": trigger, "reason": "", "worst": []}
 
 
-def _latest_event(triggering_asset_events: Any) -> Mapping[str, Any] | None:
+def _find_latest_event(triggering_asset_events: Any) -> Mapping[str, Any] | None:
     """Return the extra of the event with the latest `as_of`; None if no event has one. People make events by hand."""
     extras = [event.extra or {} for events in triggering_asset_events.values() for event in events]
     dated = [extra for extra in extras if extra.get("as_of")]

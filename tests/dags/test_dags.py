@@ -101,7 +101,7 @@ def test_outputs_add_no_arrow_between_tasks_that_do_not_follow_one_another_anywa
 
 def test_a_day_that_was_scored_is_profiled_by_the_version_that_scored_it(bag):
     dag = bag.dags["flights_score"]
-    spec = rendered(dag, "profile", context(dag, partition="2013-02-08")).spec()
+    spec = rendered(dag, "profile", context(dag, partition="2013-02-08")).build_spec()
     assert (spec["version"], spec["rows"]) == ("2", "/srv/rows.parquet")
 
 
@@ -241,7 +241,7 @@ def test_run_without_any_day_renders_to_what_the_step_refuses(bag, dag_id, task_
 
     dag = bag.dags[dag_id]
     task = rendered(dag, task_id, context(dag))
-    spec = {"partition": task.partition} if task_id == "score" else task.spec()
+    spec = {"partition": task.partition} if task_id == "score" else task.build_spec()
     with pytest.raises(SpecError, match="partition"):
         load_spec_class(task_id).parse(spec, task_id)
 
@@ -257,12 +257,12 @@ def test_run_without_any_day_renders_to_what_the_step_refuses(bag, dag_id, task_
 def test_days_of_a_month(bag, given, days):
     dag = bag.dags["weather_ingest"]
     task = rendered(dag, "publish", {**context(dag, **given), "month_end": dag.user_defined_macros["month_end"]})
-    assert (task.spec()["first"], task.spec()["last"]) == days
+    assert (task.build_spec()["first"], task.build_spec()["last"]) == days
 
 
 def test_the_snapshot_has_the_window_that_the_guard_looked_at(bag):
     dag = bag.dags["flights_train"]
-    assert rendered(dag, "preprocess", context(dag)).spec() == {
+    assert rendered(dag, "preprocess", context(dag)).build_spec() == {
         "targets": ["preprocess"],
         "refresh": ["snapshot"],
         "params": {"snapshot": {"missing": "fail", **WINDOW}},
@@ -312,7 +312,7 @@ def test_guard_reads_from_the_run_why_and_as_of_when_it_trains(bag, monkeypatch,
 def test_record_outcome_takes_the_version_that_the_gate_judged_if_it_came_so_far(bag, gate, version):
     dag = bag.dags["flights_train"]
     ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: {"gate": gate}[task_ids])
-    spec = rendered(dag, "record_outcome", context(dag, ti=ti)).spec()
+    spec = rendered(dag, "record_outcome", context(dag, ti=ti)).build_spec()
     assert load_spec_class("record_outcome").parse(spec, "record_outcome").version == version
 
 
@@ -330,7 +330,7 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
         "train": "/srv/workspaces/one/data/features/train",
         "validation": "/srv/workspaces/one/data/features/validation",
     }
-    spec = rendered(dag, "evaluate", given).spec()
+    spec = rendered(dag, "evaluate", given).build_spec()
     assert spec["features"] == "/srv/workspaces/one/data/features"
     assert (spec["model"], spec["record"]) == ("s3://b/model.tar.gz", "s3://b/output.tar.gz")
     assert spec["lineage"] == {
@@ -347,9 +347,9 @@ def test_what_follows_the_training_takes_what_it_left(bag, logical):
         "capacity_s": "2.0",
     }
     assert spec["training_job"] == "job-1"
-    assert rendered(dag, "gate", given).spec()["version"] == "3"
+    assert rendered(dag, "gate", given).build_spec()["version"] == "3"
     assert rendered(dag, "approve", given).verdict == XCOMS["gate"]
-    assert rendered(dag, "promote", given).spec() == {
+    assert rendered(dag, "promote", given).build_spec() == {
         "model_name": "flights",
         "version": "3",
         "verdict": "/srv/workspaces/one/data/verdict.json",
@@ -363,7 +363,7 @@ def test_gate_promotion_and_drift_know_a_backfill(bag, kind):
     run = SimpleNamespace(logical_date=None, run_id="run", run_type=kind)
     for dag_id, task_id in (("flights_train", "gate"), ("flights_train", "promote"), ("flights_monitor", "drift")):
         dag = bag.dags[dag_id]
-        told = rendered(dag, task_id, context(dag, dag_run=run, logical="2013-04-01")).spec()
+        told = rendered(dag, task_id, context(dag, dag_run=run, logical="2013-04-01")).build_spec()
         assert told["backfill"] == str(kind is DagRunType.BACKFILL)
         load_spec_class(task_id).parse(told, task_id)
 
@@ -377,7 +377,7 @@ def test_gate_promotion_and_drift_know_a_backfill(bag, kind):
 )
 def test_what_a_backfill_may_is_the_params_or_left_to_params_yaml(bag, given, expected, dag_id, task_id, param):
     dag = bag.dags[dag_id]
-    told = rendered(dag, task_id, context(dag, params={param: given})).spec()
+    told = rendered(dag, task_id, context(dag, params={param: given})).build_spec()
     assert {name: value for name, value in told.items() if name == "in_backfill"} == expected
 
 
@@ -391,7 +391,7 @@ def test_what_a_backfill_may_is_the_params_or_left_to_params_yaml(bag, given, ex
 def test_rollback_takes_its_params(bag, params, expected):
     dag = bag.dags["flights_rollback"]
     given = {"model": "flights", "to": None, "force": False, "why": "late {{ on }} Mondays"} | params
-    told = rendered(dag, "rollback", context(dag, params=given)).spec()
+    told = rendered(dag, "rollback", context(dag, params=given)).build_spec()
     assert told == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
     load_spec_class("rollback").parse(told, "rollback")
 

@@ -57,7 +57,7 @@ def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: L
             log.warning("not sent by %s (no answer in %.0f s): %s", conn_id, LONGEST_S, message.title)
 
 
-def error_line(error: Exception) -> str:
+def format_error_line(error: Exception) -> str:
     """Return the error as one line for the log."""
     return clean(_describe(error), LINE)
 

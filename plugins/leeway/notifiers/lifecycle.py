@@ -26,13 +26,13 @@ class LifecycleNotifier(BaseNotifier):
 
     def notify(self, context: Context) -> None:
         """Send a message by each configured connection, if the task's end is news."""
-        from leeway.notifiers.delivery import error_line, make_message, send_message
+        from leeway.notifiers.delivery import format_error_line, make_message, send_message
 
         try:
             if message := make_message(context, self.failed):
                 send_message(message, self.mail_conn_id, self.slack_conn_id, self.log)
         except Exception as error:
-            self.log.warning("no notification was sent: %s", error_line(error))
+            self.log.warning("no notification was sent: %s", format_error_line(error))
 
 
 def lifecycle_callbacks(

@@ -21,7 +21,7 @@ def send(message: Message, connection: Connection) -> str:
     from airflow.providers.slack.hooks.slack_webhook import SlackWebhookHook
 
     hook = SlackWebhookHook(slack_webhook_conn_id=connection.conn_id)
-    hook.send(text=_escaped(message.title), blocks=render_blocks(message), unfurl_links=False)
+    hook.send(text=_escape(message.title), blocks=render_blocks(message), unfurl_links=False)
     return "Slack"
 
 
@@ -30,24 +30,27 @@ def render_blocks(message: Message) -> list[dict[str, Any]]:
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
     lines = "\n".join(f"• {line}" for line in message.lines)
     files = "\n".join(f"{label}: {address}" for label, address in message.links.items() if not is_web(address))
-    links = "  ·  ".join(_link(label, address) for label, address in message.links.items() if is_web(address))
-    sections = [*map(_plain, filter(None, (facts, lines, files))), *map(_marked, filter(None, [links]))]
-    title = {"type": "header", "text": _plain(message.title)}
+    links = "  ·  ".join(_render_link(label, address) for label, address in message.links.items() if is_web(address))
+    sections = [
+        *map(_build_plain_text, filter(None, (facts, lines, files))),
+        *map(_build_markdown_text, filter(None, [links])),
+    ]
+    title = {"type": "header", "text": _build_plain_text(message.title)}
     return [title, *({"type": "section", "text": text} for text in sections)]
 
 
-def _plain(text: str) -> dict[str, Any]:
+def _build_plain_text(text: str) -> dict[str, Any]:
     return {"type": "plain_text", "text": text[:MOST], "emoji": False}
 
 
-def _marked(text: str) -> dict[str, Any]:
+def _build_markdown_text(text: str) -> dict[str, Any]:
     return {"type": "mrkdwn", "text": text[:MOST], "verbatim": True}
 
 
-def _link(label: str, address: str) -> str:
-    return f"<{_escaped(address).replace('|', '%7C')}|{label}>"
+def _render_link(label: str, address: str) -> str:
+    return f"<{_escape(address).replace('|', '%7C')}|{label}>"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape the text as Slack requires, so that <!channel> and <url|label> are only text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -61,7 +61,7 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
             self.log.info("nobody has to approve: %s", verdict["reason"])
             return {"approval_required": False}
         self.subject = f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})"
-        self.body = body(verdict)
+        self.body = render_body(verdict)
         self.defaults = [ANSWERS[verdict["approval_default"]]]
         self.response_timeout = dt.timedelta(hours=verdict["approval_timeout_h"])
         return super().execute(context)
@@ -83,39 +83,45 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         return StepHook(self.log, self.python, {"LEEWAY_ACTOR": who}).run("decide", spec)
 
 
-def body(verdict: Mapping[str, Any]) -> str:
+def render_body(verdict: Mapping[str, Any]) -> str:
     """Render a verdict as Markdown: its checks, the differences from the champion, and facts about the candidate."""
     checks = [
-        [check["outcome"], check["check"], _number(check["value"]), _interval(check), _number(check["bound"])]
+        [
+            check["outcome"],
+            check["check"],
+            _format_number(check["value"]),
+            _format_interval(check),
+            _format_number(check["bound"]),
+        ]
         for check in verdict["checks"]
     ]
     parts = [
         verdict["reason"],
-        _links(verdict["report"]),
-        _table(["", "check", "value", "interval", "bound"], checks),
+        _render_links(verdict["report"]),
+        _render_table(["", "check", "value", "interval", "bound"], checks),
     ]
     if verdict["differs"]:
         rows = [[name, *both] for name, both in verdict["differs"].items()]
-        parts.append(_table(["difference", f"champion {verdict['champion']}", "candidate"], rows))
-    parts.append(_table(["candidate", ""], [[name, fact] for name, fact in verdict["facts"].items()]))
+        parts.append(_render_table(["difference", f"champion {verdict['champion']}", "candidate"], rows))
+    parts.append(_render_table(["candidate", ""], [[name, fact] for name, fact in verdict["facts"].items()]))
     return "\n\n".join(parts)
 
 
-def _links(report: str) -> str:
+def _render_links(report: str) -> str:
     """Link the report and the plots, which are in its folder."""
     folder = report.rpartition("/")[0]
     plots = ", ".join(f"[{name}]({folder}/{file})" for name, file in PLOTS.items())
     return f"[The report]({report}): {plots}."
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
+def _render_table(heads: list[str], rows: list[list[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.5g}"
 
 
-def _interval(check: Mapping[str, Any]) -> str:
-    return "" if check["low"] is None else f"{_number(check['low'])} to {_number(check['high'])}"
+def _format_interval(check: Mapping[str, Any]) -> str:
+    return "" if check["low"] is None else f"{_format_number(check['low'])} to {_format_number(check['high'])}"

@@ -75,13 +75,13 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         if asset and asset not in self.outlets:
             self.outlets = [*self.outlets, asset]
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
-        return drop_unset(super().spec(), "in_backfill")
+        return drop_unset(super().build_spec(), "in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once; done if no profile is missing."""
-        result = self.run_step(self.step, self.spec())
+        result = self.run_step(self.step, self.build_spec())
         return PokeReturnValue(not result["missing"], result)
 
     def execute(self, context: Context) -> Any:
@@ -97,7 +97,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     def check_again(self, context: Context, event: Any, since: float) -> Any:
         """Return the decision, or wait for the next check. Raises as `execute` does."""
-        result = self.run_step(self.step, self.spec())
+        result = self.run_step(self.step, self.build_spec())
         if not result["missing"]:
             return self._decide(context, result)
         left = since + self.timeout - time.time()

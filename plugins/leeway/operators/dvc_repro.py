@@ -54,7 +54,7 @@ class DvcReproOperator(StepOperator):
         self.overrides, self.window = overrides, window
         self.commit, self.push, self.wait = commit, push, wait
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
         overrides = dict(self.overrides or {})
         if self.window:

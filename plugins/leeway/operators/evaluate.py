@@ -55,13 +55,13 @@ class EvaluateOperator(StepOperator):
         self.training, self.model, self.record = training, model, record
         self.register_as, self.training_job, self.lineage = register_as, training_job, lineage
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
-        fields = super().spec()
+        fields = super().build_spec()
         del fields["workspace"]
         if training := fields.pop("training", None):
             results = {name: training[name] for name in ("model", "record", "training_job")}
-            fields = results | fields | {"lineage": self._lineage(training)}
+            fields = results | fields | {"lineage": self._build_lineage_tags(training)}
         return fields | {
             "features": f"{self.workspace}/data/features",
             "snapshot": f"{self.workspace}/data/snapshot.json",
@@ -69,7 +69,7 @@ class EvaluateOperator(StepOperator):
             "lock": f"{self.workspace}/dvc.lock",
         }
 
-    def _lineage(self, training: Mapping[str, Any]) -> dict[str, str]:
+    def _build_lineage_tags(self, training: Mapping[str, Any]) -> dict[str, str]:
         """Return the tags of the version: where and at what cost it was trained, by which run, and the operator's."""
         facts = {name: str(training[name]) for name in TRAINING_FACTS}
         return {**facts, "dag_run": self.who["LEEWAY_RUN"], **(self.lineage or {})}

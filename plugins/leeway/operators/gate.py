@@ -51,9 +51,9 @@ class GateOperator(StepOperator, SkipMixin):
         self.dataset, self.workspace = dataset, workspace
         self.model_name, self.version, self.backfill = model_name, version, backfill
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
-        own = {name: value for name, value in super().spec().items() if name != "workspace"}
+        own = {name: value for name, value in super().build_spec().items() if name != "workspace"}
         return own | {
             "evaluation": f"{self.workspace}/data/evaluation",
             "features": f"{self.workspace}/data/features",

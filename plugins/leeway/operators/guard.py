@@ -36,7 +36,7 @@ class GuardOperator(StepOperator):
         super().__init__(**kwargs)
         self.dataset, self.model_name, self.request = dataset, model_name, request
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec; before `execute` without the request, if it comes from the DAG run."""
         return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
 

@@ -84,7 +84,7 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
         task = self._make_task(context)
         while True:
             with raise_airflow_errors():
-                work = task.work(inputs)
+                work = task.prepare_work(inputs)
                 outcome = work.resume(event)
             if isinstance(outcome, dict):
                 self.report_metrics(outcome)

@@ -47,8 +47,8 @@ class PromoteOperator(StepOperator):
         self.promote_in_backfill, self.backfill = promote_in_backfill, backfill
         self.force, self.why = force, why
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
-        spec = super().spec()
+        spec = super().build_spec()
         spec["in_backfill"] = spec.pop("promote_in_backfill")
         return drop_unset(spec, "in_backfill")

@@ -35,7 +35,7 @@ class RollbackOperator(StepOperator):
         super().__init__(**kwargs)
         self.model_name, self.why, self.to, self.force = model_name, why, to, force
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
         # Jinja renders a param that nobody set to "None".
-        return super().spec() | {"to": "" if self.to == "None" else self.to}
+        return super().build_spec() | {"to": "" if self.to == "None" else self.to}

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from leeway.hooks.step.credentials import source_environment
+from leeway.hooks.step.credentials import build_source_environment
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ReturnsResult
 
@@ -55,17 +55,17 @@ class StepOperator(ReturnsResult, BaseOperator):
         self.python, self.env, self.who = python, env, WHO
         self._hook: StepHook | None = None
 
-    def spec(self) -> dict[str, Any]:
+    def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, made of the rendered fields that are not None; params.yaml has the others."""
         return {name: value for name in self.fields if (value := getattr(self, name)) is not None}
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""
-        return self.run_step(self.step, self.spec())
+        return self.run_step(self.step, self.build_spec())
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Run any step as this operator's own, and return its Result."""
-        secrets = source_environment(self.source_conn_id) if self.source_conn_id else {}
+        secrets = build_source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 

@@ -52,7 +52,7 @@ class SyncOperator(StepOperator):
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""
         state = context["asset_state_store"][self.asset]
-        result = self.run_step(self.step, {**self.spec(), WATERMARK: state.get(WATERMARK) or ""})
+        result = self.run_step(self.step, {**self.build_spec(), WATERMARK: state.get(WATERMARK) or ""})
         if result[WATERMARK]:
             state.set(WATERMARK, result[WATERMARK])
         return result

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from leeway.hooks.sagemaker.aws_errors import error_line
+from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.sagemaker.wait_for_job import read_waiter, stop_job, tag_waiter, wait_for_job
 
@@ -41,7 +41,7 @@ class JobTrigger(BaseTrigger):
         try:
             await tag_waiter(self.wait, f"{self._try}/{self._number}")
         except Exception as error:
-            self.log.info("the job has no tag that says who waits for it: %s", error_line(error))
+            self.log.info("the job has no tag that says who waits for it: %s", format_error_line(error))
         yield TriggerEvent(dict(await wait_for_job(self.wait, self.log)))  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
@@ -77,7 +77,7 @@ class JobTrigger(BaseTrigger):
         try:
             waiter = await read_waiter(self.wait)
         except Exception as error:
-            self.log.warning("it is not known who else waits for the job: %s", error_line(error))
+            self.log.warning("it is not known who else waits for the job: %s", format_error_line(error))
             return False
         waiting_try, _, number = waiter.partition("/")
         return waiting_try == self._try and number != self._number

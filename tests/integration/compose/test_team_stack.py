@@ -54,17 +54,17 @@ class Run:
 
     def jobs(self) -> list[str]:
         """Of the training task: states of all jobs that there ever were."""
-        from leeway.hooks.sagemaker.named_jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         ask = self.stack.client("sagemaker").list_training_jobs
-        name = base_name(self.dag_id, self.run_id, "train", -1)
+        name = build_base_name(self.dag_id, self.run_id, "train", -1)
         return [one["TrainingJobStatus"] for one in ask(MaxResults=100, NameContains=name)["TrainingJobSummaries"]]
 
     def begun(self) -> bool:
         """Whether the script of the job runs."""
-        from leeway.hooks.sagemaker.named_jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import build_base_name
 
-        logs, name = self.stack.client("logs"), base_name(self.dag_id, self.run_id, "train", -1)
+        logs, name = self.stack.client("logs"), build_base_name(self.dag_id, self.run_id, "train", -1)
         try:
             found = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=name)
         except logs.exceptions.ResourceNotFoundException:

@@ -28,14 +28,14 @@ READ = """
 import json
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
-from leeway.hooks.step.credentials import source_environment
+from leeway.hooks.step.credentials import build_source_environment
 connections = {name: Connection.get(name) for name in json.loads(__import__("sys").argv[1])}
 result = {name: [connection.conn_type, connection.password] for name, connection in connections.items()}
 try:
     Connection.get("nobody_has_it")
 except AirflowNotFoundException as error:
     result["missing"] = str(error)
-print(json.dumps({**result, "source": source_environment("flights_db")}))
+print(json.dumps({**result, "source": build_source_environment("flights_db")}))
 """
 
 

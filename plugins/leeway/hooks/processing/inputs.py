@@ -34,7 +34,7 @@ def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -
             "ContainerEntrypoint": ["python3", f"{BASE}/input/code/{ARCHIVE}"],
             "ContainerArguments": list(arguments),
         },
-        "ProcessingInputs": [_input("code", code), _input("window", window)],
+        "ProcessingInputs": [_build_input("code", code), _build_input("window", window)],
     }
 
 
@@ -54,6 +54,6 @@ def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     return all(contains(job.get(key), request[key]) for key in INPUTS)
 
 
-def _input(name: str, uri: str) -> dict[str, Any]:
+def _build_input(name: str, uri: str) -> dict[str, Any]:
     source = {"S3Uri": uri, "LocalPath": f"{BASE}/input/{name}", "S3DataType": "S3Prefix", "S3InputMode": "File"}
     return {"InputName": name, "S3Input": source}

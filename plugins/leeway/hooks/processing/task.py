@@ -55,11 +55,11 @@ class ProcessingTask(JobTask):
     kind = ProcessingJobs
     fields: ProcessingFields
 
-    def work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
+    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
         """See `JobTask.work`."""
-        bucket = self.setting("bucket", "LEEWAY_BUCKET")
+        bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
-        request, s3 = self._request(bucket, inputs), self.connection.hook(S3Hook)
+        request, s3 = self._request(bucket, inputs), self.connection.create_hook(S3Hook)
         account = Account(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
         costs = Costs(self.step, account)
         return ProcessingAttempts(
@@ -87,11 +87,11 @@ class ProcessingTask(JobTask):
         request = {
             **inputs,
             **job_inputs.build_output(place),
-            "RoleArn": self.setting("role_arn", "LEEWAY_ROLE_ARN"),
+            "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "ProcessingResources": {"ClusterConfig": machine},
             "StoppingCondition": {"MaxRuntimeInSeconds": self.count("max_run_s", LONGEST_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
-            "Tags": self.tags(project=self.fields.project),
+            "Tags": self.build_tags(project=self.fields.project),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 
@@ -100,16 +100,16 @@ class ProcessingTask(JobTask):
         if not self.fields.image_uri:
             raise AirflowFailException(f"give image_uri= to {self.task}: an image with Java 17, PySpark and ibis.")
         self.count("check_interval_s")
-        arguments, placeholder = self._arguments(), f"s3://{bucket}/{self.fields.prefix}/data/"
+        arguments, placeholder = self._build_arguments(), f"s3://{bucket}/{self.fields.prefix}/data/"
         image = self.fields.image_uri
         self._check(bucket, job_inputs.build_inputs(image, placeholder, placeholder, arguments))
-        s3 = S3Uploader(self.connection.hook(S3Hook), bucket, self.fields.prefix)
+        s3 = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix)
         code, window = self._upload_code_and_window(s3)
         return job_inputs.build_inputs(image, code, window, arguments)
 
     def _upload_code_and_window(self, s3: S3Uploader) -> tuple[str, str]:
         """Upload the code and the window; return their s3:// prefixes."""
-        snapshot, archive = self.project / self.fields.snapshot, self._archive()
+        snapshot, archive = self.project / self.fields.snapshot, self._build_archive()
         if not snapshot.is_file():
             raise AirflowFailException(f"{snapshot} does not exist: the step `snapshot` writes it.")
         s3.check_channels([])
@@ -121,16 +121,18 @@ class ProcessingTask(JobTask):
             (code / ARCHIVE).write_bytes(archive)
             return s3.upload_channel(str(code)), s3.upload_channel(str(window))
 
-    def _arguments(self) -> list[str]:
+    def _build_arguments(self) -> list[str]:
         days = [] if self.fields.validation_days is None else ["--validation-days", str(self.count("validation_days"))]
         return ["--engine", "spark", *days]
 
     def _check(self, bucket: str, draft: Mapping[str, Any]) -> None:
         """Check, before anything is uploaded, that the service's own model allows the request."""
         model = self.hook.conn.meta.service_model.operation_model("CreateProcessingJob").input_shape
-        request_checks.check_shape({"ProcessingJobName": self.jobs.name(1), **self._request(bucket, draft)}, model)
+        request_checks.check_shape(
+            {"ProcessingJobName": self.jobs.build_name(1), **self._request(bucket, draft)}, model
+        )
 
-    def _archive(self) -> bytes:
+    def _build_archive(self) -> bytes:
         """Return all of `pipelines` as a zip that Python can run; equal files give equal bytes."""
         root = self.project / "pipelines"
         files = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())

@@ -53,12 +53,12 @@ class Attempts(ABC):
             AirflowException: the job was stopped, or failed at SageMaker's side. A retry resumes it.
         """
         while True:
-            attempts = self.jobs.attempts()
+            attempts = self.jobs.list_attempts()
             if event:
                 self._check_end(event, attempts)
             completed = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
             if completed and (event or self._has_output(completed[-1])):
-                return self._result(completed[-1], attempts)
+                return self._build_result(completed[-1], attempts)
             if attempts and is_live(attempts[-1]):
                 return self._attach(attempts)
             if wait := self._start_next(attempts):
@@ -72,7 +72,7 @@ class Attempts(ABC):
             raise AirflowException(f"{self.jobs.kind} job {event['job_name']} is gone: the endpoint lost it.")
         if not self._has_same_inputs(job) or get_job_status(job) == "Completed":
             return
-        error = self._error(job, event)
+        error = self._make_error(job, event)
         if error is None:
             return
         if not is_live(job):
@@ -84,7 +84,7 @@ class Attempts(ABC):
         job = attempts[-1]
         self.jobs.live = get_job_name(job)
         self.log.info(
-            "%s job %s: %s on %s", self.jobs.kind, get_job_name(job), get_job_status(job), self._machine_label(job)
+            "%s job %s: %s on %s", self.jobs.kind, get_job_name(job), get_job_status(job), self._get_machine_label(job)
         )
         if not self._has_same_inputs(job) and get_job_status(job) == "InProgress":
             self.log.info("it has other inputs: the next job starts after its end")
@@ -103,22 +103,22 @@ class Attempts(ABC):
             self.log.warning("the jobs' costs are not in the ledger: %s", error)
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        return self.costs.charge([self._record(job) for job in attempts if not is_live(job)])
+        return self.costs.charge([self._build_record(job) for job in attempts if not is_live(job)])
 
     @abstractmethod
     def _has_same_inputs(self, job: Job) -> bool:
         """Return whether a job has the inputs that the task has now."""
 
     @abstractmethod
-    def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
+    def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
         """Return the error for a job that did not complete; None if the same try starts the next job."""
 
     @abstractmethod
-    def _record(self, job: Job) -> dict[str, Any]:
+    def _build_record(self, job: Job) -> dict[str, Any]:
         """Return an ended job as the step `charge` takes it."""
 
     @abstractmethod
-    def _machine_label(self, job: Job) -> str:
+    def _get_machine_label(self, job: Job) -> str:
         """Return a name, for people, of the machines that a job runs on."""
 
     @abstractmethod
@@ -130,5 +130,5 @@ class Attempts(ABC):
         """Start a new job and return its wait; None if another process started one meanwhile."""
 
     @abstractmethod
-    def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
+    def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         """Return the task's result for a job that completed."""

@@ -27,11 +27,11 @@ THROTTLED = (
     "LimitExceededException",
     "RequestTimeout",
 )
-"""First letters of the codes of requests that came too fast."""
+"""Prefixes of the error codes of throttled requests."""
 EXPIRED = ("ExpiredToken", "RequestExpired")
-"""First letters of the codes of expired credentials. A wait outlives them; a new client renews them."""
+"""Prefixes of the error codes of expired credentials. A wait may last longer than they do; a new client renews them."""
 RETRY_TIMEOUT_S = 120.0
-"""Longest time that a worker waits for an endpoint to answer again; then the task's next try waits."""
+"""Longest time that a task retries a request to an endpoint that does not answer. Then the try fails."""
 LONGEST_DELAY_S = 30.0
 """Longest time between two requests to an endpoint that does not answer."""
 
@@ -64,15 +64,15 @@ class Outage:
         self._delay_s = 0.5
 
     def next_delay_s(self, error: BaseException) -> float:
-        """Note that a request failed; return the seconds to wait before the next one."""
+        """Record that a request failed; return the seconds to wait before the next one."""
         if self._started is None:
             self._started = time.monotonic()
-            self.log.warning("%s does not answer: %s Retrying until it does.", self.service, error_line(error))
+            self.log.warning("%s does not answer: %s Retrying until it does.", self.service, format_error_line(error))
         self._delay_s = min(2 * self._delay_s, LONGEST_DELAY_S)
         return self._delay_s
 
     def end(self) -> None:
-        """Note that a request was answered."""
+        """Record that a request was answered."""
         if self._started is not None:
             self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._started)
         self._started, self._delay_s = None, 0.5
@@ -105,14 +105,16 @@ def raise_airflow_errors() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        text = f"SageMaker or S3 refused: {error_line(error)}"
+        text = f"SageMaker or S3 refused: {format_error_line(error)}"
         raise (AirflowFailException if get_error_code(error) in REFUSED else AirflowException)(text) from None
     except ParamValidationError as error:
-        raise AirflowFailException(f"the request is not one that SageMaker takes: {error_line(error)}") from None
+        raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:
-        raise AirflowException(f"SageMaker or S3 does not answer: {error_line(error)} Is the endpoint up?") from None
+        raise AirflowException(
+            f"SageMaker or S3 does not answer: {format_error_line(error)} Is the endpoint up?"
+        ) from None
 
 
-def error_line(error: BaseException) -> str:
+def format_error_line(error: BaseException) -> str:
     """Return the error's text in one line."""
     return " ".join(str(error).split()) or type(error).__name__

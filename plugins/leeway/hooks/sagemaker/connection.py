@@ -15,7 +15,7 @@ class AwsConnection:
     verify: bool | str | None
     botocore_config: dict[str, Any] | None
 
-    def hook(self, hook_class: Any) -> Any:
+    def create_hook(self, hook_class: Any) -> Any:
         """Return a hook of the Amazon provider, of the given class, that uses this connection."""
         fields = {"aws_conn_id": self.aws_conn_id, "region_name": self.region_name, "verify": self.verify}
         return hook_class(**fields, config=self.botocore_config)

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from leeway.hooks.sagemaker.description import billed_cost_usd
+from leeway.hooks.sagemaker.description import compute_billed_cost_usd
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import StepHook
 
@@ -58,7 +58,7 @@ class Costs:
             },
         )
 
-    def demand_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
+    def require_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
         """Return the prices, US dollars an hour by instance type, of a job that the budgets allow.
 
         Raises:
@@ -76,7 +76,9 @@ class Costs:
         return self.step.run("charge", {"jobs": list(jobs), **payer, **self.account.task})
 
 
-def spent_usd(ended: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
+def compute_spent_usd(ended: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
     """Return what ended jobs cost, US dollars; a type without a price here counts as the most expensive one."""
     highest = max(prices_usd_h.values(), default=0.0)
-    return sum(billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], highest)) for job in ended)
+    return sum(
+        compute_billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], highest)) for job in ended
+    )

@@ -29,7 +29,7 @@ def get_job_arn(job: Mapping[str, Any]) -> str:
     return str(job[f"{get_kind(job)}JobArn"])
 
 
-def started_at(job: Mapping[str, Any]) -> dt.datetime | None:
+def get_start_time(job: Mapping[str, Any]) -> dt.datetime | None:
     """Return when the job got its machines; None if it never did."""
     moment: dt.datetime | None = job.get(f"{get_kind(job)}StartTime")
     return moment
@@ -40,7 +40,7 @@ def is_live(job: Mapping[str, Any]) -> bool:
     return get_job_status(job) in LIVE
 
 
-def longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
+def compute_longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
     """Return the longest time, seconds, from a job's creation to its end. SageMaker limits the wait of spot jobs only.
 
     Args:
@@ -51,23 +51,23 @@ def longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
     return int(condition.get("MaxWaitTimeInSeconds") or max_wait_s + condition["MaxRuntimeInSeconds"])
 
 
-def running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
+def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
     """Return the seconds with machines, waits for capacity not counted."""
     transitions = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID]
     return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in transitions))
 
 
-def running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
+def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
     """Return what a job costs until now, US dollars, at the on-demand price: for spot, an upper bound."""
-    return running_s(job, now) / 3_600 * _count(job) * price_usd_h
+    return compute_running_s(job, now) / 3_600 * _count(job) * price_usd_h
 
 
-def billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:
+def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:
     """Return what an ended job cost, US dollars: BillableTimeInSeconds is for each instance."""
     return float(job.get("BillableTimeInSeconds", 0)) / 3_600 * _count(job) * price_usd_h
 
 
-def stopped_at(job: Mapping[str, Any]) -> dt.datetime:
+def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
     """Return when the stop of a job was requested; its end if it stopped at once."""
     transitions: list[dt.datetime] = [
         state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"

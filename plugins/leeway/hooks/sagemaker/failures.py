@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.sagemaker.description import get_job_name, get_job_status, started_at
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status, get_start_time
 from leeway.hooks.sagemaker.wait import WaitEvent
 from pipelines.costs.job_records import get_end_time, get_kind
 
@@ -26,9 +26,9 @@ KILLED = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
 LONGER = "Give a longer max_run_s, or a larger instance_type."
 
 
-def seconds(job: Mapping[str, Any]) -> float:
+def get_machine_seconds(job: Mapping[str, Any]) -> float:
     """Return the seconds that an ended job had its machine."""
-    started = started_at(job)
+    started = get_start_time(job)
     return float((get_end_time(job) - started).total_seconds()) if started else 0.0
 
 
@@ -59,7 +59,7 @@ def _make_error_of_failed_job(job: Mapping[str, Any], name: str) -> AirflowExcep
 
 def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEvent) -> AirflowException | None:
     most_s = job.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 0)
-    if most_s and seconds(job) >= most_s:
+    if most_s and get_machine_seconds(job) >= most_s:
         return AirflowFailException(f"{name} was stopped after max_run_s ({most_s} s), before it was done. {LONGER}")
     if event.get("was_stopping") or _is_stopped_by_clear(job, event["attached_at"]):
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, error_line, get_error_code, is_transient
+from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, get_error_code, is_transient
 from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
@@ -60,7 +60,7 @@ class JobLog:
             self._outage.next_delay_s(error)
             return
         self._refused = True
-        self.log.warning("the job's log cannot be read: %s", error_line(error))
+        self.log.warning("the job's log cannot be read: %s", format_error_line(error))
 
     async def _list_streams(self, logs: Any) -> list[str]:
         request = {"logGroupName": self.group, "logStreamNamePrefix": f"{self.job_name}/"}

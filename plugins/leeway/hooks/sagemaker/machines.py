@@ -51,7 +51,7 @@ class Machine:
         }
 
 
-def machines_to_try(first: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
+def list_machines_to_try(first: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
     """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand."""
     machines = [replace(first, instance_type=instance_type) for instance_type in types]
     if on_no_capacity == "on_demand" and first.spot:
@@ -71,7 +71,7 @@ def had_no_capacity(job: Mapping[str, Any]) -> bool:
     return waited or str(job.get("FailureReason", "")).startswith(NO_CAPACITY)
 
 
-def next_machine(machines: Sequence[Machine], last: Mapping[str, Any] | None) -> Machine | None:
+def choose_next_machine(machines: Sequence[Machine], last: Mapping[str, Any] | None) -> Machine | None:
     """Return the machine for the next attempt; None if no more machines are to be tried.
 
     It is the machine of the last attempt, or the one after that if the last attempt got no machine. It is the first

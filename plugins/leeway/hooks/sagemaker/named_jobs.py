@@ -31,7 +31,7 @@ def call_operation(client: Any, verb: str, kind: Kind, name: str, **more: Any) -
     return getattr(client, f"{verb}_{kind}_job")(**{f"{kind.capitalize()}JobName": name}, **more)
 
 
-def base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
     """Return a job's name without its number: the same for all tries of a task; at most 60 of 63 characters."""
     identity = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
@@ -79,7 +79,7 @@ class NamedJobs:
         self.live = ""
         """Name of the job that this process started or found alive."""
 
-    def name(self, number: int) -> str:
+    def build_name(self, number: int) -> str:
         """Return the name of an attempt's job; numbers begin at 1.
 
         Raises:
@@ -91,10 +91,10 @@ class NamedJobs:
             )
         return f"{self.base}-{number}"
 
-    def attempts(self) -> list[dict[str, Any]]:
+    def list_attempts(self) -> list[dict[str, Any]]:
         """Return SageMaker's description of every attempt, oldest first."""
         jobs: list[dict[str, Any]] = []
-        while len(jobs) < MAX_NAMES and (job := self.describe(self.name(len(jobs) + 1))):
+        while len(jobs) < MAX_NAMES and (job := self.describe(self.build_name(len(jobs) + 1))):
             jobs.append(job)
         return jobs
 

@@ -143,26 +143,28 @@ def check_shape(request: Mapping[str, Any], model: Shape) -> None:
         AirflowFailException: SageMaker would refuse the request. A retry cannot help.
     """
     report = ParamValidator().validate(request, model)
-    complaints = report.generate_report().splitlines() if report.has_errors() else list(_complaints(request, model, ""))
-    if complaints:
-        more = f"; and {len(complaints) - 5} more" if len(complaints) > 5 else ""
-        raise AirflowFailException(f"SageMaker would refuse the request: {'; '.join(complaints[:5])}{more}.")
+    problems = (
+        report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, model, ""))
+    )
+    if problems:
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise AirflowFailException(f"SageMaker would refuse the request: {'; '.join(problems[:5])}{more}.")
 
 
-def _complaints(value: Any, model: Any, path: str) -> Iterator[str]:
+def _find_problems(value: Any, model: Any, path: str) -> Iterator[str]:
     """Yield what is wrong in one value and in the values inside of it."""
     if model.type_name == "structure":
         for name, item in value.items():
-            yield from _complaints(item, model.members[name], f"{path}.{name}".lstrip("."))
+            yield from _find_problems(item, model.members[name], f"{path}.{name}".lstrip("."))
     elif model.type_name == "list":
         yield from _check_size(len(value), "entries", model, path)
         for n, item in enumerate(value):
-            yield from _complaints(item, model.member, f"{path}[{n}]")
+            yield from _find_problems(item, model.member, f"{path}[{n}]")
     elif model.type_name == "map":
         yield from _check_size(len(value), "entries", model, path)
         for name, item in value.items():
-            yield from _complaints(name, model.key, f"a name in {path}")
-            yield from _complaints(item, model.value, f"{path}.{name}")
+            yield from _find_problems(name, model.key, f"a name in {path}")
+            yield from _find_problems(item, model.value, f"{path}.{name}")
     elif model.type_name == "string":
         yield from _check_text(value, model, path)
 

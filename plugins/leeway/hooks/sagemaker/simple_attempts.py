@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.description import get_job_arn, get_job_name, get_job_status
-from leeway.hooks.sagemaker.failures import make_job_error, seconds
+from leeway.hooks.sagemaker.failures import get_machine_seconds, make_job_error
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -54,29 +54,29 @@ class SimpleAttempts(Attempts):
         """The inputs that decide the job's output, for a later call in the same try."""
         return dict(self._inputs)
 
-    def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
+    def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
         return make_job_error(job, event)
 
-    def _record(self, job: Job) -> dict[str, Any]:
+    def _build_record(self, job: Job) -> dict[str, Any]:
         return to_on_demand_record(job)
 
-    def _machine_label(self, job: Job) -> str:
+    def _get_machine_label(self, job: Job) -> str:
         return str(get_machine(job)["InstanceType"])
 
     def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
-        return replace(self._wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
+        return replace(self._build_wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        self.costs.demand_budget([self._machine()])
-        name = self.jobs.name(len(attempts) + 1)
-        return self._wait(name, None) if self.jobs.create(name, self.request) else None
+        self.costs.require_budget([self._get_machine()])
+        name = self.jobs.build_name(len(attempts) + 1)
+        return self._build_wait(name, None) if self.jobs.create(name, self.request) else None
 
-    def _wait(self, name: str, attached_at: str | None) -> JobWait:
+    def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
         longest_s = MAX_WAIT_S + self.max_run_s
         return replace(self.wait_template, job_name=name, longest_s=longest_s, attached_at=attached_at)
 
-    def _machine(self) -> Machine:
+    def _get_machine(self) -> Machine:
         """Return the machine of the request, never spot, for its whole longest run: the budget's worst case."""
         machine = get_machine(self.request)
         return Machine(
@@ -88,7 +88,7 @@ class SimpleAttempts(Attempts):
             max_wait_s=0,
         )
 
-    def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
+    def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         cost, kind = self._charge(attempts), self.jobs.kind
         return {
             **self._collect(job),
@@ -96,7 +96,7 @@ class SimpleAttempts(Attempts):
             f"{kind}_job_arn": get_job_arn(job),
             "status": get_job_status(job),
             "attempts": len(attempts),
-            f"{kind}_s": round(seconds(job), 1),
+            f"{kind}_s": round(get_machine_seconds(job), 1),
             "cost_usd": cost["cost_usd"],
         }
 

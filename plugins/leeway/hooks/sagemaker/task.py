@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.description import get_job_name, is_live
-from leeway.hooks.sagemaker.named_jobs import NamedJobs, base_name
+from leeway.hooks.sagemaker.named_jobs import NamedJobs, build_base_name
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger, StepHook
 
@@ -60,15 +60,15 @@ class JobTask(ABC):
         self.fields, self.identity, self.connection, self.step, self.log = fields, identity, connection, step, log
         self.is_retry = is_retry
         self.task = f"the task {identity['task_id']}"
-        self.hook: SageMakerHook = connection.hook(SageMakerHook)
-        self.jobs = self.kind(self.hook, log, base_name(**{**identity, "run_id": self.job_scope()}))
+        self.hook: SageMakerHook = connection.create_hook(SageMakerHook)
+        self.jobs = self.kind(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
 
-    def job_scope(self) -> str:
+    def get_job_scope(self) -> str:
         """Return what a DAG's task has one job for: by default, each DAG run."""
         return str(self.identity["run_id"])
 
     @abstractmethod
-    def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
+    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
         """Check the fields, upload what the job needs, and return the work.
 
         Args:
@@ -80,7 +80,7 @@ class JobTask(ABC):
 
     def stop(self) -> None:
         """Request that the live job, if there is one, stops. Idempotent."""
-        attempts = self.jobs.attempts()
+        attempts = self.jobs.list_attempts()
         if attempts and is_live(attempts[-1]):
             self.jobs.stop(get_job_name(attempts[-1]))
 
@@ -99,7 +99,7 @@ class JobTask(ABC):
         """Return a field that is a whole number from 1 to `most`."""
         return request_checks.parse_count(self.describe(field), getattr(self.fields, field), most)
 
-    def setting(self, field: str, variable: str) -> str:
+    def get_setting(self, field: str, variable: str) -> str:
         """Return a field or, if it is empty, the environment variable that replaces it.
 
         Raises:
@@ -123,7 +123,7 @@ class JobTask(ABC):
             botocore_config=self.connection.botocore_config,
         )
 
-    def tags(self, **more: str) -> list[dict[str, str]]:
+    def build_tags(self, **more: str) -> list[dict[str, str]]:
         """Return the tags that say whose a job is: `costs sweep` charges by them if the task does not run again."""
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
         tags = {name: str(self.identity[field]) for name, field in fields.items()} | more

@@ -15,7 +15,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 
-from leeway.hooks.sagemaker.description import running_cost_usd, started_at
+from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_start_time
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
@@ -83,11 +83,11 @@ class JobWait:
         """Age at which the wait ends even if the job does not, seconds."""
         return self.longest_s + 2 * MARGIN_S
 
-    def age_s(self, job: Mapping[str, Any], now: dt.datetime) -> float:
+    def compute_age_s(self, job: Mapping[str, Any], now: dt.datetime) -> float:
         """Return the seconds since the job was created."""
         return float((now - job["CreationTime"]).total_seconds())
 
-    def end(self, cause: Cause, message: str = "") -> WaitEvent:
+    def build_event(self, cause: Cause, message: str = "") -> WaitEvent:
         """Return the event that ends this wait."""
         event: WaitEvent = {
             "cause": cause,
@@ -97,22 +97,22 @@ class JobWait:
         }
         return {**event, "was_stopping": self.was_stopping}
 
-    def cost_usd(self, job: Mapping[str, Any], now: dt.datetime) -> float:
+    def compute_cost_usd(self, job: Mapping[str, Any], now: dt.datetime) -> float:
         """Return an upper bound of what all attempts cost until now, US dollars."""
-        return self.spent_usd + running_cost_usd(job, self.price_usd_h or 0.0, now)
+        return self.spent_usd + compute_running_cost_usd(job, self.price_usd_h or 0.0, now)
 
-    def exceeded_limit(self, job: Mapping[str, Any], now: dt.datetime) -> tuple[Cause, str] | None:
+    def find_exceeded_limit(self, job: Mapping[str, Any], now: dt.datetime) -> tuple[Cause, str] | None:
         """Return the limit that the job exceeds at a moment, with a sentence about it; None if it exceeds none."""
-        if self.budget_usd is not None and (cost_usd := self.cost_usd(job, now)) > self.budget_usd:
+        if self.budget_usd is not None and (cost_usd := self.compute_cost_usd(job, now)) > self.budget_usd:
             return "budget", f"it cost {cost_usd:.4f} USD, and the run's budget_usd is {self.budget_usd:.4f}"
-        if self.max_run_s and (began := started_at(job)) and (now - began).total_seconds() > self.max_run_s:
+        if self.max_run_s and (began := get_start_time(job)) and (now - began).total_seconds() > self.max_run_s:
             return "overrun", f"it ran longer than max_run_s ({self.max_run_s} s)"
-        if self.age_s(job, now) > self.deadline_s:
+        if self.compute_age_s(job, now) > self.deadline_s:
             return "deadline", f"it did not end within {self.deadline_s} s, and should have within {self.longest_s} s"
         return None
 
     @asynccontextmanager
-    async def clients(self) -> AsyncIterator[tuple[Any, Any]]:
+    async def open_clients(self) -> AsyncIterator[tuple[Any, Any]]:
         """Open clients of SageMaker and of CloudWatch Logs."""
         connection = {"aws_conn_id": self.aws_conn_id, "region_name": self.region_name, "verify": self.verify}
         hooks = (hook_class(**connection, config=self.botocore_config) for hook_class in (SageMakerHook, AwsLogsHook))

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, error_line, is_transient
+from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
 from leeway.hooks.sagemaker.description import get_job_status, is_live
 from leeway.hooks.sagemaker.job_log import JobLog
 from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
@@ -33,10 +33,10 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
             return await monitor.run(outage)
         except Exception as error:
             if not is_transient(error):
-                return wait.end("error", error_line(error))
+                return wait.build_event("error", format_error_line(error))
             delay_s = outage.next_delay_s(error)
             if asyncio.get_running_loop().time() > give_up_at:
-                return wait.end("silent", error_line(error))
+                return wait.build_event("silent", format_error_line(error))
         await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 
 
@@ -45,7 +45,7 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
     outage = Outage(log, "SageMaker")
     while True:
         try:
-            async with wait.clients() as (sagemaker, _):
+            async with wait.open_clients() as (sagemaker, _):
                 await _request_stop(sagemaker, wait)
             log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
             return
@@ -57,14 +57,14 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
 
 async def tag_waiter(wait: JobWait, waiter: str) -> None:
     """Write into the job's tag `WAITER_TAG` who waits for it. Idempotent."""
-    async with wait.clients() as (sagemaker, _):
+    async with wait.open_clients() as (sagemaker, _):
         arn = await _find_arn(sagemaker, wait)
         await sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": WAITER_TAG, "Value": waiter}])
 
 
 async def read_waiter(wait: JobWait) -> str:
     """Read from the job's tag who waits for it; empty if nobody does."""
-    async with wait.clients() as (sagemaker, _):
+    async with wait.open_clients() as (sagemaker, _):
         tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
 
@@ -96,7 +96,7 @@ class _JobMonitor:
 
     async def run(self, outage: Outage) -> WaitEvent:
         """Return the event that ends the wait. An error of AWS leaves it; it may be called again then."""
-        async with self.wait.clients() as (sagemaker, logs):
+        async with self.wait.open_clients() as (sagemaker, logs):
             while True:
                 job = await _describe(sagemaker, self.wait)
                 outage.end()
@@ -120,14 +120,18 @@ class _JobMonitor:
 
     def _end_event(self, job: Mapping[str, Any]) -> WaitEvent:
         """Return the end of a job that ended. Only one that was stopped can have been stopped for a limit here."""
-        exceeded = self.wait.exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
-        return self.wait.end(*(exceeded or ("ended", "")))
+        exceeded = self.wait.find_exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
+        return self.wait.build_event(*(exceeded or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
         """Stop a job that exceeds a limit. Return the end of the wait if the job then did not end in time either."""
         now = dt.datetime.now(dt.UTC)
-        exceeded = self.wait.exceeded_limit(job, now)
+        exceeded = self.wait.find_exceeded_limit(job, now)
         if exceeded and get_job_status(job) == "InProgress":
             self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, exceeded[1])
             await _request_stop(sagemaker, self.wait)
-        return self.wait.end(*exceeded) if exceeded and self.wait.age_s(job, now) > self.wait.give_up_s else None
+        return (
+            self.wait.build_event(*exceeded)
+            if exceeded and self.wait.compute_age_s(job, now) > self.wait.give_up_s
+            else None
+        )

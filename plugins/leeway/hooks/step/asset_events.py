@@ -42,7 +42,7 @@ def emit_event(context: Context, asset: Asset, partition: str, result: Mapping[s
         Whether there is an event: False if this version had one before, or if nothing is published.
     """
     task = context["ti"].task
-    if result[VERSION] in (0, context["asset_state_store"][asset].get(_key(partition))):
+    if result[VERSION] in (0, context["asset_state_store"][asset].get(_build_key(partition))):
         task.outlets = [outlet for outlet in task.outlets if outlet != asset]
         return False
     event = context["outlet_events"][asset]
@@ -58,8 +58,8 @@ def remember(context: Context) -> None:
         if isinstance(asset, Asset):
             extra = context["outlet_events"][asset].extra
             if VERSION in extra:
-                context["asset_state_store"][asset].set(_key(str(extra["partition"])), extra[VERSION])
+                context["asset_state_store"][asset].set(_build_key(str(extra["partition"])), extra[VERSION])
 
 
-def _key(partition: str) -> str:
+def _build_key(partition: str) -> str:
     return f"announced {partition}"

@@ -16,7 +16,7 @@ OPEN = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 """Variables that are no secrets."""
 
 
-def source_environment(conn_id: str) -> dict[str, str]:
+def build_source_environment(conn_id: str) -> dict[str, str]:
     """Return the variables that a source's `url_env` and `headers_env` name. None of them is logged.
 
     The connection `flights_db` gives, by its type:
@@ -35,17 +35,17 @@ def source_environment(conn_id: str) -> dict[str, str]:
     connection = BaseHook.get_connection(conn_id)
     kind = (connection.conn_type or "").lower()
     if kind in (*POSTGRES, "sqlite"):
-        values = _database(connection, kind)
+        values = _read_database_url(connection, kind)
     elif kind in ("http", "https"):
-        values = _headers(connection)
+        values = _read_headers(connection)
     elif kind == "aws":
-        return _masked(_keys(conn_id))
+        return _mask_in_logs(_read_access_keys(conn_id))
     else:
         raise AirflowFailException(f"connection {conn_id} is of type {kind!r}. Known: postgres, sqlite, http, aws.")
-    return _masked({f"{_name(conn_id)}_{name}": value for name, value in values.items() if value})
+    return _mask_in_logs({f"{_format_variable_name(conn_id)}_{name}": value for name, value in values.items() if value})
 
 
-def _database(connection: Connection, kind: str) -> dict[str, str]:
+def _read_database_url(connection: Connection, kind: str) -> dict[str, str]:
     from sqlalchemy.engine import URL
 
     if kind == "sqlite":
@@ -62,7 +62,7 @@ def _database(connection: Connection, kind: str) -> dict[str, str]:
     return {"URL": url.render_as_string(hide_password=False)}
 
 
-def _headers(connection: Connection) -> dict[str, str]:
+def _read_headers(connection: Connection) -> dict[str, str]:
     host = connection.host or ""
     if host and "://" not in host:
         host = f"{connection.schema or connection.conn_type}://{host}"
@@ -72,10 +72,10 @@ def _headers(connection: Connection) -> dict[str, str]:
         values["AUTHORIZATION"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
     elif connection.password:
         values["AUTHORIZATION"] = f"Bearer {connection.password}"
-    return values | {_name(name): str(value) for name, value in connection.extra_dejson.items()}
+    return values | {_format_variable_name(name): str(value) for name, value in connection.extra_dejson.items()}
 
 
-def _keys(conn_id: str) -> dict[str, str]:
+def _read_access_keys(conn_id: str) -> dict[str, str]:
     from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
 
     hook: Any = AwsGenericHook(aws_conn_id=conn_id)
@@ -91,11 +91,11 @@ def _keys(conn_id: str) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value}
 
 
-def _name(text: str) -> str:
+def _format_variable_name(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII).upper()
 
 
-def _masked(values: dict[str, str]) -> dict[str, str]:
+def _mask_in_logs(values: dict[str, str]) -> dict[str, str]:
     """Mask the values in logs: Airflow knows the connection's password as a secret, but not what is made of it."""
     for name, value in values.items():
         if name not in OPEN and (not name.endswith("_URL") or "@" in value):

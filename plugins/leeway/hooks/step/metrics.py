@@ -18,14 +18,14 @@ def count_training(result: Mapping[str, Any], model: str) -> None:
     _count("training.billable_s", round(result.get("billable_s") or 0), tags)
     _count("training.training_s", round(result.get("training_s") or 0), tags)
     if (saving := result.get("saving")) is not None:
-        _stats().gauge("leeway.training.saving", float(saving), tags=tags)
+        _get_stats().gauge("leeway.training.saving", float(saving), tags=tags)
 
 
 def count_drift_decision(result: Mapping[str, Any], model: str) -> None:
     """Send a decision about drift."""
     outcome = str(result.get("outcome"))
     _count("drift.decisions", 1, {"model": model, "outcome": outcome})
-    _stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
+    _get_stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
 
 
 def count_gate_verdict(result: Mapping[str, Any], model: str) -> None:
@@ -35,10 +35,10 @@ def count_gate_verdict(result: Mapping[str, Any], model: str) -> None:
 
 def _count(name: str, by: int, tags: dict[str, str]) -> None:
     if by > 0:
-        _stats().incr(f"leeway.{name}", by, tags=tags)
+        _get_stats().incr(f"leeway.{name}", by, tags=tags)
 
 
-def _stats() -> Any:
+def _get_stats() -> Any:
     # Imported here, because it sets up a backend, which parsing a DAG does not need.
     from airflow.providers.common.compat.sdk import Stats
 

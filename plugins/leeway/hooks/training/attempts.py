@@ -11,10 +11,10 @@ from airflow.sdk.exceptions import AirflowException
 from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker.attempts import Attempts, Job
-from leeway.hooks.sagemaker.aws_errors import error_line
-from leeway.hooks.sagemaker.costs import Costs, spent_usd
-from leeway.hooks.sagemaker.description import longest_s
-from leeway.hooks.sagemaker.machines import Machine, get_machine_label, list_switches, next_machine
+from leeway.hooks.sagemaker.aws_errors import format_error_line
+from leeway.hooks.sagemaker.costs import Costs, compute_spent_usd
+from leeway.hooks.sagemaker.description import compute_longest_s
+from leeway.hooks.sagemaker.machines import Machine, choose_next_machine, get_machine_label, list_switches
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.request_checks import merge_config
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -38,7 +38,7 @@ class RequestTemplate:
     config: Mapping[str, Any]
     machines: Sequence[Machine]
 
-    def on(self, machine: Machine) -> dict[str, Any]:
+    def build_request(self, machine: Machine) -> dict[str, Any]:
         """Return the request to CreateTrainingJob for a machine, without a name."""
         return merge_config({**self.request, **machine.request()}, self.config)
 
@@ -73,32 +73,32 @@ class TrainingAttempts(Attempts):
         return {name: self.template.request[name] for name in INPUTS}
 
     def _has_same_inputs(self, job: Job) -> bool:
-        return has_same_inputs(job, self.template.on(self.template.machines[0]))
+        return has_same_inputs(job, self.template.build_request(self.template.machines[0]))
 
-    def _error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        return make_job_error(job, event, next_machine(self.template.machines, job))
+    def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
+        return make_job_error(job, event, choose_next_machine(self.template.machines, job))
 
-    def _machine_label(self, job: Job) -> str:
+    def _get_machine_label(self, job: Job) -> str:
         return get_machine_label(job)
 
     def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
         machine = replace(self.template.machines[0], instance_type=job["ResourceConfig"]["InstanceType"])
         prices = self.costs.check_budget([machine])["prices_usd_h"] if self.costs.account.budget_usd else {}
-        return self._wait(job, attempts[:-1], prices, attached_at)
+        return self._build_wait(job, attempts[:-1], prices, attached_at)
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
         same = [job for job in attempts if self._has_same_inputs(job)]
         last = same[-1] if same else None
         # After the last machine only a retry or a person's clear comes here: there may be capacity again.
-        machine = next_machine(self.template.machines, last) or self.template.machines[0]
-        prices = self.costs.demand_budget(self.template.machines)
+        machine = choose_next_machine(self.template.machines, last) or self.template.machines[0]
+        prices = self.costs.require_budget(self.template.machines)
         if last:
             self._log_end(last, machine)
-        name, request = self.jobs.name(len(attempts) + 1), self.template.on(machine)
+        name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
         if not self.jobs.create(name, request):
             return None
-        return self._wait({"TrainingJobName": name, **request}, attempts, prices, None)
+        return self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None)
 
     def _log_end(self, job: Job, machine: Machine) -> None:
         text = (
@@ -111,19 +111,21 @@ class TrainingAttempts(Attempts):
         if get_machine_label(job) != machine.label:
             self.log.warning("no capacity for %s: continuing with %s", get_machine_label(job), machine.label)
 
-    def _wait(self, job: Job, before: Sequence[Job], prices: Mapping[str, float], attached_at: str | None) -> JobWait:
+    def _build_wait(
+        self, job: Job, before: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
+    ) -> JobWait:
         budget_usd = self.costs.account.budget_usd
         return replace(
             self.wait_template,
             job_name=str(job["TrainingJobName"]),
-            longest_s=longest_s(job, self.template.machines[0].max_wait_s),
+            longest_s=compute_longest_s(job, self.template.machines[0].max_wait_s),
             attached_at=attached_at,
             price_usd_h=prices[job["ResourceConfig"]["InstanceType"]] if budget_usd else None,
             budget_usd=budget_usd,
-            spent_usd=spent_usd(before, prices) if budget_usd else 0.0,
+            spent_usd=compute_spent_usd(before, prices) if budget_usd else 0.0,
         )
 
-    def _record(self, job: Job) -> dict[str, Any]:
+    def _build_record(self, job: Job) -> dict[str, Any]:
         return to_training_record(job, self._read_restored(job))
 
     def _read_restored(self, job: Job) -> list[dict[str, str]]:
@@ -131,10 +133,10 @@ class TrainingAttempts(Attempts):
         try:
             return list_restored_checkpoints(self.logs.conn, str(job["TrainingJobName"]))
         except (ClientError, BotoCoreError) as error:
-            self.log.warning("the job's log cannot be read, so lost work is not known: %s", error_line(error))
+            self.log.warning("the job's log cannot be read, so lost work is not known: %s", format_error_line(error))
             return []
 
-    def _result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
+    def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         cost = self._charge(attempts)
         model = str(job["ModelArtifacts"]["S3ModelArtifacts"])
         return {

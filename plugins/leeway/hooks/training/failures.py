@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.sagemaker.description import stopped_at
+from leeway.hooks.sagemaker.description import get_stop_time
 from leeway.hooks.sagemaker.failures import KILL_LATE_S, PERMANENT
 from leeway.hooks.sagemaker.machines import Machine, get_machine_label, had_no_capacity
 from leeway.hooks.sagemaker.wait import WaitEvent
@@ -63,7 +63,7 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], event: WaitEvent) -> Airf
             f"training job {name} was stopped after max_run_s ({most_s} s), before it was done: give a longer "
             "max_run_s. Its checkpoints are kept: a clear resumes from them."
         )
-    if event["attached_at"] and stopped_at(job) < dt.datetime.fromisoformat(event["attached_at"]) + dt.timedelta(
+    if event["attached_at"] and get_stop_time(job) < dt.datetime.fromisoformat(event["attached_at"]) + dt.timedelta(
         seconds=KILL_LATE_S
     ):
         return None  # by the clear that began this try

@@ -33,7 +33,7 @@ def build_inputs(
     return {
         "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
         "HyperParameters": {**{name: str(value) for name, value in sorted(hyperparameters.items())}, **script},
-        "InputDataConfig": [_channel(name, uri) for name, uri in sorted(channels.items())],
+        "InputDataConfig": [_build_channel(name, uri) for name, uri in sorted(channels.items())],
     }
 
 
@@ -44,6 +44,6 @@ def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     return all(contains(job.get(key), request[key]) for key in ("InputDataConfig", "AlgorithmSpecification"))
 
 
-def _channel(name: str, uri: str) -> dict[str, Any]:
+def _build_channel(name: str, uri: str) -> dict[str, Any]:
     source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
     return {"ChannelName": name, "DataSource": {"S3DataSource": source}, "InputMode": "File"}

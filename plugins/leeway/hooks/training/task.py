@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.costs import Account, Costs
-from leeway.hooks.sagemaker.machines import POLICIES, Machine, machines_to_try
+from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
 from leeway.hooks.sagemaker.named_jobs import digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
@@ -32,18 +32,18 @@ class TrainingTask(JobTask):
     kind = TrainingJobs
     fields: TrainingFields
 
-    def work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
+    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
         """See `JobTask.work`."""
-        machines, bucket = self._machines(), self.setting("bucket", "LEEWAY_BUCKET")
+        machines, bucket = self._list_machines(), self.get_setting("bucket", "LEEWAY_BUCKET")
         budget_usd = request_checks.parse_usd(self.describe("budget_usd"), self.fields.budget_usd)
         request = self._request(bucket, inputs or self._upload_inputs(bucket, machines))
         template = RequestTemplate(request, self.fields.config or {}, machines)
         region = self.hook.conn_region_name or "us-east-1"
         account = Account(region, self.fields.project, self.fields.model, budget_usd, self.identity)
-        logs = self.connection.hook(AwsLogsHook)
+        logs = self.connection.create_hook(AwsLogsHook)
         return TrainingAttempts(self.jobs, template, Costs(self.step, account), logs, self.wait_template(), self.log)
 
-    def _machines(self) -> list[Machine]:
+    def _list_machines(self) -> list[Machine]:
         """Return the machines to try in turn."""
         fields, policy = self.fields, self.fields.on_no_capacity
         types = request_checks.check_instance_types(
@@ -57,27 +57,27 @@ class TrainingTask(JobTask):
             max_run_s=self.count("max_run_s", request_checks.LONGEST_RUN_S),
             max_wait_s=self.count("max_wait_s"),
         )
-        return machines_to_try(first, types, policy)
+        return list_machines_to_try(first, types, policy)
 
     def _request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTrainingJob, without name and machine."""
         root = f"s3://{bucket}/{self.fields.prefix}"
         return {
             **inputs,
-            "RoleArn": self.setting("role_arn", "LEEWAY_ROLE_ARN"),
+            "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
             # The folder depends on the task and its inputs, not on the try: the next try resumes where this one was
             # interrupted, and no other run writes there at the same time.
             "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{self.jobs.base}/{digest(inputs)}"},
-            "Environment": self._environment(),
-            "Tags": self.tags(project=self.fields.project, model=self.fields.model),
+            "Environment": self._build_environment(),
+            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
         }
 
     def _upload_inputs(self, bucket: str, machines: Sequence[Machine]) -> dict[str, Any]:
         """Check the inputs that decide the model, upload them, and return them."""
         fields = self.fields
-        s3 = S3Uploader(self.connection.hook(S3Hook), bucket, fields.prefix)
-        image, hyperparameters = self._image(), {**self._params(), **(fields.hyperparameters or {})}
+        s3 = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix)
+        image, hyperparameters = self._get_image(), {**self._build_params(), **(fields.hyperparameters or {})}
         program, placeholder = Path(fields.entry_point).name, f"s3://{bucket}/{fields.prefix}/features/"
         uris = {name: uri if uri.startswith("s3://") else placeholder for name, uri in fields.channels.items()}
         draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, uris)
@@ -90,24 +90,24 @@ class TrainingTask(JobTask):
     def _check(self, bucket: str, machines: Sequence[Machine], draft: Mapping[str, Any]) -> None:
         """Check, before anything is uploaded, that the service's own model allows the request."""
         template = RequestTemplate(self._request(bucket, draft), self.fields.config or {}, machines)
-        request = template.on(machines[0])
+        request = template.build_request(machines[0])
         model = self.hook.conn.meta.service_model.operation_model("CreateTrainingJob").input_shape
-        request_checks.check_shape({"TrainingJobName": self.jobs.name(1), **request}, model)
+        request_checks.check_shape({"TrainingJobName": self.jobs.build_name(1), **request}, model)
         request_checks.check_checkpoint_folder(request, bucket)
 
-    def _params(self) -> dict[str, Any]:
+    def _build_params(self) -> dict[str, Any]:
         try:
             return dict(params.load_section(self.project, "train").get("hyperparameters", {}))
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         """Return the script's environment: where MLflow is, which code this is, and the operator's variables."""
         tracking = os.environ.get("MLFLOW_TRACKING_URI", "")
         code = {"LEEWAY_GIT_COMMIT": describe_commit(self.project)}
         return code | ({"MLFLOW_TRACKING_URI": tracking} if tracking else {}) | dict(self.fields.environment or {})
 
-    def _image(self) -> str:
+    def _get_image(self) -> str:
         if self.fields.image_uri:
             return self.fields.image_uri
         framework = {"framework": self.fields.framework, "framework_version": self.fields.framework_version}

@@ -68,9 +68,9 @@ class TransformAttempts(SimpleAttempts):
         self.jobs.ensure_model(self.model)
         return super()._start_next(attempts)
 
-    def _wait(self, name: str, attached_at: str | None) -> JobWait:
+    def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
         """Return the wait, with max_run_s: SageMaker has no StoppingCondition for transform jobs."""
-        return replace(super()._wait(name, attached_at), max_run_s=self.max_run_s)
+        return replace(super()._build_wait(name, attached_at), max_run_s=self.max_run_s)
 
     def _has_output(self, job: Job) -> bool:
         expected = {f"{Path(key).name}{SCORES_SUFFIX}" for key in self._list_keys(self._inputs["rows"])}

@@ -12,7 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.aws_errors import error_line
+from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import Account, Costs
 from leeway.hooks.sagemaker.named_jobs import digest
 from leeway.hooks.sagemaker.task import JobTask, Work
@@ -53,11 +53,11 @@ class TransformTask(JobTask):
     fields: TransformFields
     jobs: TransformJobs
 
-    def job_scope(self) -> str:
+    def get_job_scope(self) -> str:
         """Return the partition: another run of it, when its labels came, has the same rows for the same model."""
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
-    def work(self, inputs: Mapping[str, Any] | None = None) -> Work:
+    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
         """See `JobTask.work`."""
         if not inputs:
             result = self._score({"max_rows": self.count("transform_above_rows")})
@@ -70,8 +70,8 @@ class TransformTask(JobTask):
             self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
         )
         return TransformAttempts(
-            self.connection.hook(S3Hook),
-            self._model(inputs),
+            self.connection.create_hook(S3Hook),
+            self._build_model_request(inputs),
             self._score,
             jobs=self.jobs,
             costs=Costs(self.step, account),
@@ -88,12 +88,12 @@ class TransformTask(JobTask):
             try:
                 self.stop()
             except (BotoCoreError, ClientError) as error:
-                self.log.warning("an earlier try may have left a job running: %s", error_line(error))
+                self.log.warning("an earlier try may have left a job running: %s", format_error_line(error))
         return InProcess(result)
 
     @property
     def _bucket(self) -> str:
-        return self.setting("bucket", "LEEWAY_BUCKET")
+        return self.get_setting("bucket", "LEEWAY_BUCKET")
 
     def _score(self, more: Mapping[str, Any]) -> dict[str, Any]:
         return self.step.run("score", {**self._partition, **more})
@@ -111,14 +111,14 @@ class TransformTask(JobTask):
             batch = self.step.run("batch", {**self._partition, "folder": str(folder)})
             if not batch["request"]:
                 return {}
-            inputs = {"version": batch["version"], "request": batch["request"], "image": self._image()}
+            inputs = {"version": batch["version"], "request": batch["request"], "image": self._get_image()}
             self._check({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
-            s3 = S3Uploader(self.connection.hook(S3Hook), self._bucket, self.fields.prefix)
+            s3 = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix)
             s3.check_channels([])
             uploads = {name: s3.upload_channel(str(folder / name)) for name in ("model", "rows")}
             return {**inputs, **uploads}
 
-    def _image(self) -> str:
+    def _get_image(self) -> str:
         if self.fields.image_uri:
             return self.fields.image_uri
         place = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self._instance_type}
@@ -128,7 +128,7 @@ class TransformTask(JobTask):
     def _instance_type(self) -> str:
         return request_checks.check_instance_types(self.task, self.fields.instance_type, None, ["fail"], "fail")[0]
 
-    def _model(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_model_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateModel."""
         container = {
             "Image": inputs["image"],
@@ -140,18 +140,18 @@ class TransformTask(JobTask):
             },
         }
         name = f"{self.fields.model_name}-{inputs['version']}"
-        return job_inputs.build_model(name, self.setting("role_arn", "LEEWAY_ROLE_ARN"), container)
+        return job_inputs.build_model(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
     def _request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTransformJob, without a name."""
-        job = job_inputs.build_inputs(self._model(inputs)["ModelName"], inputs["rows"])
+        job = job_inputs.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
         place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{digest(job)}"
         request = {
             **job,
             **job_inputs.build_output(place),
             "BatchStrategy": "MultiRecord",
             "TransformResources": {"InstanceType": self._instance_type, "InstanceCount": self.count("instance_count")},
-            "Tags": self.tags(project=self.fields.project, model=self.fields.model_name),
+            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model_name),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 
@@ -160,4 +160,4 @@ class TransformTask(JobTask):
         for field in ("max_run_s", "check_interval_s"):
             self.count(field, LONGEST_RUN_S)
         model = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
-        request_checks.check_shape({"TransformJobName": self.jobs.name(1), **self._request(inputs)}, model)
+        request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._request(inputs)}, model)

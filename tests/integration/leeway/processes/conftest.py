@@ -115,10 +115,10 @@ class Run:
     """A run of a DAG, and the SageMaker jobs of one of its tasks."""
 
     def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
-        from leeway.hooks.sagemaker.named_jobs import base_name
+        from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
-        self.kind, self.dag_id, self.base = KINDS.get(task_id, ""), dag_id, base_name(dag_id, run_id, task_id, -1)
+        self.kind, self.dag_id, self.base = KINDS.get(task_id, ""), dag_id, build_base_name(dag_id, run_id, task_id, -1)
         self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:

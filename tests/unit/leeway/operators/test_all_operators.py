@@ -125,7 +125,7 @@ def test_templated_is_what_is_said_to_be(operator):
 @pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
 def test_spec_is_one_that_the_step_takes(operator):
     task, fields = made(operator), set(load_spec_class(operator.step).model_fields)
-    spec = task.spec()
+    spec = task.build_spec()
     assert set(spec) <= fields
     assert load_spec_class(operator.step).parse(spec, "operator")
     with pytest.raises(SpecError, match="unknown key"):
@@ -139,12 +139,12 @@ def test_no_field_of_the_step_is_out_of_reach(operator):
     }
     everything = made(operator, **{name: {} if name in ("lineage", "training", "window") else "x" for name in optional})
     fields = set(load_spec_class(operator.step).model_fields)
-    assert set(everything.spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
+    assert set(everything.build_spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
 
 
 def test_field_that_is_not_given_is_left_to_params_and_defaults():
-    assert made(IngestOperator).spec() == {"dataset": "flights", "partition": "2013-01-01"}
-    assert made(IngestOperator, folder="/data").spec()["folder"] == "/data"
+    assert made(IngestOperator).build_spec() == {"dataset": "flights", "partition": "2013-01-01"}
+    assert made(IngestOperator, folder="/data").build_spec()["folder"] == "/data"
 
 
 def test_operator_without_a_step_fails_at_import():
@@ -168,7 +168,7 @@ def test_constructors_only_assign():
 def test_result_of_the_step_is_the_task_s(stub, project):
     task = made(IngestOperator, python=stub("result(asked=spec(), env=os.environ['MORE'])"), env={"MORE": "yes"})
     told = task.execute({})
-    assert told == {"schema_version": 1, "asked": task.spec(), "env": "yes"}
+    assert told == {"schema_version": 1, "asked": task.build_spec(), "env": "yes"}
 
 
 def test_credentials_of_the_source_reach_the_step_and_show_nowhere(stub, project, monkeypatch):
@@ -178,7 +178,7 @@ def test_credentials_of_the_source_reach_the_step_and_show_nowhere(stub, project
     python = stub("result(url=os.environ.get('FLIGHTS_DB_URL'))")
     for operator in (IngestOperator, SyncOperator, BackfillOperator):
         task = made(operator, python=python, source_conn_id="flights_db", env={"MORE": "yes"})
-        assert task.run_step(task.step, task.spec())["url"] == "secret of flights_db"
+        assert task.run_step(task.step, task.build_spec())["url"] == "secret of flights_db"
         assert task.env == {"MORE": "yes"}
         assert "secret" not in str([getattr(task, name) for name in task.template_fields])
     assert made(IngestOperator, python=python).execute({})["url"] is None

@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskAwaitingInput
 from airflow.sdk.timezone import utcnow
-from leeway.operators.approval import PromotionApprovalOperator, body
+from leeway.operators.approval import PromotionApprovalOperator, render_body
 from leeway.operators.promote import PromoteOperator
 
 CHECK = {"check": "auc", "value": 0.7, "bound": 0.6, "low": 0.68, "high": 0.72, "outcome": "passed"}
@@ -58,7 +58,7 @@ def test_the_form_is_filled_and_the_task_waits(monkeypatch: pytest.MonkeyPatch) 
     assert asked["subject"] == "Promote flights version 3? (undecided)"
     assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert list(asked["params"]) == ["why"]
-    assert asked["body"] == body(VERDICT)
+    assert asked["body"] == render_body(VERDICT)
 
 
 @pytest.mark.parametrize(("silence", "option"), [("approve", "Approve"), ("reject", "Reject")])
@@ -75,13 +75,13 @@ def test_how_long_and_what_silence_means_is_the_policys(
 
 
 def test_the_forms_text_has_the_evidence() -> None:
-    text = body(VERDICT)
+    text = render_body(VERDICT)
     assert "| passed | auc | 0.7 | 0.68 to 0.72 | 0.6 |" in text
     assert "rows \\| of holdout" in text, "a bar would begin another cell"
     assert "[The report](http://docs/report.html): [curves](http://docs/curves.png)" in text
     assert "| data version | abc |" in text
     assert "| window | old days | new days |" in text
-    assert "difference" not in body({**VERDICT, "differs": {}})
+    assert "difference" not in render_body({**VERDICT, "differs": {}})
 
 
 def test_a_yes_is_recorded_and_lets_pass(stub: Any, project: Any) -> None:

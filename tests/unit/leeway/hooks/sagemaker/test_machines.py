@@ -2,7 +2,13 @@
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from leeway.hooks.sagemaker.machines import Machine, had_no_capacity, list_switches, machines_to_try, next_machine
+from leeway.hooks.sagemaker.machines import (
+    Machine,
+    choose_next_machine,
+    had_no_capacity,
+    list_machines_to_try,
+    list_switches,
+)
 
 
 def machine(**more):
@@ -37,14 +43,17 @@ def labels(machines):
 
 def test_ladder_is_as_the_policy_says():
     both = ["ml.m5.large", "ml.m5.xlarge"]
-    assert labels(machines_to_try(machine(), both[:1], "fail")) == ["ml.m5.large spot"]
-    assert labels(machines_to_try(machine(), both, "next_instance_type")) == ["ml.m5.large spot", "ml.m5.xlarge spot"]
+    assert labels(list_machines_to_try(machine(), both[:1], "fail")) == ["ml.m5.large spot"]
+    assert labels(list_machines_to_try(machine(), both, "next_instance_type")) == [
+        "ml.m5.large spot",
+        "ml.m5.xlarge spot",
+    ]
     with_demand = ["ml.m5.large spot", "ml.m5.xlarge spot", "ml.m5.large on demand"]
-    assert labels(machines_to_try(machine(), both, "on_demand")) == with_demand
-    assert labels(machines_to_try(machine(spot=False), both[:1], "on_demand")) == ["ml.m5.large on demand"]
+    assert labels(list_machines_to_try(machine(), both, "on_demand")) == with_demand
+    assert labels(list_machines_to_try(machine(spot=False), both[:1], "on_demand")) == ["ml.m5.large on demand"]
 
 
-RUNGS = machines_to_try(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
+RUNGS = list_machines_to_try(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,7 @@ RUNGS = machines_to_try(machine(), ["ml.m5.large", "ml.m5.xlarge"], "on_demand")
     ],
 )
 def test_following_machine_is_a_function_of_the_last_attempt(last, label):
-    found = next_machine(RUNGS, last)
+    found = choose_next_machine(RUNGS, last)
     assert (found and found.label) == label
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 def connection(monkeypatch: pytest.MonkeyPatch) -> Any:
     def made(conn_id: str = "shop-db", **fields: Any) -> dict[str, str]:
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(fields))
-        return credentials.source_environment(conn_id)
+        return credentials.build_source_environment(conn_id)
 
     return made
 

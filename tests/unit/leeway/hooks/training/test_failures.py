@@ -5,7 +5,7 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.description import longest_s, running_cost_usd, running_s
+from leeway.hooks.sagemaker.description import compute_longest_s, compute_running_cost_usd, compute_running_s
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
 from leeway.hooks.training.failures import make_job_error
@@ -74,13 +74,13 @@ def test_stop_by_the_clear_that_began_this_try_is_followed_and_a_later_one_is_no
 
 
 def test_waits_for_capacity_cost_nothing():
-    assert running_s(job(), at(460)) == 120
-    assert running_cost_usd(job(), 3.0, at(460)) == pytest.approx(120 / 3600 * 2 * 3.0)
+    assert compute_running_s(job(), at(460)) == 120
+    assert compute_running_cost_usd(job(), 3.0, at(460)) == pytest.approx(120 / 3600 * 2 * 3.0)
 
 
 def test_service_bounds_the_wait_of_spot_and_the_task_that_on_demand():
-    assert longest_s(job(), 7_000) == 90
-    assert longest_s(job(StoppingCondition={"MaxRuntimeInSeconds": 60}), 7_000) == 7_060
+    assert compute_longest_s(job(), 7_000) == 90
+    assert compute_longest_s(job(StoppingCondition={"MaxRuntimeInSeconds": 60}), 7_000) == 7_060
 
 
 def watch(**more):
@@ -89,12 +89,12 @@ def watch(**more):
 
 def test_budget_counts_the_attempts_before_and_is_exceeded_only_beyond_it():
     cost = 120 / 3600 * 2 * 3.0
-    assert watch(budget_usd=cost + 1e-9).exceeded_limit(job(), at(460)) is None
-    assert watch(budget_usd=cost - 1e-9).exceeded_limit(job(), at(460))[0] == "budget"
-    assert watch(budget_usd=cost + 0.5, spent_usd=0.6).exceeded_limit(job(), at(460))[0] == "budget"
-    assert watch().exceeded_limit(job(), at(460)) is None
+    assert watch(budget_usd=cost + 1e-9).find_exceeded_limit(job(), at(460)) is None
+    assert watch(budget_usd=cost - 1e-9).find_exceeded_limit(job(), at(460))[0] == "budget"
+    assert watch(budget_usd=cost + 0.5, spent_usd=0.6).find_exceeded_limit(job(), at(460))[0] == "budget"
+    assert watch().find_exceeded_limit(job(), at(460)) is None
 
 
 def test_deadline_is_of_the_job_not_of_the_watch():
-    assert watch().exceeded_limit(job(), at(900 + MARGIN_S)) is None
-    assert watch().exceeded_limit(job(), at(900 + MARGIN_S + 1))[0] == "deadline"
+    assert watch().find_exceeded_limit(job(), at(900 + MARGIN_S)) is None
+    assert watch().find_exceeded_limit(job(), at(900 + MARGIN_S + 1))[0] == "deadline"

@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, base_name, digest
+from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name, digest
 from leeway.hooks.training.inputs import build_inputs, has_same_inputs
 
 NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -22,17 +22,17 @@ NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 )
 def test_every_name_is_one_that_sagemaker_takes(told):
     for number in (1, MAX_NAMES):
-        assert NAME.fullmatch(f"{base_name(*told)}-{number}")
-    assert base_name(*told) == base_name(*told)
+        assert NAME.fullmatch(f"{build_base_name(*told)}-{number}")
+    assert build_base_name(*told) == build_base_name(*told)
 
 
 def test_no_two_tasks_share_a_name():
     parts = [("dag", "dag2"), ("run", "run2"), ("task", "task2"), (-1, 0, 1)]
-    names = [base_name(*told) for told in itertools.product(*parts)]
+    names = [build_base_name(*told) for told in itertools.product(*parts)]
     assert len(set(names)) == 24
     # Long ones differ only past what is kept of them, or only in where one part ends.
-    assert base_name("d" * 100 + "1", "run", "t", -1) != base_name("d" * 100 + "2", "run", "t", -1)
-    assert base_name("ab", "run", "c", -1) != base_name("a", "run", "bc", -1)
+    assert build_base_name("d" * 100 + "1", "run", "t", -1) != build_base_name("d" * 100 + "2", "run", "t", -1)
+    assert build_base_name("ab", "run", "c", -1) != build_base_name("a", "run", "bc", -1)
 
 
 def asked(**more):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.failures import make_job_error, seconds
+from leeway.hooks.sagemaker.failures import get_machine_seconds, make_job_error
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.transform.inputs import build_inputs, build_model, has_same_inputs
 
@@ -67,7 +67,7 @@ def test_stopped_job_is_never_a_success():
     assert type(make_job_error(job("Stopped"), event())) is AirflowException
     assert make_job_error(job("Stopped"), event(attached_at=BEGAN.isoformat())) is None
     assert type(make_job_error(job("InProgress"), event("deadline"))) is AirflowException
-    assert seconds(job()) == 10
+    assert get_machine_seconds(job()) == 10
 
 
 @pytest.mark.parametrize("was_stopping", [True, False])
@@ -89,7 +89,7 @@ RAN = {
 def test_bound_is_of_the_run_and_not_of_the_wait_before(case):
     after_s, times, cause = RAN[case]
     watch = JobWait(job_name="j-1", check_interval_s=1, longest_s=3_630, max_run_s=30, kind="transform")
-    found = watch.exceeded_limit(
+    found = watch.find_exceeded_limit(
         {**job("InProgress", CreationTime=BEGAN), **times}, BEGAN + dt.timedelta(seconds=after_s)
     )
     assert (found and found[0]) == cause
@@ -111,7 +111,7 @@ def test_job_that_never_had_a_machine_cost_nothing():
     request = {"TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
     never = {"TransformJobName": "j-1", "TransformJobArn": "a", "TransformJobStatus": "Stopped", **request}
     never |= {"CreationTime": BEGAN}
-    assert seconds(never) == 0
+    assert get_machine_seconds(never) == 0
     assert type(make_job_error(never, event())) is AirflowException
     told = to_on_demand_record(never)
     assert (told["billable_s"], told["started"], told["transitions"]) == (0, None, [])
