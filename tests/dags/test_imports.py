@@ -1,4 +1,4 @@
-"""Nothing heavy is imported by parsing dags/, and Airflow's plugin loader executes one file only."""
+"""Test that parsing dags/ imports no heavy library, and that Airflow's plugin loader executes only one file."""
 
 import json
 import os
@@ -19,9 +19,9 @@ PACKAGES = {
     "airflow", "argparse", "croniter", "dateutil", "dotenv", "leeway", "pipelines", "pydantic", "pydantic_settings",
     "pytz",
 }  # fmt: skip
-"""Whose modules parsing dags/ may load beyond Airflow and its SageMaker operator; `benchmarks parse` times it."""
+"""Packages that parsing dags/ may load besides Airflow's SageMaker operator. `benchmarks parse` measures the time."""
 MAX_MODULES = 60
-"""Of others: each DAG and operator is a module of ours."""
+"""Modules of other packages that parsing may load. Leeway's own modules do not count."""
 
 BASE = """
 import json, sys
@@ -35,7 +35,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 """
-TELL = f"""
+REPORT = f"""
 print(json.dumps({{
     "new": sorted(set(sys.modules) - before),
     "heavy": [name for name in {HEAVY!r} if name in sys.modules],
@@ -43,37 +43,37 @@ print(json.dumps({{
 """
 
 
-def fresh(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str, Any]:
-    """What a new process tells, as JSON, at the end of `code`."""
-    own = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}"}
-    answer = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=tmp_path, env={**os.environ, **own, **env},
+def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str, Any]:
+    """Run code in a new process; return the JSON that it prints last."""
+    variables = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}"}
+    process = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, env={**os.environ, **variables, **env},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr[-2_000:]
-    return dict(json.loads(answer.stdout.splitlines()[-1]))
+    assert process.returncode == 0, process.stderr[-2_000:]
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
-def test_parsing_dags_imports_nothing_heavy(tmp_path):
-    assert fresh(tmp_path, BASE + DAGS + TELL, str(ROOT / "dags"))["heavy"] == []
+def test_parsing_dags_imports_no_heavy_library(tmp_path):
+    assert run_code(tmp_path, BASE + DAGS + REPORT, str(ROOT / "dags"))["heavy"] == []
 
 
-def test_heavy_import_in_a_dag_is_caught(tmp_path):
+def test_heavy_import_in_a_dag_is_detected(tmp_path):
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "planted.py").write_text("import pandas\n")
-    assert {"pandas", "numpy"} <= set(fresh(tmp_path, BASE + DAGS + TELL, str(tmp_path / "dags"))["heavy"])
+    (tmp_path / "dags" / "heavy.py").write_text("import pandas\n")
+    assert {"pandas", "numpy"} <= set(run_code(tmp_path, BASE + DAGS + REPORT, str(tmp_path / "dags"))["heavy"])
 
 
-def test_parsing_dags_loads_little_more_than_airflow_itself(tmp_path):
-    new = fresh(tmp_path, BASE + DAGS + TELL, str(ROOT / "dags"))["new"]
+def test_parsing_dags_loads_few_modules_beyond_airflow(tmp_path):
+    new = run_code(tmp_path, BASE + DAGS + REPORT, str(ROOT / "dags"))["new"]
     assert {name.partition(".")[0] for name in new} <= PACKAGES
     assert len([name for name in new if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
 
 
-def test_dag_that_loads_more_is_seen(tmp_path):
+def test_dag_that_loads_other_packages_is_detected(tmp_path):
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "planted.py").write_text("import sqlalchemy.orm, networkx\n")
-    new = fresh(tmp_path, BASE + DAGS + TELL, str(tmp_path / "dags"))["new"]
+    (tmp_path / "dags" / "heavy.py").write_text("import sqlalchemy.orm, networkx\n")
+    new = run_code(tmp_path, BASE + DAGS + REPORT, str(tmp_path / "dags"))["new"]
     assert not {name.partition(".")[0] for name in new} <= PACKAGES
 
 
@@ -94,35 +94,35 @@ print(json.dumps({
 """
 
 
-def loaded(tmp_path: Path, ignore: bool) -> dict[str, Any]:
-    """What Airflow's plugin loader makes of plugins/ with a module named like mlflow among the hooks."""
+def load_plugins(tmp_path: Path, has_ignore_file: bool) -> dict[str, Any]:
+    """Load plugins/ as Airflow does, with a hook module named mlflow; return what was loaded."""
     folder = tmp_path / "plugins"
     shutil.copytree(ROOT / "plugins", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "leeway" / "hooks" / "mlflow.py").write_text("WHOSE = 'ours'\n")
-    if not ignore:
+    (folder / "leeway" / "hooks" / "mlflow.py").write_text("OWNER = 'leeway'\n")
+    if not has_ignore_file:
         (folder / ".airflowignore").unlink()
     stems = sorted({path.stem for path in (folder / "leeway").rglob("*.py")} - {"__init__"})
     assert "mlflow" in stems
     env = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
-    return fresh(tmp_path, PLUGINS, str(folder), ",".join(stems), **env)
+    return run_code(tmp_path, PLUGINS, str(folder), ",".join(stems), **env)
 
 
 def test_plugin_loader_executes_only_the_plugin_file(tmp_path):
-    told = loaded(tmp_path, ignore=True)
-    assert "leeway" in told["plugins"]
-    assert told["errors"] == {}
-    assert told["shadowing"] == []
-    assert "site-packages" in told["mlflow"]
+    result = load_plugins(tmp_path, has_ignore_file=True)
+    assert "leeway" in result["plugins"]
+    assert result["errors"] == {}
+    assert result["shadowing"] == []
+    assert "site-packages" in result["mlflow"]
 
 
-def test_without_airflowignore_a_hook_would_replace_mlflow(tmp_path):
-    told = loaded(tmp_path, ignore=False)
-    assert {"mlflow", "ingest"} <= set(told["shadowing"])
-    assert "site-packages" not in told["mlflow"]
+def test_hook_replaces_mlflow_without_airflowignore(tmp_path):
+    result = load_plugins(tmp_path, has_ignore_file=False)
+    assert {"mlflow", "ingest"} <= set(result["shadowing"])
+    assert "site-packages" not in result["mlflow"]
 
 
 @pytest.mark.parametrize(
     "module", ["leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training"]
 )
-def test_each_module_of_the_provider_is_light(tmp_path, module):
-    assert fresh(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + TELL)["heavy"] == []
+def test_modules_of_the_provider_import_no_heavy_library(tmp_path, module):
+    assert run_code(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + REPORT)["heavy"] == []

@@ -125,5 +125,5 @@ def test_tasks_keep_their_states_when_notifications_cannot_be_sent(run_dag, mail
 def test_log_says_nothing_about_notifications_without_connections(run_dag):
     run = run_dag()
     assert run.states["rollback"] == "success"
-    assert "told" not in run.log
+    assert "notified" not in run.log
     assert "smtp_default" not in run.log
