@@ -174,7 +174,7 @@ def test_result_of_the_step_is_the_task_s(stub, project):
 def test_credentials_of_the_source_reach_the_step_and_show_nowhere(stub, project, monkeypatch):
     from leeway.operators import step
 
-    monkeypatch.setattr(step, "source_environment", lambda conn_id: {"FLIGHTS_DB_URL": f"secret of {conn_id}"})
+    monkeypatch.setattr(step, "build_source_environment", lambda conn_id: {"FLIGHTS_DB_URL": f"secret of {conn_id}"})
     python = stub("result(url=os.environ.get('FLIGHTS_DB_URL'))")
     for operator in (IngestOperator, SyncOperator, BackfillOperator):
         task = made(operator, python=python, source_conn_id="flights_db", env={"MORE": "yes"})
