@@ -1,4 +1,4 @@
-"""Stand-ins for the interpreter of `python=`, and a log that remembers."""
+"""Provide fake interpreters for the argument `python` of operators, and a log that records its lines."""
 
 from __future__ import annotations
 
@@ -26,51 +26,55 @@ def report(code, message, hint=""):
     result(error="SomeError", message=message, hint=hint, exit_code=code)
     sys.exit(code)
 
-def until(what):
-    ends = time.monotonic() + 30
-    while not what():
-        if time.monotonic() > ends:
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
             sys.exit(99)
         time.sleep(0.01)
 
 """
 
 
-class Lines:
-    """A log that remembers its lines, and tells each to `heard`."""
+class RecordedLog:
+    """A log that records its lines, and calls `on_line` with each."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.heard: Callable[[str], Any] = lambda _: None
+        self.on_line: Callable[[str], Any] = lambda _: None
 
     def info(self, event: Any, *args: Any, **kw: Any) -> None:
         self.lines.append(str(event) % args if args else str(event))
-        self.heard(self.lines[-1])
+        self.on_line(self.lines[-1])
 
     warning = info
 
 
 @pytest.fixture
-def lines() -> Lines:
-    return Lines()
+def log() -> RecordedLog:
+    """Return a log that records its lines."""
+    return RecordedLog()
 
 
 @pytest.fixture
-def stub(tmp_path: Path) -> Callable[[str], str]:
-    """Makes an executable that takes the place of Python; its body has spec(), result(), report() and until()."""
+def write_python(tmp_path: Path) -> Callable[[str], str]:
+    """Return the function that writes an executable to use in place of Python.
 
-    def make(body: str) -> str:
+    It runs a body, which can call spec(), result(), report() and until().
+    """
+
+    def write(body: str) -> str:
         path = tmp_path / f"python-{len(list(tmp_path.glob('python-*')))}"
         path.write_text(HEAD.format(python=sys.executable) + body)
         path.chmod(0o755)
         return str(path)
 
-    return make
+    return write
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """LEEWAY_PROJECT, empty: steps run there."""
+    """Set LEEWAY_PROJECT to an empty folder, in which steps run, and return it."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))

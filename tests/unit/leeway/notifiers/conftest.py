@@ -1,4 +1,4 @@
-"""Results of steps as they come out of XCom."""
+"""Provide results of steps as XCom returns them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def result() -> Any:
-    """Makes a step's result, with other values where they are given."""
+def make_result() -> Any:
+    """Return the function that gives a step's result, with other values where they are given."""
     return lambda step, **values: {**RESULTS[step], **values}

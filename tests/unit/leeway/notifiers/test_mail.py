@@ -1,4 +1,4 @@
-"""The mail: plain text, HTML that only shows what came from data, and the page where no link leads to it."""
+"""Test the mail: plain text, HTML without markup from data, and local pages as attachments."""
 
 from email import message_from_bytes
 from email.policy import default
@@ -13,7 +13,7 @@ HOSTILE = "<script>alert(1)</script> {{ conn.smtp_default.password }} <img src=x
 
 
 class Tags(HTMLParser):
-    """The names of a page's tags, and where its links lead."""
+    """Collect the tags and the link addresses of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -26,74 +26,76 @@ class Tags(HTMLParser):
         self.links += [value for name, value in attrs if name == "href"]
 
 
-def message(**links: str) -> Message:
+def make_message(**links: str) -> Message:
+    """Return a message with hostile text in all its parts."""
     return Message.create(f"drift {HOSTILE}", {"model": HOSTILE}, [HOSTILE], links)
 
 
-def sent(message: Message, to: str = "crew@example.com", sender: str = "leeway@example.com"):
+def build_mail(message: Message, to: str = "crew@example.com", sender: str = "leeway@example.com"):
+    """Build the mail of a message, and parse its bytes."""
     return message_from_bytes(mail.build_mail(message, to, sender, "smtp_default").as_bytes(), policy=default)
 
 
-def test_text_and_html_say_the_same():
-    told = sent(message(Report="https://docs/r.html?a=1&b=2"))
-    plain, page = told.get_body(("plain",)), told.get_body(("html",))
+def test_text_and_html_have_the_same_content():
+    parsed = build_mail(make_message(Report="https://docs/r.html?a=1&b=2"))
+    plain, page = parsed.get_body(("plain",)), parsed.get_body(("html",))
     assert HOSTILE in plain.get_content() and "Report: https://docs/r.html?a=1&b=2" in plain.get_content()
     assert "&lt;script&gt;" in page.get_content() and "{{ conn.smtp_default.password }}" in page.get_content()
-    assert told["Subject"].startswith("[Leeway] drift <script>")
+    assert parsed["Subject"].startswith("[Leeway] drift <script>")
 
 
-def test_nothing_of_the_data_becomes_markup():
-    page = Tags(mail.render_html(message(Report="https://docs/r.html"), "smtp_default"))
+def test_data_does_not_become_markup():
+    page = Tags(mail.render_html(make_message(Report="https://docs/r.html"), "smtp_default"))
     assert not page.tags & {"script", "img"}
     assert page.links == ["https://docs/r.html"]
 
 
-def test_only_addresses_of_the_web_are_links():
-    assert Tags(mail.render_html(message(Report="javascript:alert(1)", Log="file:///x"), "c")).links == []
+def test_only_web_addresses_become_links():
+    assert Tags(mail.render_html(make_message(Report="javascript:alert(1)", Log="file:///x"), "c")).links == []
 
 
 def test_title_cannot_add_a_header():
-    assert sent(Message.create("a\r\nBcc: all@example.com", {}))["Bcc"] is None
+    assert build_mail(Message.create("a\r\nBcc: all@example.com", {}))["Bcc"] is None
 
 
-def test_several_are_told_and_the_first_sends_where_nobody_is_named_for_that():
-    told = sent(message(), to="a@example.com; b@example.com", sender="")
-    assert [one.addr_spec for one in told["To"].addresses] == ["a@example.com", "b@example.com"]
-    assert told["From"] == "a@example.com"
+def test_first_of_several_recipients_is_the_default_sender():
+    parsed = build_mail(make_message(), to="a@example.com; b@example.com", sender="")
+    assert [address.addr_spec for address in parsed["To"].addresses] == ["a@example.com", "b@example.com"]
+    assert parsed["From"] == "a@example.com"
 
 
 @pytest.fixture
 def docs(home: Path) -> Path:
-    """The data docs of this machine."""
+    """Return the folder of the data docs."""
     (home / "docs" / "models").mkdir(parents=True)
     return home / "docs"
 
 
-def test_page_of_this_machine_is_attached(docs: Path):
+def test_local_page_is_attached(docs: Path):
     page = docs / "models" / "a report.html"
     page.write_text("<p>the report</p>")
-    attached = list(sent(message(Report=page.as_uri())).iter_attachments())
-    assert [(one.get_filename(), one.get_content().strip()) for one in attached] == [
+    attachments = list(build_mail(make_message(Report=page.as_uri())).iter_attachments())
+    assert [(part.get_filename(), part.get_content().strip()) for part in attachments] == [
         ("a report.html", "<p>the report</p>")
     ]
 
 
-@pytest.mark.parametrize("bytes_", [None, mail.MAX_ATTACHED_BYTES + 1])
-def test_page_that_is_not_there_or_too_big_is_not(docs: Path, bytes_: int | None):
+@pytest.mark.parametrize("size", [None, mail.MAX_ATTACHED_BYTES + 1])
+def test_missing_or_too_large_page_is_not_attached(docs: Path, size: int | None):
     page = docs / "report.html"
-    if bytes_:
-        page.write_bytes(b"x" * bytes_)
-    assert list(sent(message(Report=page.as_uri())).iter_attachments()) == []
+    if size:
+        page.write_bytes(b"x" * size)
+    assert list(build_mail(make_message(Report=page.as_uri())).iter_attachments()) == []
 
 
-@pytest.mark.parametrize("way", ["beside", "../airflow.cfg", "link"])
-def test_file_that_is_no_page_of_the_docs_is_not(docs: Path, way: str):
-    other = docs.parent / "airflow.cfg"
-    other.write_text("[core] fernet_key = x")
-    (docs / "link").symlink_to(other)
-    address = other.as_uri() if way == "beside" else f"{docs.as_uri()}/{way}"
-    assert list(sent(message(Report=address)).iter_attachments()) == []
+@pytest.mark.parametrize("path", ["outside", "../airflow.cfg", "link"])
+def test_file_outside_the_docs_is_not_attached(docs: Path, path: str):
+    secret_file = docs.parent / "airflow.cfg"
+    secret_file.write_text("[core] fernet_key = x")
+    (docs / "link").symlink_to(secret_file)
+    address = secret_file.as_uri() if path == "outside" else f"{docs.as_uri()}/{path}"
+    assert list(build_mail(make_message(Report=address)).iter_attachments()) == []
 
 
-def test_page_that_is_served_is_linked_and_not_attached():
-    assert list(sent(message(Report="https://docs/r.html")).iter_attachments()) == []
+def test_page_with_a_web_address_is_not_attached():
+    assert list(build_mail(make_message(Report="https://docs/r.html")).iter_attachments()) == []

@@ -1,4 +1,4 @@
-"""What is said of each ending, and of which nothing is."""
+"""Test the messages about steps: which results have a message, and what it says."""
 
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,15 @@ from leeway.notifiers.message import LINE, LINES, TITLE, Message
 from leeway.notifiers.step_messages import build_failure_message, build_step_message
 
 
-def told(step: str, result: Any, backfill: bool = False) -> Message:
+def build(step: str, result: Any, backfill: bool = False) -> Message:
+    """Build the message of a step's result, which must have one."""
     message = build_step_message(step, result, backfill=backfill, log="http://airflow/log")
     assert message is not None
     return message
 
 
-def test_drift_names_the_worst_columns_the_reasons_and_the_page(result):
-    message = told("drift", result("drift"))
+def test_drift_names_the_worst_columns_the_reasons_and_the_page(make_result):
+    message = build("drift", make_result("drift"))
     assert message.title == "flights has drifted"
     assert message.facts["worst columns"] == "wind_speed, visib"
     assert message.facts["retraining as of"] == "2013-04-08"
@@ -24,38 +25,40 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(result):
     assert list(message.links) == ["Findings", "Log"]
 
 
-def test_verdict_names_what_failed_and_what_is_open_not_what_passed(result):
-    message = told("gate", result("gate"))
+def test_verdict_names_failed_and_undecided_checks_only(make_result):
+    message = build("gate", make_result("gate"))
     assert message.title == "flights version 3 did not pass the gate"
     assert message.lines == ("auc is 0.61, but must be at least 0.65 with confidence", "2013-03-04: too few rows")
     assert message.facts["compared with"] == "2"
     assert message.links["Report"].endswith("/models/flights/3/report.html")
 
 
-def test_verdict_that_asks_says_where_to_answer(result):
-    assert "Required Actions" in told("gate", result("gate", outcome="undecided", asks=True)).lines[0]
+def test_verdict_that_needs_approval_says_where_to_answer(make_result):
+    assert "Required Actions" in build("gate", make_result("gate", outcome="undecided", asks=True)).lines[0]
 
 
-def test_verdict_that_passed_says_so(result):
-    message = told("gate", result("gate", outcome="passed", checks=[], reason="all 14 checks passed", champion=""))
+def test_passed_verdict_says_so(make_result):
+    message = build(
+        "gate", make_result("gate", outcome="passed", checks=[], reason="all 14 checks passed", champion="")
+    )
     assert (message.lines, message.facts["compared with"]) == (("all 14 checks passed",), "no champion")
 
 
-def test_promotion_and_rollback_name_both_versions_and_why(result, home: Path):
-    message = told("promote", result("promote"))
+def test_promotion_and_rollback_name_both_versions_and_why(make_result, home: Path):
+    message = build("promote", make_result("promote"))
     assert (message.title, message.facts["previous champion"]) == ("flights version 3 is champion", "2")
     assert message.links["Report"].endswith("/models/flights/3/report.html")
-    message = told("rollback", result("rollback"))
+    message = build("rollback", make_result("rollback"))
     assert (message.title, message.facts["rolled back"]) == ("flights was rolled back to version 2", "3")
     assert message.lines == ("version 3 was rolled back: late flights are missed at EWR",)
     assert message.links["Report"].endswith("/models/flights/3/report.html")
 
 
-@pytest.mark.parametrize(("until", "words"), [("2013-04-12", "2013-04-12"), (None, "a person or new data change it")])
-def test_retraining_that_is_held_back_says_by_what_why_and_until_when(result, until, words):
-    message = told("guard", result("guard", until=until))
+@pytest.mark.parametrize(("until", "text"), [("2013-04-12", "2013-04-12"), (None, "a person or new data change it")])
+def test_held_back_retraining_names_guard_reason_and_end(make_result, until, text):
+    message = build("guard", make_result("guard", until=until))
     assert message.title == "flights: a retraining is held back"
-    assert (message.facts["guard"], message.facts["until"]) == ("cooldown", words)
+    assert (message.facts["guard"], message.facts["until"]) == ("cooldown", text)
     assert message.lines == ("the last training was as of 2013-04-05", "wait")
 
 
@@ -70,22 +73,24 @@ def test_retraining_that_is_held_back_says_by_what_why_and_until_when(result, un
         ("rollback", {"changed": False}),
     ],
 )
-def test_no_news_is_not_told(result, step, values):
-    assert build_step_message(step, result(step, **values), backfill=False, log="") is None
+def test_result_without_news_has_no_message(make_result, step, values):
+    assert build_step_message(step, make_result(step, **values), backfill=False, log="") is None
 
 
 @pytest.mark.parametrize("step", ["", "ingest", "score"])
-def test_other_steps_are_no_news(step):
+def test_other_steps_have_no_message(step):
     assert build_step_message(step, {"rows": 1}, backfill=False, log="") is None
 
 
-def test_step_without_a_result_is_no_news():
+def test_step_without_a_result_has_no_message():
     assert build_step_message("gate", {}, backfill=False, log="") is None
 
 
-@pytest.mark.parametrize(("step", "news"), [("drift", False), ("gate", False), ("guard", False), ("promote", True)])
-def test_backfill_tells_only_what_moved_the_champion(result, home: Path, step, news):
-    assert (build_step_message(step, result(step), backfill=True, log="") is not None) is news
+@pytest.mark.parametrize(
+    ("step", "has_message"), [("drift", False), ("gate", False), ("guard", False), ("promote", True)]
+)
+def test_backfill_has_a_message_only_of_a_new_champion(make_result, home: Path, step, has_message):
+    assert (build_step_message(step, make_result(step), backfill=True, log="") is not None) is has_message
 
 
 def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
@@ -104,14 +109,14 @@ def test_failure_without_an_error_says_so():
     assert (message.lines, message.links) == (("no error is known; see the log",), {})
 
 
-def test_huge_text_is_cut_and_counted(result):
-    message = told("drift", result("drift", model_name="m" * 9_000, reasons=["x" * 9_000] * 300))
+def test_huge_text_is_cut_and_counted(make_result):
+    message = build("drift", make_result("drift", model_name="m" * 9_000, reasons=["x" * 9_000] * 300))
     assert len(message.title) <= TITLE
     assert max(len(line) for line in message.lines) <= LINE
     assert (len(message.lines), message.lines[-1]) == (LINES + 1, f"and {300 - LINES} more")
 
 
-def test_line_breaks_and_marks_that_turn_text_around_are_gone():
+def test_line_breaks_and_direction_marks_are_removed():
     message = Message.create("a\r\nBcc: all@example.com\u202e\ud800", {"model": "b\x00\nc"})
     assert (message.title, message.facts["model"]) == ("a Bcc: all@example.com", "b c")
 
@@ -121,21 +126,23 @@ SECRETS = {"of a line": "the parrot knows the map", "of two lines": "dig where t
 
 @pytest.fixture(params=SECRETS)
 def secret(request):
-    """A secret that Airflow knows of, as of each connection that a task has read."""
+    """Register a secret with Airflow, as it does for each connection that a task reads; return it."""
     mask_secret(SECRETS[request.param])
     return SECRETS[request.param]
 
 
-def test_error_is_told_without_its_secrets(secret):
+def test_message_of_an_error_masks_secrets(secret):
     error = RuntimeError(f"cannot log in with {secret} at sea")
     message = build_failure_message("d", "r", "t", try_number=1, log=f"http://airflow/log?key={secret}", error=error)
     assert message.lines == ("RuntimeError: cannot log in with *** at sea",)
     assert message.links == {"Log": "http://airflow/log?key=***"}
 
 
-def test_result_is_told_without_its_secrets(result, secret):
+def test_message_of_a_result_masks_secrets(make_result, secret):
     reasons = [f"psi of {secret} is 0.41", "x" * (LINE - 10) + secret]
-    message = told("drift", result("drift", model_name=secret, worst=[secret], reasons=reasons, page=f"s3://{secret}"))
+    message = build(
+        "drift", make_result("drift", model_name=secret, worst=[secret], reasons=reasons, page=f"s3://{secret}")
+    )
     assert (message.title, message.facts["worst columns"]) == ("*** has drifted", "***")
     assert message.lines == ("psi of *** is 0.41", "x" * (LINE - 10) + "***")
     assert message.links["Findings"] == "s3://***"

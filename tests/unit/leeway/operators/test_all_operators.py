@@ -1,4 +1,4 @@
-"""The operators' faces: documented, templated as they say, and in step with the Specs they fill."""
+"""Test all operators: their documentation, their templated fields, and the Specs that they fill."""
 
 import inspect
 import pickle
@@ -33,14 +33,14 @@ from pipelines.errors import SpecError
 from pipelines.steps import load_result_class, load_spec_class
 
 ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
-GIVEN = {
+ARGUMENTS = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
     SyncOperator: {"dataset": "orders", "asset": ORDERS},
     BackfillOperator: {"dataset": "weather", "first": "2013-01-01", "last": "2013-01-31"},
     DvcReproOperator: {
         "targets": ["preprocess"],
-        "workspace": "one",
+        "workspace": "workspace",
         "overrides": {"snapshot": {"as_of": "2013-02-01"}},
     },
     EvaluateOperator: {
@@ -69,7 +69,7 @@ GIVEN = {
     DriftSensor: {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07", "backfill": "True"},
     OutcomesOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
 }
-FROM_ELSEWHERE = {
+NOT_ARGUMENTS = {
     "evaluate": {"reference"},
     "profile": {"reference", "engine"},
     "gate": {"policy", "approval", "approval_timeout_h", "approval_default"},
@@ -80,51 +80,52 @@ FROM_ELSEWHERE = {
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy"},
 }
-"""Fields that params.yaml alone gives, the asset's state store, LEEWAY_RUN, or BatchScoreOperator."""
-OPERATORS = [StepOperator, *GIVEN, SpotTrainingOperator, MirrorOperator, BatchScoreOperator]
+"""Fields that come from params.yaml, the asset's state store, LEEWAY_RUN or BatchScoreOperator only."""
+OPERATORS = [StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator]
 
 
-def made(operator: type, **more: object):
-    return operator(task_id="one", **{**GIVEN[operator], **more})
+def make_task(operator: type, **arguments: object):
+    """Return a task of an operator, with valid arguments by default."""
+    return operator(task_id="task", **{**ARGUMENTS[operator], **arguments})
 
 
-def documented(operator: type) -> dict[str, str]:
-    """Argument to its text, of the docstring's section Args."""
+def read_argument_docs(operator: type) -> dict[str, str]:
+    """Return each argument and its text from the docstring's section Args."""
     section = inspect.cleandoc(operator.__doc__).split("Args:\n")[1].split("\n\n")[0]
     parts = re.split(r"^    (\w+): ", section, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
 def test_every_constructor_argument_is_documented(operator):
-    own = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs"}
-    assert set(documented(operator)) == own
+    arguments = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs"}
+    assert set(read_argument_docs(operator)) == arguments
 
 
-def test_argument_without_a_word_is_seen():
-    class Quiet(IngestOperator):
-        """Says less than it takes.
+def test_check_finds_an_undocumented_argument():
+    class Undocumented(IngestOperator):
+        """An operator that documents one of two arguments.
 
         Args:
-            said: it.
+            first: the first argument.
         """
 
-        def __init__(self, *, said: str, unsaid: str, **kwargs: object) -> None: ...
+        def __init__(self, *, first: str, second: str, **kwargs: object) -> None: ...
 
     with pytest.raises(AssertionError):
-        test_every_constructor_argument_is_documented(Quiet)
+        test_every_constructor_argument_is_documented(Undocumented)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.__name__)
-def test_templated_is_what_is_said_to_be(operator):
-    told = {name for name, text in documented(operator).items() if "(templated)" in text}
-    own = set(inspect.signature(operator.__init__).parameters)
-    assert told == set(operator.template_fields) & own
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
+def test_documentation_says_which_arguments_are_templated(operator):
+    documented = {name for name, text in read_argument_docs(operator).items() if "(templated)" in text}
+    arguments = set(inspect.signature(operator.__init__).parameters)
+    assert documented == set(operator.template_fields) & arguments
 
 
-@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
-def test_spec_is_one_that_the_step_takes(operator):
-    task, fields = made(operator), set(load_spec_class(operator.step).model_fields)
+@pytest.mark.parametrize("operator", ARGUMENTS, ids=lambda operator: operator.__name__)
+def test_step_accepts_the_spec_of_its_operator(operator):
+    task, fields = make_task(operator), set(load_spec_class(operator.step).model_fields)
     spec = task.build_spec()
     assert set(spec) <= fields
     assert load_spec_class(operator.step).parse(spec, "operator")
@@ -132,19 +133,19 @@ def test_spec_is_one_that_the_step_takes(operator):
         load_spec_class(operator.step).parse({**spec, "colour": "red"}, "operator")
 
 
-@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
-def test_no_field_of_the_step_is_out_of_reach(operator):
+@pytest.mark.parametrize("operator", ARGUMENTS, ids=lambda operator: operator.__name__)
+def test_arguments_reach_every_field_of_the_step(operator):
     optional = (set(inspect.signature(operator.__init__).parameters) & set(operator.template_fields)) - {
-        *GIVEN[operator]
+        *ARGUMENTS[operator]
     }
-    everything = made(operator, **{name: {} if name in ("lineage", "training", "window") else "x" for name in optional})
+    task = make_task(operator, **{name: {} if name in ("lineage", "training", "window") else "x" for name in optional})
     fields = set(load_spec_class(operator.step).model_fields)
-    assert set(everything.build_spec()) == fields - FROM_ELSEWHERE.get(operator.step, set())
+    assert set(task.build_spec()) == fields - NOT_ARGUMENTS.get(operator.step, set())
 
 
-def test_field_that_is_not_given_is_left_to_params_and_defaults():
-    assert made(IngestOperator).build_spec() == {"dataset": "flights", "partition": "2013-01-01"}
-    assert made(IngestOperator, folder="/data").build_spec()["folder"] == "/data"
+def test_spec_has_only_the_fields_that_are_given():
+    assert make_task(IngestOperator).build_spec() == {"dataset": "flights", "partition": "2013-01-01"}
+    assert make_task(IngestOperator, folder="/data").build_spec()["folder"] == "/data"
 
 
 def test_operator_without_a_step_fails_at_import():
@@ -153,7 +154,7 @@ def test_operator_without_a_step_fails_at_import():
 
 
 def test_constructors_only_assign():
-    """Templates are rendered later: nothing may be looked at, or asked for, when a DAG is parsed."""
+    """Templates are rendered later: parsing a DAG must not read a file or call a service."""
     task = SpotTrainingOperator(
         task_id="train",
         entry_point="no/such.py",
@@ -165,114 +166,117 @@ def test_constructors_only_assign():
     assert task.max_wait_s == "{{ y }}"
 
 
-def test_result_of_the_step_is_the_task_s(stub, project):
-    task = made(IngestOperator, python=stub("result(asked=spec(), env=os.environ['MORE'])"), env={"MORE": "yes"})
-    told = task.execute({})
-    assert told == {"schema_version": 1, "asked": task.build_spec(), "env": "yes"}
+def test_task_returns_the_result_of_the_step(write_python, project):
+    task = make_task(
+        IngestOperator, python=write_python("result(spec=spec(), env=os.environ['VARIABLE'])"), env={"VARIABLE": "yes"}
+    )
+    result = task.execute({})
+    assert result == {"schema_version": 1, "spec": task.build_spec(), "env": "yes"}
 
 
-def test_credentials_of_the_source_reach_the_step_and_show_nowhere(stub, project, monkeypatch):
+def test_credentials_of_the_source_reach_the_step_and_no_templated_field(write_python, project, monkeypatch):
     from leeway.operators import step
 
     monkeypatch.setattr(step, "build_source_environment", lambda conn_id: {"FLIGHTS_DB_URL": f"secret of {conn_id}"})
-    python = stub("result(url=os.environ.get('FLIGHTS_DB_URL'))")
+    python = write_python("result(url=os.environ.get('FLIGHTS_DB_URL'))")
     for operator in (IngestOperator, SyncOperator, BackfillOperator):
-        task = made(operator, python=python, source_conn_id="flights_db", env={"MORE": "yes"})
+        task = make_task(operator, python=python, source_conn_id="flights_db", env={"VARIABLE": "yes"})
         assert task.run_step(task.step, task.build_spec())["url"] == "secret of flights_db"
-        assert task.env == {"MORE": "yes"}
+        assert task.env == {"VARIABLE": "yes"}
         assert "secret" not in str([getattr(task, name) for name in task.template_fields])
-    assert made(IngestOperator, python=python).execute({})["url"] is None
+    assert make_task(IngestOperator, python=python).execute({})["url"] is None
 
 
-def test_wrong_request_fails_the_task_for_good(stub, project):
+def test_wrong_request_is_not_retried_and_temporary_error_is(write_python, project):
     with pytest.raises(AirflowFailException, match="no such day"):
-        made(IngestOperator, python=stub("report(2, 'no such day')")).execute({})
-    with pytest.raises(AirflowException) as raised:
-        made(IngestOperator, python=stub("report(75, 'busy')")).execute({})
-    assert type(raised.value) is AirflowException
-    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+        make_task(IngestOperator, python=write_python("report(2, 'no such day')")).execute({})
+    with pytest.raises(AirflowException) as error:
+        make_task(IngestOperator, python=write_python("report(75, 'busy')")).execute({})
+    assert type(error.value) is AirflowException
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
-def test_on_kill_before_anything_runs_does_nothing():
-    made(IngestOperator).on_kill()
+def test_on_kill_does_nothing_before_the_task_runs():
+    make_task(IngestOperator).on_kill()
     SpotTrainingOperator(task_id="train", entry_point="a", bundle="b", channels={}).on_kill()
 
 
 OUTCOMES = '[(0.5, "failed"), (0.7, "passed"), (0.6, "undecided"), (None, "reported")]'
-CHECKS = f'[dict(check="auc", outcome=o, reason=f"auc is {{v}}") for v, o in {OUTCOMES}]'
+CHECKS = f'[dict(check="auc", outcome=outcome, reason=f"auc is {{v}}") for v, outcome in {OUTCOMES}]'
 
 
-def gate(stub, passed: bool):
-    python = stub(
+def make_gate(write_python, passed: bool):
+    """Return a gate task in a DAG, its context, and the values that it pushes to XCom."""
+    python = write_python(
         f"result(passed={passed}, reason='auc is 0.5', asks=False, checks={CHECKS}, verdict='/w/verdict.json')"
     )
     with DAG("gated"):
-        task = made(GateOperator, python=python)
-        after = [PromoteOperator(task_id=name, **GIVEN[PromoteOperator]) for name in ("promote", "announce")]
-        task >> after
+        task = make_task(GateOperator, python=python)
+        next_tasks = [PromoteOperator(task_id=name, **ARGUMENTS[PromoteOperator]) for name in ("promote", "announce")]
+        task >> next_tasks
         task >> RecordOutcomeOperator(task_id="record_outcome", model_name="flights").as_teardown()
     pushed: dict[str, object] = {}
     ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}), map_index=-1)
     return task, {"ti": ti, "task": task}, pushed
 
 
-def test_gate_that_says_no_skips_what_follows_and_says_why(stub, project, lines, monkeypatch):
-    task, context, pushed = gate(stub, passed=False)
-    monkeypatch.setattr(GateOperator, "log", lines)
-    with pytest.raises(DownstreamTasksSkipped) as raised:
+def test_failed_gate_skips_the_next_tasks_and_logs_why(write_python, project, log, monkeypatch):
+    task, context, pushed = make_gate(write_python, passed=False)
+    monkeypatch.setattr(GateOperator, "log", log)
+    with pytest.raises(DownstreamTasksSkipped) as error:
         task.execute(context)
-    assert sorted(raised.value.tasks) == ["announce", "promote"], "a teardown runs"
+    assert sorted(error.value.tasks) == ["announce", "promote"], "a teardown task is not skipped"
     assert pushed["return_value"]["reason"] == "auc is 0.5"
-    told = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
-    assert lines.lines[-5:] == told
+    lines = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
+    assert log.lines[-5:] == lines
 
 
-def test_gate_that_says_yes_lets_pass(stub, project):
-    task, context, pushed = gate(stub, passed=True)
+def test_passed_gate_returns_its_result(write_python, project):
+    task, context, pushed = make_gate(write_python, passed=True)
     assert task.execute(context)["passed"] is True
     assert pushed == {}
 
 
 @pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
-def test_where_nothing_could_be_done_the_task_is_skipped_and_says_why(stub, project, operator):
+def test_task_without_a_champion_is_skipped_and_says_why(write_python, project, operator):
     pushed: dict[str, object] = {}
     context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
     with pytest.raises(AirflowSkipException, match="no champion yet"):
-        made(operator, python=stub("result(scored=0, reason='no champion yet')")).execute(context)
+        make_task(operator, python=write_python("result(scored=0, reason='no champion yet')")).execute(context)
     assert pushed["return_value"]["reason"] == "no champion yet"
 
 
 @pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
-def test_where_something_was_done_it_is_the_result(stub, project, operator):
-    assert made(operator, python=stub("result(scored=7, reason='')")).execute({})["scored"] == 7
+def test_task_with_a_champion_returns_its_result(write_python, project, operator):
+    assert make_task(operator, python=write_python("result(scored=7, reason='')")).execute({})["scored"] == 7
 
 
-HELD = "outcome='held_back', guard='breaker', reason='three did not pass'"
+HELD_BACK = "outcome='held_back', guard='breaker', reason='three did not pass'"
 
 
-@pytest.mark.parametrize(("alert", "raised"), [(True, AirflowFailException), (False, AirflowSkipException)])
-def test_what_is_held_back_is_skipped_and_where_a_person_has_to_look_fails_for_good(stub, project, alert, raised):
+@pytest.mark.parametrize(("alert", "error_type"), [(True, AirflowFailException), (False, AirflowSkipException)])
+def test_retraining_that_is_held_back_is_skipped_or_fails_with_an_alert(write_python, project, alert, error_type):
     pushed: dict[str, object] = {}
     context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
-    with pytest.raises(raised, match="three did not pass"):
-        made(GuardOperator, python=stub(f"result({HELD}, alert={alert})")).execute(context)
+    with pytest.raises(error_type, match="three did not pass"):
+        make_task(GuardOperator, python=write_python(f"result({HELD_BACK}, alert={alert})")).execute(context)
     assert pushed["return_value"]["guard"] == "breaker"
 
 
-def test_what_may_start_is_the_result(stub, project):
-    python = stub("result(outcome='started', guard='', reason='', alert=False)")
-    assert made(GuardOperator, python=python).execute({})["outcome"] == "started"
+def test_retraining_that_may_start_is_the_result(write_python, project):
+    python = write_python("result(outcome='started', guard='', reason='', alert=False)")
+    assert make_task(GuardOperator, python=python).execute({})["outcome"] == "started"
 
 
-def test_provider_tells_its_name():
+def test_provider_info_has_the_name_of_the_package():
     assert get_provider_info()["package-name"] == "leeway"
 
 
-@pytest.mark.parametrize("operator", GIVEN, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("operator", ARGUMENTS, ids=lambda operator: operator.__name__)
 def test_result_is_documented_field_by_field(operator):
-    """Its page of the documentation is made of the docstring (tools/reference)."""
+    """tools/reference makes the operator's page of the documentation from the docstring."""
     fields = set(load_result_class(operator.step).model_fields) - {"schema_version"}
-    told = inspect.cleandoc(operator.__doc__).split("Returns:\n")[1]
-    assert load_result_class(operator.step).__name__ in told
-    names = re.sub(r" \(.*?\)", "", told.split("`: ")[1]).strip(" .\n")
+    section = inspect.cleandoc(operator.__doc__).split("Returns:\n")[1]
+    assert load_result_class(operator.step).__name__ in section
+    names = re.sub(r" \(.*?\)", "", section.split("`: ")[1]).strip(" .\n")
     assert set(re.split(r",\s+", names)) == fields

@@ -1,4 +1,4 @@
-"""PromotionApprovalOperator: whom it asks, with which form, and what becomes of the answer."""
+"""Test PromotionApprovalOperator: when it asks, its form, and the effect of the answer."""
 
 import datetime as dt
 import json
@@ -24,84 +24,91 @@ VERDICT: dict[str, Any] = {
 }
 
 
-def task(python: str = "") -> PromotionApprovalOperator:
-    with DAG("approving", params={"as_of": "2013-03-01"}):
-        made = PromotionApprovalOperator(task_id="approve", verdict=VERDICT, python=python)
-        made >> PromoteOperator(task_id="promote", model_name="flights", version="3", verdict="/w/verdict.json")
-    return made
+def make_task(python: str = "") -> PromotionApprovalOperator:
+    """Return an approval task that is followed by a promotion."""
+    with DAG("approval", params={"as_of": "2013-03-01"}):
+        task = PromotionApprovalOperator(task_id="approve", verdict=VERDICT, python=python)
+        task >> PromoteOperator(task_id="promote", model_name="flights", version="3", verdict="/w/verdict.json")
+    return task
 
 
-def context(one: PromotionApprovalOperator, **verdict: Any) -> Context:
-    one.verdict = {**VERDICT, **verdict}
+def make_context(task: PromotionApprovalOperator, **verdict: Any) -> Context:
+    """Set fields of the task's verdict, and return the task's context."""
+    task.verdict = {**VERDICT, **verdict}
     ti = SimpleNamespace(id="1", map_index=-1, xcom_push=lambda **_: None)
-    return {"ti": ti, "task_instance": ti, "task": one}  # type: ignore[typeddict-item,return-value]
+    return {"ti": ti, "task_instance": ti, "task": task}  # type: ignore[typeddict-item,return-value]
 
 
-def answered(option: str, who: str | None = "ada", why: str = "looks good") -> dict[str, Any]:
-    user = {"id": "1", "name": who} if who else None
-    told = {"chosen_options": [option], "params_input": {"why": why}, "responded_at": utcnow()}
-    return {**told, "responded_by_user": user, "timedout": False}
+def make_answer(option: str, user_name: str | None = "ada", why: str = "looks good") -> dict[str, Any]:
+    """Return the event of an answer; without a user it is the default after the timeout."""
+    user = {"id": "1", "name": user_name} if user_name else None
+    answer = {"chosen_options": [option], "params_input": {"why": why}, "responded_at": utcnow()}
+    return {**answer, "responded_by_user": user, "timedout": False}
 
 
-def test_what_asks_nobody_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: pytest.fail("somebody was asked"))
-    one = task()
-    assert one.execute(context(one, asks=False)) == {"approval_required": False}
+def test_verdict_that_needs_no_approval_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: pytest.fail("the task asked for an approval"))
+    task = make_task()
+    assert task.execute(make_context(task, asks=False)) == {"approval_required": False}
 
 
-def test_the_form_is_filled_and_the_task_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **told: asked.update(told))
-    one = task()
+def test_task_waits_with_a_filled_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    form: dict[str, Any] = {}
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **fields: form.update(fields))
+    task = make_task()
     with pytest.raises(TaskAwaitingInput):
-        one.execute(context(one))
-    assert asked["subject"] == "Promote flights version 3? (undecided)"
-    assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    assert list(asked["params"]) == ["why"]
-    assert asked["body"] == render_body(VERDICT)
+        task.execute(make_context(task))
+    assert form["subject"] == "Promote flights version 3? (undecided)"
+    assert (form["options"], form["defaults"]) == (["Approve", "Reject"], ["Reject"])
+    assert list(form["params"]) == ["why"]
+    assert form["body"] == render_body(VERDICT)
 
 
-@pytest.mark.parametrize(("silence", "option"), [("approve", "Approve"), ("reject", "Reject")])
-def test_how_long_and_what_silence_means_is_the_policys(
-    monkeypatch: pytest.MonkeyPatch, silence: str, option: str
+@pytest.mark.parametrize(("default", "option"), [("approve", "Approve"), ("reject", "Reject")])
+def test_policy_gives_the_timeout_and_the_default_answer(
+    monkeypatch: pytest.MonkeyPatch, default: str, option: str
 ) -> None:
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **told: asked.update(told))
-    one = task()
-    with pytest.raises(TaskAwaitingInput) as waits:
-        one.execute(context(one, approval_timeout_h=0.5, approval_default=silence))
-    assert asked["defaults"] == [option]
-    assert waits.value.timeout == dt.timedelta(minutes=30)
+    form: dict[str, Any] = {}
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **fields: form.update(fields))
+    task = make_task()
+    with pytest.raises(TaskAwaitingInput) as waiting:
+        task.execute(make_context(task, approval_timeout_h=0.5, approval_default=default))
+    assert form["defaults"] == [option]
+    assert waiting.value.timeout == dt.timedelta(minutes=30)
 
 
-def test_the_forms_text_has_the_evidence() -> None:
+def test_text_of_the_form_shows_checks_report_and_differences() -> None:
     text = render_body(VERDICT)
     assert "| passed | auc | 0.7 | 0.68 to 0.72 | 0.6 |" in text
-    assert "rows \\| of holdout" in text, "a bar would begin another cell"
+    assert "rows \\| of holdout" in text, "a bar would start another cell"
     assert "[The report](http://docs/report.html): [curves](http://docs/curves.png)" in text
     assert "| data version | abc |" in text
     assert "| window | old days | new days |" in text
     assert "difference" not in render_body({**VERDICT, "differs": {}})
 
 
-def test_a_yes_is_recorded_and_lets_pass(stub: Any, project: Any) -> None:
-    python = stub("result(approved=spec()['decision'] == 'approve', spec=spec(), who=os.environ['LEEWAY_ACTOR'])")
-    one = task(python)
-    told = one.execute_complete(context(one), answered("Approve"))
-    assert (told["approved"], told["who"]) == (True, "ada")
-    wanted = {"model_name": "flights", "version": "3", "verdict": "/w/verdict.json", "why": "looks good"}
-    assert told["spec"] == {**wanted, "decision": "approve"}
-
-
-@pytest.mark.parametrize("who", ["ada", None])
-def test_a_no_is_recorded_and_skips_what_follows(stub: Any, project: Any, tmp_path: Any, who: str | None) -> None:
-    kept = tmp_path / "asked.json"
-    python = stub(
-        f"Path({str(kept)!r}).write_text(json.dumps([spec(), os.environ['LEEWAY_ACTOR']])); result(approved=False)"
+def test_approval_is_recorded_and_the_task_succeeds(write_python: Any, project: Any) -> None:
+    python = write_python(
+        "result(approved=spec()['decision'] == 'approve', spec=spec(), actor=os.environ['LEEWAY_ACTOR'])"
     )
-    one = task(python)
-    with pytest.raises(DownstreamTasksSkipped) as raised:
-        one.execute_complete(context(one), answered("Reject", who))
-    assert list(raised.value.tasks) == ["promote"]
-    spec, actor = json.loads(kept.read_text())
-    assert (spec["decision"], actor) == ("reject", who or "nobody answered")
+    task = make_task(python)
+    result = task.execute_complete(make_context(task), make_answer("Approve"))
+    assert (result["approved"], result["actor"]) == (True, "ada")
+    spec = {"model_name": "flights", "version": "3", "verdict": "/w/verdict.json", "why": "looks good"}
+    assert result["spec"] == {**spec, "decision": "approve"}
+
+
+@pytest.mark.parametrize("user_name", ["ada", None])
+def test_rejection_is_recorded_and_skips_the_next_tasks(
+    write_python: Any, project: Any, tmp_path: Any, user_name: str | None
+) -> None:
+    path = tmp_path / "decision.json"
+    python = write_python(
+        f"Path({str(path)!r}).write_text(json.dumps([spec(), os.environ['LEEWAY_ACTOR']])); result(approved=False)"
+    )
+    task = make_task(python)
+    with pytest.raises(DownstreamTasksSkipped) as error:
+        task.execute_complete(make_context(task), make_answer("Reject", user_name))
+    assert list(error.value.tasks) == ["promote"]
+    spec, actor = json.loads(path.read_text())
+    assert (spec["decision"], actor) == ("reject", user_name or "nobody answered")

@@ -1,4 +1,4 @@
-"""What cannot work is refused before the first call, in a line that says what to give."""
+"""Test the checks of a request: a wrong one is refused before the first call, in one line that says what to change."""
 
 import copy
 
@@ -25,13 +25,14 @@ REQUEST = {
 }
 
 
-def refused(words, call, *args):
-    with pytest.raises(AirflowFailException, match=words) as raised:
-        call(*args)
-    assert "\n" not in str(raised.value)
+def assert_refuses(message, check, *args):
+    """Assert that a check fails for good, with a message in one line."""
+    with pytest.raises(AirflowFailException, match=message) as error:
+        check(*args)
+    assert "\n" not in str(error.value)
 
 
-def test_numbers_may_come_as_text():
+def test_numbers_may_be_text():
     assert (
         request_checks.parse_count("x", "60")
         == request_checks.parse_count("x", 60)
@@ -48,23 +49,23 @@ def test_numbers_may_come_as_text():
 
 
 @pytest.mark.parametrize("value", ["an hour", None, "", "1.5", 1.5, 0, -1, "0", 11, [1], float("nan"), float("inf")])
-def test_what_is_no_whole_number_in_bounds_is_refused(value):
-    refused("max_run_s of the task train", request_checks.parse_count, "max_run_s of the task train", value, 10)
+def test_refuses_a_value_that_is_no_whole_number_within_bounds(value):
+    assert_refuses("max_run_s of the task train", request_checks.parse_count, "max_run_s of the task train", value, 10)
 
 
 @pytest.mark.parametrize("value", ["much", 0, -1, "nan", float("inf")])
-def test_what_is_no_amount_is_refused(value):
-    refused("budget_usd must be an amount of US dollars above 0", request_checks.parse_usd, "budget_usd", value)
+def test_refuses_a_value_that_is_no_amount(value):
+    assert_refuses("budget_usd must be an amount of US dollars above 0", request_checks.parse_usd, "budget_usd", value)
 
 
-def test_instance_types_are_one_or_several():
+def test_accepts_one_or_several_instance_types():
     assert request_checks.check_instance_types("t", "ml.m5.large", None, POLICIES, "fail") == ["ml.m5.large"]
-    several = ["ml.p4d.24xlarge", "ml.m7i-flex.large"]
-    assert request_checks.check_instance_types("t", "ml.m5.large", several, POLICIES, "on_demand") == several
+    types = ["ml.p4d.24xlarge", "ml.m7i-flex.large"]
+    assert request_checks.check_instance_types("t", "ml.m5.large", types, POLICIES, "on_demand") == types
 
 
 @pytest.mark.parametrize(
-    ("one", "several", "policy", "words"),
+    ("instance_type", "instance_types", "policy", "message"),
     [
         ("m5.large", None, "fail", "no instance types of SageMaker: m5.large"),
         ("ml.m5.large", ["ml.m5.large", 5], "on_demand", "no instance types of SageMaker: 5"),
@@ -72,55 +73,56 @@ def test_instance_types_are_one_or_several():
         ("ml.m5.large", None, "pray", "on_no_capacity of t is 'pray': give one of fail, next_instance_type, on_demand"),
     ],
 )
-def test_wrong_instance_types_and_policies_are_refused(one, several, policy, words):
-    refused(words, request_checks.check_instance_types, "t", one, several, POLICIES, policy)
+def test_refuses_wrong_instance_types_and_policies(instance_type, instance_types, policy, message):
+    arguments = ("t", instance_type, instance_types, POLICIES, policy)
+    assert_refuses(message, request_checks.check_instance_types, *arguments)
 
 
-def test_config_goes_over_the_request_and_leaves_the_rest():
-    made = {"A": {"x": 1, "y": {"z": 2}}, "B": [1], "C": "c"}
-    before = copy.deepcopy(made)
-    assert request_checks.merge_config(made, {"A": {"y": {"w": 3}}, "B": [2], "D": 4}) == {
+def test_config_overrides_the_request_and_leaves_the_rest():
+    request = {"A": {"x": 1, "y": {"z": 2}}, "B": [1], "C": "c"}
+    original = copy.deepcopy(request)
+    assert request_checks.merge_config(request, {"A": {"y": {"w": 3}}, "B": [2], "D": 4}) == {
         "A": {"x": 1, "y": {"z": 2, "w": 3}}, "B": [2], "C": "c", "D": 4,
     }  # fmt: skip
-    assert made == before
+    assert request == original
 
 
 @pytest.mark.parametrize("name", ["TrainingJobName", "Tags"])
-def test_config_may_not_have_what_the_job_is_found_by(name):
-    refused(f"config must not have {name}", request_checks.merge_config, {}, {name: "x"})
+def test_config_cannot_change_the_fields_that_identify_a_job(name):
+    assert_refuses(f"config must not have {name}", request_checks.merge_config, {}, {name: "x"})
 
 
-def test_config_may_not_have_where_the_answers_go_and_may_have_the_rest_of_the_output():
+def test_config_cannot_change_where_the_output_goes_but_can_set_its_key():
     output = {"S3OutputPath": "s3://all-days", "KmsKeyId": "k"}
-    refused(
+    assert_refuses(
         "config must not have TransformOutput.S3OutputPath",
         request_checks.merge_config,
         {},
         {"TransformOutput": output},
     )
-    places = {"KmsKeyId": "k", "Outputs": []}
-    refused(
+    outputs = {"KmsKeyId": "k", "Outputs": []}
+    assert_refuses(
         "config must not have ProcessingOutputConfig.Outputs",
         request_checks.merge_config,
         {},
-        {"ProcessingOutputConfig": places},
+        {"ProcessingOutputConfig": outputs},
     )
     assert request_checks.merge_config({}, {"ProcessingOutputConfig": {"KmsKeyId": "k"}})["ProcessingOutputConfig"] == {
         "KmsKeyId": "k"
     }
-    made = request_checks.merge_config(
+    merged = request_checks.merge_config(
         {"TransformOutput": {"S3OutputPath": "s3://own"}}, {"TransformOutput": {"KmsKeyId": "k"}}
     )
-    assert made == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
+    assert merged == {"TransformOutput": {"S3OutputPath": "s3://own", "KmsKeyId": "k"}}
 
 
-def test_good_request_passes():
+def test_accepts_a_valid_request():
     request_checks.check_shape(REQUEST, SHAPE)
     request_checks.check_checkpoint_folder(REQUEST, "b")
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("fields", "message"),
     [
         ({"RoleArn": "leeway-training-role-without-arn"}, "RoleArn .* is not of the form arn:aws"),
         ({"RoleArn": "short"}, "for parameter RoleArn, value: 5, valid min length: 20"),
@@ -136,12 +138,12 @@ def test_good_request_passes():
         ({"Colour": "red"}, "Colour"),
     ],
 )
-def test_request_that_sagemaker_would_refuse_is_refused(more, words):
-    refused(words, request_checks.check_shape, {**REQUEST, **more}, SHAPE)
+def test_refuses_a_request_that_sagemaker_would_refuse(fields, message):
+    assert_refuses(message, request_checks.check_shape, {**REQUEST, **fields}, SHAPE)
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    ("uri", "message"),
     [
         ("s3://other/checkpoints", "must be in a folder of s3://b, not in s3://other/checkpoints"),
         ("s3://b/", "must be in a folder of s3://b"),
@@ -152,11 +154,13 @@ def test_request_that_sagemaker_would_refuse_is_refused(more, words):
         ("s3://b/data/x", "the channel train"),
     ],
 )
-def test_checkpoints_have_a_folder_to_themselves(uri, words):
-    refused(words, request_checks.check_checkpoint_folder, {**REQUEST, "CheckpointConfig": {"S3Uri": uri}}, "b")
+def test_checkpoints_need_their_own_folder_in_the_bucket(uri, message):
+    assert_refuses(
+        message, request_checks.check_checkpoint_folder, {**REQUEST, "CheckpointConfig": {"S3Uri": uri}}, "b"
+    )
 
 
-def test_folder_that_only_begins_alike_is_another():
+def test_folders_with_the_same_prefix_are_separate():
     request_checks.check_checkpoint_folder(
         {**REQUEST, "CheckpointConfig": {"S3Uri": "s3://b/leeway/jobs-checkpoints"}}, "b"
     )

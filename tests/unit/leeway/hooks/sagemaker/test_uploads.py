@@ -1,4 +1,4 @@
-"""Bundles and channels: names made of content, uploaded once, complete, and equal bytes for equal files."""
+"""Test the uploads of bundles and channels: named by content, uploaded once, complete, and byte-identical."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ SCRIPT = "pipelines/datasets/flights/training.py"
 
 
 class Bucket:
-    """What S3Uploader asks of S3Hook; the real one meets a real server in tests/integration/leeway."""
+    """A fake of S3Hook with what S3Uploader calls. tests/integration/leeway uses the real one."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -40,99 +40,103 @@ class Bucket:
 
 @pytest.fixture
 def bucket() -> Bucket:
+    """Return an empty bucket."""
     return Bucket()
 
 
 @pytest.fixture
-def hook(bucket) -> S3Uploader:
+def uploader(bucket) -> S3Uploader:
+    """Return an uploader to the bucket."""
     return S3Uploader(bucket, "b", "p")
 
 
-def written(folder: Path, **files: str) -> str:
+def write_files(folder: Path, **files: str) -> str:
+    """Write text files, and return the folder."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return str(folder)
 
 
-def test_channel_is_uploaded_once_a_content(hook, bucket, tmp_path):
-    place = hook.upload_channel(written(tmp_path / "one", **{"a": "1", "deep/b": "2"}))
-    assert place.startswith("s3://b/p/features/")
-    assert place.endswith("/")
+def test_same_content_is_uploaded_once(uploader, bucket, tmp_path):
+    uri = uploader.upload_channel(write_files(tmp_path / "one", **{"a": "1", "deep/b": "2"}))
+    assert uri.startswith("s3://b/p/features/")
+    assert uri.endswith("/")
     assert len(bucket.uploads) == 2
-    assert hook.upload_channel(written(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == place
+    assert uploader.upload_channel(write_files(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == uri
     assert len(bucket.uploads) == 2
-    assert len(bucket.lists) == 2, "one call a channel, however many files"
+    assert len(bucket.lists) == 2, "one call for a channel, whatever the number of its files"
 
 
-def test_other_content_or_other_names_are_another_channel(hook, bucket, tmp_path):
-    places = {
-        hook.upload_channel(written(tmp_path / "one", a="1")),
-        hook.upload_channel(written(tmp_path / "two", a="2")),
-        hook.upload_channel(written(tmp_path / "three", b="1")),
+def test_other_content_or_other_names_give_another_channel(uploader, bucket, tmp_path):
+    uris = {
+        uploader.upload_channel(write_files(tmp_path / "one", a="1")),
+        uploader.upload_channel(write_files(tmp_path / "two", a="2")),
+        uploader.upload_channel(write_files(tmp_path / "three", b="1")),
     }
-    assert len(places) == 3
+    assert len(uris) == 3
 
 
-def test_upload_that_was_cut_off_is_completed(hook, bucket, tmp_path):
-    folder = written(tmp_path / "one", a="1", b="2")
-    hook.upload_channel(folder)
-    lost = bucket.uploads[1]
-    del bucket.objects[lost]
-    hook.upload_channel(folder)
-    assert bucket.uploads[2:] == [lost]
-    bucket.objects[lost] = b"cut"
-    hook.upload_channel(folder)
-    assert bucket.uploads[3:] == [lost]
+def test_interrupted_upload_is_completed(uploader, bucket, tmp_path):
+    folder = write_files(tmp_path / "one", a="1", b="2")
+    uploader.upload_channel(folder)
+    key = bucket.uploads[1]
+    del bucket.objects[key]
+    uploader.upload_channel(folder)
+    assert bucket.uploads[2:] == [key]
+    bucket.objects[key] = b"cut"
+    uploader.upload_channel(folder)
+    assert bucket.uploads[3:] == [key]
 
 
-def test_channel_that_is_in_s3_stays_there(hook, bucket):
-    assert hook.upload_channel("s3://other/place/") == "s3://other/place/"
+def test_channel_in_s3_is_not_uploaded(uploader, bucket):
+    assert uploader.upload_channel("s3://other/folder/") == "s3://other/folder/"
     assert bucket.uploads == []
 
 
-def test_channel_that_is_not_there_or_empty_is_refused(hook, tmp_path):
+def test_refuses_a_missing_or_empty_channel(uploader, tmp_path):
     (tmp_path / "empty" / "folder").mkdir(parents=True)
-    for place in (tmp_path / "nothing", tmp_path / "empty"):
+    for folder in (tmp_path / "nothing", tmp_path / "empty"):
         with pytest.raises(AirflowFailException, match="does not exist or is empty"):
-            hook.upload_channel(str(place))
+            uploader.upload_channel(str(folder))
 
 
-def project(folder: Path, age: int = 0) -> Path:
-    written(folder, **{"deep/train.py": "import extra", "lib/extra.py": "x = 1", "bundle.txt": "lib/extra.py\n"})
+def write_project(folder: Path, mtime: int = 0) -> Path:
+    """Write a project with a training script, a module and a bundle list. Files with an mtime get another mode."""
+    write_files(folder, **{"deep/train.py": "import extra", "lib/extra.py": "x = 1", "bundle.txt": "lib/extra.py\n"})
     for path in folder.rglob("*"):
-        os.utime(path, (age, age))
-    (folder / "deep" / "train.py").chmod(0o600 if age else 0o755)
+        os.utime(path, (mtime, mtime))
+    (folder / "deep" / "train.py").chmod(0o600 if mtime else 0o755)
     return folder
 
 
-def test_equal_files_give_equal_bundles_whenever_and_wherever(hook, bucket, tmp_path):
-    first = hook.upload_bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
-    second = hook.upload_bundle(project(tmp_path / "two", age=1_000_000_000), "deep/train.py", "bundle.txt")
+def test_equal_files_give_equal_bundles_whatever_their_path_time_and_mode(uploader, bucket, tmp_path):
+    first = uploader.upload_bundle(write_project(tmp_path / "one"), "deep/train.py", "bundle.txt")
+    second = uploader.upload_bundle(write_project(tmp_path / "two", mtime=1_000_000_000), "deep/train.py", "bundle.txt")
     assert first == second
     assert len(bucket.uploads) == 1
     (tmp_path / "two" / "lib" / "extra.py").write_text("x = 2")
-    assert hook.upload_bundle(tmp_path / "two", "deep/train.py", "bundle.txt") != first
+    assert uploader.upload_bundle(tmp_path / "two", "deep/train.py", "bundle.txt") != first
 
 
-def test_bundle_holds_the_script_at_its_root_and_the_rest_under_its_paths(hook, bucket, tmp_path):
-    hook.upload_bundle(project(tmp_path / "one"), "deep/train.py", "bundle.txt")
+def test_bundle_has_the_script_at_its_root_and_other_files_at_their_paths(uploader, bucket, tmp_path):
+    uploader.upload_bundle(write_project(tmp_path / "one"), "deep/train.py", "bundle.txt")
     content = bucket.objects[bucket.uploads[0]]
     assert content[4:8] == b"\0\0\0\0"  # gzip's time
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(content))) as tar:
         assert tar.getnames() == ["lib/extra.py", "train.py"]
-        assert {(one.mtime, one.uid, one.uname, one.mode) for one in tar} == {(0, 0, "", 0o644)}
+        assert {(member.mtime, member.uid, member.uname, member.mode) for member in tar} == {(0, 0, "", 0o644)}
         assert tar.extractfile("train.py").read() == b"import extra"
 
 
-@pytest.mark.parametrize("gone", ["deep/train.py", "lib/extra.py", "bundle.txt"])
-def test_bundle_that_is_not_whole_is_refused_by_name(hook, bucket, tmp_path, gone):
-    folder = project(tmp_path / "one")
-    (folder / gone).unlink()
-    with pytest.raises(AirflowFailException, match=gone):
-        hook.upload_bundle(folder, "deep/train.py", "bundle.txt")
+@pytest.mark.parametrize("name", ["deep/train.py", "lib/extra.py", "bundle.txt"])
+def test_refuses_a_bundle_without_one_of_its_files(uploader, bucket, tmp_path, name):
+    folder = write_project(tmp_path / "one")
+    (folder / name).unlink()
+    with pytest.raises(AirflowFailException, match=name):
+        uploader.upload_bundle(folder, "deep/train.py", "bundle.txt")
     assert bucket.uploads == []
 
 
-def test_bundle_of_the_flights_model_is_there(hook, bucket):
-    assert hook.upload_bundle(ROOT, SCRIPT, BUNDLE).endswith("/sourcedir.tar.gz")
+def test_bundle_of_the_flights_model_is_complete(uploader, bucket):
+    assert uploader.upload_bundle(ROOT, SCRIPT, BUNDLE).endswith("/sourcedir.tar.gz")

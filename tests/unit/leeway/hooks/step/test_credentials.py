@@ -1,4 +1,4 @@
-"""Airflow connections, as the environment of a step."""
+"""Test how Airflow connections become environment variables of a step."""
 
 import base64
 import json
@@ -11,23 +11,26 @@ from sqlalchemy.engine import make_url
 
 
 @pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def made(conn_id: str = "shop-db", **fields: Any) -> dict[str, str]:
+def read_connection(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the function that defines a connection and returns its variables."""
+
+    def read(conn_id: str = "shop-db", **fields: Any) -> dict[str, str]:
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(fields))
         return credentials.build_source_environment(conn_id)
 
-    return made
+    return read
 
 
 @pytest.fixture
-def masked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    told: list[str] = []
-    monkeypatch.setattr(credentials, "mask_secret", told.append)
-    return told
+def masked_values(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the values that are masked."""
+    values: list[str] = []
+    monkeypatch.setattr(credentials, "mask_secret", values.append)
+    return values
 
 
-def test_a_database_becomes_a_url_and_a_secret(connection: Any, masked: list[str]) -> None:
-    found = connection(
+def test_database_connection_becomes_a_secret_url(read_connection: Any, masked_values: list[str]) -> None:
+    variables = read_connection(
         conn_type="postgres",
         host="h",
         port=1,
@@ -36,44 +39,49 @@ def test_a_database_becomes_a_url_and_a_secret(connection: Any, masked: list[str
         schema="shop",
         extra={"sslmode": "require"},
     )
-    assert list(found) == ["SHOP_DB_URL"] == [name for name, value in found.items() if value in masked]
-    url = make_url(found["SHOP_DB_URL"])
+    assert list(variables) == ["SHOP_DB_URL"] == [name for name, value in variables.items() if value in masked_values]
+    url = make_url(variables["SHOP_DB_URL"])
     assert (url.drivername, url.username, url.password, url.host) == ("postgresql+psycopg", "me", "p@ss/w:rd", "h")
     assert (url.port, url.database, dict(url.query)) == (1, "shop", {"sslmode": "require"})
-    assert connection(conn_type="sqlite", host="/tmp/shop.db") == {"SHOP_DB_URL": "sqlite:////tmp/shop.db"}
+    assert read_connection(conn_type="sqlite", host="/tmp/shop.db") == {"SHOP_DB_URL": "sqlite:////tmp/shop.db"}
 
 
-def test_an_api_becomes_headers_and_secrets(connection: Any, masked: list[str]) -> None:
-    found = connection("shop", conn_type="http", host="h", schema="https", password="t", extra={"X-Api-Key": "k"})
-    assert found == {"SHOP_URL": "https://h", "SHOP_AUTHORIZATION": "Bearer t", "SHOP_X_API_KEY": "k"}
-    assert masked == ["Bearer t", "k"]
-    found = connection("shop", conn_type="http", host="http://h", port=8, login="me", password="p")
-    assert found == {"SHOP_URL": "http://h:8", "SHOP_AUTHORIZATION": f"Basic {base64.b64encode(b'me:p').decode()}"}
+def test_http_connection_becomes_a_url_and_secret_headers(read_connection: Any, masked_values: list[str]) -> None:
+    variables = read_connection(
+        "shop", conn_type="http", host="h", schema="https", password="t", extra={"X-Api-Key": "k"}
+    )
+    assert variables == {"SHOP_URL": "https://h", "SHOP_AUTHORIZATION": "Bearer t", "SHOP_X_API_KEY": "k"}
+    assert masked_values == ["Bearer t", "k"]
+    variables = read_connection("shop", conn_type="http", host="http://h", port=8, login="me", password="p")
+    assert variables == {"SHOP_URL": "http://h:8", "SHOP_AUTHORIZATION": f"Basic {base64.b64encode(b'me:p').decode()}"}
 
 
-def test_aws_becomes_its_own_variables(connection: Any, masked: list[str]) -> None:
+def test_aws_connection_becomes_the_variables_of_aws(read_connection: Any, masked_values: list[str]) -> None:
     extra = {"region_name": "eu-west-1", "endpoint_url": "http://127.0.0.1:5005"}
-    assert connection("store", conn_type="aws", login="AKIA", password="s", extra=extra) == {
+    assert read_connection("store", conn_type="aws", login="AKIA", password="s", extra=extra) == {
         "AWS_ACCESS_KEY_ID": "AKIA",
         "AWS_SECRET_ACCESS_KEY": "s",
         "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ENDPOINT_URL": "http://127.0.0.1:5005",
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:5005",
     }
-    assert masked == ["AKIA", "s"]
+    assert masked_values == ["AKIA", "s"]
 
 
-def test_an_s3_of_its_own_is_that_of_the_connection(connection: Any, masked: list[str]) -> None:
-    """What the worker's environment says of S3 would go before the connection's address for all."""
-    apart = {"service_config": {"s3": {"endpoint_url": "http://s3:8333"}}}
-    found = connection("store", conn_type="aws", login="AKIA", password="s", extra=apart)
-    assert {name: value for name, value in found.items() if "URL" in name} == {"AWS_ENDPOINT_URL_S3": "http://s3:8333"}
-    assert masked == ["AKIA", "s"]
-    found = connection("store", conn_type="aws", login="AKIA", password="s", extra={})
-    assert not [name for name in found if "URL" in name], "it is AWS, or what the worker's environment says"
+def test_connection_may_have_its_own_address_of_s3(read_connection: Any, masked_values: list[str]) -> None:
+    """An AWS_ENDPOINT_URL_S3 of the worker's environment would override the connection's address of all services."""
+    extra = {"service_config": {"s3": {"endpoint_url": "http://s3:8333"}}}
+    variables = read_connection("store", conn_type="aws", login="AKIA", password="s", extra=extra)
+    urls = {name: value for name, value in variables.items() if "URL" in name}
+    assert urls == {"AWS_ENDPOINT_URL_S3": "http://s3:8333"}
+    assert masked_values == ["AKIA", "s"]
+    variables = read_connection("store", conn_type="aws", login="AKIA", password="s", extra={})
+    assert not [name for name in variables if "URL" in name], (
+        "AWS itself is used, or the address in the worker's environment"
+    )
 
 
-def test_another_kind_is_refused_without_its_password(connection: Any) -> None:
-    with pytest.raises(AirflowFailException, match=r"shop-db is of type 'ftp'. Known: postgres") as caught:
-        connection(conn_type="ftp", host="h", password="hunter2")
-    assert "hunter2" not in str(caught.value)
+def test_error_of_an_unknown_type_does_not_show_the_password(read_connection: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"shop-db is of type 'ftp'. Known: postgres") as error:
+        read_connection(conn_type="ftp", host="h", password="hunter2")
+    assert "hunter2" not in str(error.value)
