@@ -58,7 +58,9 @@ class Spec(_Message):
         try:
             return cls.model_validate(values)
         except PydanticError as error:
-            raise SpecError(f"{origin}: {describe_errors(error.errors())}.", f"Known keys: {_keys(cls)}.") from None
+            raise SpecError(
+                f"{origin}: {describe_errors(error.errors())}.", f"Known keys: {_list_keys(cls)}."
+            ) from None
 
     @classmethod
     def check(cls, values: dict[str, Any], origin: str) -> None:
@@ -72,7 +74,7 @@ class Spec(_Message):
         except PydanticError as error:
             problems = [problem for problem in error.errors() if problem["type"] != "missing"]
             if problems:
-                raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_keys(cls)}.") from None
+                raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_list_keys(cls)}.") from None
 
 
 class Result(_Message):
@@ -133,5 +135,5 @@ def _describe(kind: str, key: str, text: str, value: object) -> str:
     return f"{key}: {text[:1].lower()}{text[1:]} (got {repr(value)[:MAX_VALUE_CHARS]})" if key else text
 
 
-def _keys(model: type[BaseModel]) -> str:
+def _list_keys(model: type[BaseModel]) -> str:
     return ", ".join(model.model_fields)

@@ -31,8 +31,8 @@ class LeewayError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message = _one_line(message, MAX_CHARS - MAX_HINT_CHARS - 1)
-        self.hint = _one_line(hint, MAX_HINT_CHARS)
+        self.message = _format_one_line(message, MAX_CHARS - MAX_HINT_CHARS - 1)
+        self.hint = _format_one_line(hint, MAX_HINT_CHARS)
         super().__init__(self.message, self.hint)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class StorageError(TryAgainError):
     """No space left, or the disk refuses the write."""
 
 
-def _one_line(text: str, limit: int) -> str:
+def _format_one_line(text: str, limit: int) -> str:
     """Put the printable text on one line, and cut out its middle where it is longer than `limit`."""
     # Control characters in data must not reach a terminal.
     printable = "".join(character if character.isprintable() else " " for character in str(text))

@@ -68,7 +68,7 @@ def replay(
     """Show which past days a changed suite would block, and how many rows it would quarantine. Publishes nothing."""
     from pipelines.validation import suite_replay
 
-    changed, name = suite_replay.load_changed_suite(suite), _dataset_name(table)
+    changed, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
     days = suite_replay.list_days(table, *parse_range(first, last))
     allowed = float(params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
     results = suite_replay.replay(changed, table, name, days, allowed)
@@ -113,7 +113,7 @@ def _name(failure: dict[str, Any]) -> str:
     return f"{failure['expectation'].removeprefix('expect_')} {failure['column']}".strip()
 
 
-def _dataset_name(table: str) -> str:
+def _get_dataset_name(table: str) -> str:
     """Return the name of the dataset whose staging or published table this would be."""
     return table.removesuffix("_raw")
 
@@ -121,7 +121,7 @@ def _dataset_name(table: str) -> str:
 def _find_key(table: str) -> Sequence[str]:
     """Return the key of the table's dataset; empty where the table belongs to no known dataset."""
     try:
-        return load_dataset(_dataset_name(table)).key
+        return load_dataset(_get_dataset_name(table)).key
     except SpecError:
         log.warning("%s belongs to no dataset, so the draft has no expectation about a key", table)
         return ()

@@ -85,24 +85,26 @@ class Checkpoints:
         Raises:
             OSError: for example, the disk is full. Older checkpoints are untouched.
         """
-        target = self.folder / _file_name(step)
+        target = self.folder / _format_file_name(step)
         if os.path.lexists(target) and _read_head(target) is None:
             _write_line(f"{target.name} in the checkpoint folder is no checkpoint: step {step} is not saved")
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         self._write(target, f"leeway-checkpoint 1 {self._of} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
         self._saved_at_s = self._checked_at_s = time.monotonic()
-        own = [number for number in sorted(_list_steps(self.folder)) if self._owns(self.folder / _file_name(number))]
+        own = [
+            number for number in sorted(_list_steps(self.folder)) if self._owns(self.folder / _format_file_name(number))
+        ]
         kept = [number for number in own if number <= step][-self.keep :]
         for number in own:
             if number not in kept:  # one later than `step` is broken: it was skipped when this training was restored
-                (self.folder / _file_name(number)).unlink(missing_ok=True)
+                (self.folder / _format_file_name(number)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
         """Return the newest complete checkpoint of this training; None for a cold start. Prints which one."""
         checkpoint = next(self._read_complete(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
-        name = f"name={_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
+        name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
         sys.stdout.write(f"checkpoint restored: {name}\n")
         sys.stdout.flush()
         return checkpoint
@@ -113,7 +115,7 @@ class Checkpoints:
                 yield self._read(step)
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
-                _write_line(f"checkpoint {_file_name(step)} {reason}; trying the one before")
+                _write_line(f"checkpoint {_format_file_name(step)} {reason}; trying the one before")
 
     def _write(self, target: Path, head: bytes, payload: bytes) -> None:
         """Write a file that is complete or absent, even after a power cut. Its temporary name is always the same."""
@@ -136,7 +138,7 @@ class Checkpoints:
             os.close(entry)
 
     def _read(self, step: int) -> Checkpoint:
-        path = self.folder / _file_name(step)
+        path = self.folder / _format_file_name(step)
         head = _read_head(path)
         if head is None:
             raise ValueError("cannot be read as a checkpoint")
@@ -177,14 +179,14 @@ def _choose_temporary_folder(folder: Path) -> Path:
     raise AssertionError("the folder itself returns or raises")
 
 
-def _file_name(step: int) -> str:
+def _format_file_name(step: int) -> str:
     return f"{step:06d}"
 
 
 def _list_steps(folder: Path) -> Iterator[int]:
     """Yield the steps that the folder has a file for, unsorted."""
     for name in os.listdir(folder):
-        if name.isascii() and name.isdigit() and _file_name(int(name)) == name:
+        if name.isascii() and name.isdigit() and _format_file_name(int(name)) == name:
             yield int(name)
 
 

@@ -59,7 +59,7 @@ def find_price(instance_type: str, region: str) -> Price:
         price = _find_in_table(_read_table(path), instance_type, region, path)
         if price:
             return price
-    raise _unknown_price_error(instance_type, region)
+    raise _build_unknown_price_error(instance_type, region)
 
 
 def _find_in_table(table: _Table, instance_type: str, region: str, path: Path) -> Price | None:
@@ -85,7 +85,7 @@ def _read_table(path: Path) -> _Table:
         raise DataError(f"{VARIABLE}={path}: {reason}.", f"Set it to a file or to {API}, or unset it.") from None
 
 
-def _unknown_price_error(instance_type: str, region: str) -> DataError:
+def _build_unknown_price_error(instance_type: str, region: str) -> DataError:
     regions = {region for group in _read_table(DEFAULT_TABLE).prices for region in group.regions}
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
     hint = f"Set {VARIABLE}={API} to use AWS's price list, or to a file: {_format_example()}"

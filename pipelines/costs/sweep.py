@@ -54,7 +54,7 @@ def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Itera
                 continue
             tags = _read_tags(sagemaker, arn)
             if DAG_TAG in tags:
-                yield _describe_job(sagemaker, logs, kind, summary), _account(tags, sagemaker.meta.region_name)
+                yield _describe_job(sagemaker, logs, kind, summary), _build_account(tags, sagemaker.meta.region_name)
 
 
 def _charge_each(jobs: Sequence[tuple[Job, Account]]) -> list[Charge]:
@@ -91,7 +91,7 @@ def _describe_job(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, An
     return Job(**job_records.to_training_record(job, job_records.list_restored_checkpoints(logs, name)))
 
 
-def _account(tags: Mapping[str, str], region: str) -> Account:
+def _build_account(tags: Mapping[str, str], region: str) -> Account:
     return Account(
         region=region,
         project=tags.get("leeway:project", ""),

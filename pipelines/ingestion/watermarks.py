@@ -21,7 +21,7 @@ def read_watermark(dataset: str) -> str | None:
     Raises:
         DataError: the file has no watermark in it. A retry cannot help.
     """
-    path = _path(dataset)
+    path = _get_path(dataset)
     if not path.exists():
         return None
     content = read_json(path, "`sync` writes it; remove it to read the source from its start")
@@ -32,7 +32,7 @@ def read_watermark(dataset: str) -> str | None:
 
 def write_watermark(dataset: str, watermark: str) -> None:
     """Store the watermark of a dataset. Idempotent."""
-    write_json(_path(dataset), {"watermark": watermark})
+    write_json(_get_path(dataset), {"watermark": watermark})
 
 
 @contextmanager
@@ -42,9 +42,9 @@ def hold_sync_lock(dataset: str) -> Iterator[None]:
     Raises:
         ConflictError: another process syncs it. A retry can help.
     """
-    with hold_lock(_path(dataset).with_suffix(".lock"), f"another sync of {dataset} is running on this machine."):
+    with hold_lock(_get_path(dataset).with_suffix(".lock"), f"another sync of {dataset} is running on this machine."):
         yield
 
 
-def _path(dataset: str) -> Path:
+def _get_path(dataset: str) -> Path:
     return settings().home / "watermarks" / f"{dataset}.json"

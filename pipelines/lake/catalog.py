@@ -23,7 +23,7 @@ def open_catalog() -> Catalog:
     """
     for attempt in retry_conflicts():
         with attempt:
-            catalog = load_catalog(NAMESPACE, **_embedded_properties())
+            catalog = load_catalog(NAMESPACE, **_build_embedded_properties())
             catalog.create_namespace_if_not_exists(NAMESPACE)
             return catalog
     raise AssertionError("tenacity returns or raises")
@@ -70,7 +70,7 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
         return  # another process created it first
 
 
-def _embedded_properties() -> dict[str, str]:
+def _build_embedded_properties() -> dict[str, str]:
     """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg's configuration has one."""
     if Config().get_catalog_config(NAMESPACE):
         return {}

@@ -48,7 +48,7 @@ def count_changes(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequen
             create_view(connection, "new_rows", views.localize_files(old.io, spool.paths, folder), schema),
         ):
             _write_buckets(_read_hashes(connection, compared, key or compared), folder)
-        paths = [_bucket_path(folder, number) for number in range(BUCKETS)]
+        paths = [_get_bucket_path(folder, number) for number in range(BUCKETS)]
         counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
     added, removed, same_key = (sum(column) for column in zip(*counts, strict=True))
     changed = same_key if key else 0
@@ -75,7 +75,7 @@ def _read_hashes(
 def _write_buckets(hashes: pa.RecordBatchReader, folder: Path) -> None:
     """Write the hashes to files; all rows of a key are in one file."""
     with ExitStack() as stack:
-        files = [stack.enter_context(_bucket_path(folder, number).open("wb")) for number in range(BUCKETS)]
+        files = [stack.enter_context(_get_bucket_path(folder, number).open("wb")) for number in range(BUCKETS)]
         for batch in hashes:
             records = np.empty(batch.num_rows, _HASH_TYPE)
             for name in _HASH_TYPE.names or ():
@@ -87,7 +87,7 @@ def _write_buckets(hashes: pa.RecordBatchReader, folder: Path) -> None:
                 rows.tofile(file)
 
 
-def _bucket_path(folder: Path, number: int) -> Path:
+def _get_bucket_path(folder: Path, number: int) -> Path:
     return folder / f"{number:02d}.hashes"
 
 

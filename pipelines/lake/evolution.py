@@ -86,7 +86,7 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
             help.
     """
     properties = table.properties
-    old, new = _types_by_name(table.schema().as_arrow()), _types_by_name(schema)
+    old, new = _map_types_by_name(table.schema().as_arrow()), _map_types_by_name(schema)
     added = {name: kind for name, kind in new.items() if name not in old}
     widened = {name: (kind, new[name]) for name, kind in old.items() if name in new and _is_wider(kind, new[name])}
     problems = [
@@ -106,7 +106,7 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
     return Evolution(added, widened, _plan_properties(properties, day, added, widened, new))
 
 
-def _types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
+def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
     return {column.name: _to_iceberg_type(column.type) for column in schema}
 
 

@@ -49,7 +49,7 @@ def open_files(scan: DataScan) -> Iterator[list[str]]:
 def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
     """Return paths on this machine of data files; copy those of other machines to `folder`."""
     return [
-        _local_path(location) or _copy(io, location, folder / f"{number}.parquet")
+        _find_local_path(location) or _copy(io, location, folder / f"{number}.parquet")
         for number, location in enumerate(locations)
     ]
 
@@ -64,7 +64,7 @@ def read_schema(scan: DataScan) -> pa.Schema:
     return to_iceberg_schema(scan.projection().as_arrow())
 
 
-def _local_path(location: str) -> str:
+def _find_local_path(location: str) -> str:
     """Return the path of a data file on this machine; empty where it is elsewhere, or DuckDB would see a pattern."""
     scheme, _, path = PyArrowFileIO.parse_location(location)
     return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)

@@ -53,7 +53,7 @@ def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Co
     """
     if not days:
         return
-    rows = Evidence(lake).newest(dataset.name, days.first, days.last)
+    rows = Evidence(lake).read_newest(dataset.name, days.first, days.last)
     published = lake.count_rows_of_days(dataset.published, [*days])
     suspects = _find_suspects(lake, dataset, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):

@@ -54,7 +54,7 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
 
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look."""
-    trainings = {training.run: training for training in _earlier_trainings(request, history)}
+    trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
     last = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
     if len(last) < policy.breaker_after or any(training.outcome == "passed" for training in last):
         return None
@@ -65,7 +65,7 @@ def check_breaker(request: Request, history: History, policy: Policy) -> HoldBac
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where another training had the same data."""
-    trainings = _other_trainings(request, history)
+    trainings = _list_other_trainings(request, history)
     same = next((training for training in trainings if request.data and training.data == request.data), None)
     return HoldBack("same_data", f"{same.run} trained on the very same data, as of {same.as_of}") if same else None
 
@@ -73,7 +73,7 @@ def check_same_data(request: Request, history: History, policy: Policy) -> HoldB
 def check_in_flight(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back while another training runs: its result decides whether the next one is needed."""
     limit = dt.timedelta(hours=policy.in_flight_h)
-    trainings = _other_trainings(request, history)
+    trainings = _list_other_trainings(request, history)
     running = [training for training in trainings if not training.outcome and request.now - training.at < limit]
     if not running:
         return None
@@ -83,8 +83,8 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back soon after a training: a new model needs days of its own before drift can be measured."""
-    trainings = _other_trainings(request, history)
-    near = [training.as_of for training in trainings if _days_apart(training, request) < policy.cooldown_days]
+    trainings = _list_other_trainings(request, history)
+    near = [training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days]
     if not near:
         return None
     last = max(near)
@@ -97,8 +97,8 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where seven days would have more trainings than the policy allows."""
     week = dt.timedelta(WEEK_DAYS)
-    trainings = _other_trainings(request, history)
-    recent = sorted(training.as_of for training in trainings if _days_apart(training, request) < WEEK_DAYS)
+    trainings = _list_other_trainings(request, history)
+    recent = sorted(training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS)
     if len(recent) < policy.per_week:
         return None
     why = f"trainings in the week to {request.as_of}: {len(recent)}, the last as of {recent[-1]}"
@@ -146,15 +146,15 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
     return HoldBack(hold_backs[0].guard, why, max(days) if len(days) == len(hold_backs) else None)
 
 
-def _other_trainings(request: Request, history: History) -> Iterator[Training]:
+def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:
     return (training for training in history.trainings.values() if training.counts and training.run != request.run)
 
 
-def _days_apart(training: Training, request: Request) -> int:
+def _count_days_between(training: Training, request: Request) -> int:
     """Count the days between both as_of, in either direction, so that the order of requests does not matter."""
     return abs((request.as_of - training.as_of).days)
 
 
-def _earlier_trainings(request: Request, history: History) -> Iterator[Training]:
+def _list_earlier_trainings(request: Request, history: History) -> Iterator[Training]:
     """Yield the trainings with an as_of up to the request's: a replay must not see later ones."""
-    return (training for training in _other_trainings(request, history) if training.as_of <= request.as_of)
+    return (training for training in _list_other_trainings(request, history) if training.as_of <= request.as_of)

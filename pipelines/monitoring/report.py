@@ -62,8 +62,8 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
 def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
     names = ("column", "measure", "effect", "p_value", "weight", "note")
     computed = {
-        "bound": alarms.bound(finding, policy),
-        "excess": alarms.excess(finding, policy),
+        "bound": alarms.get_bound(finding, policy),
+        "excess": alarms.compute_excess(finding, policy),
         "alarm": finding.column in decision.worst,
     }
     return {name: getattr(finding, name) for name in names} | computed
@@ -94,7 +94,7 @@ def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[
         for finding in window.result.findings:
             series = effects.setdefault(finding.column, [])
             series += [0.0] * (number + 1 - len(series))
-            series[number] = max(series[number], alarms.excess(finding, policy))
+            series[number] = max(series[number], alarms.compute_excess(finding, policy))
     return effects
 
 

@@ -39,19 +39,19 @@ def write_findings(
     """
     model = {"model_name": model_name, "model_version": version}
     common = {**model, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}
-    rows = [{**common, **row, "rows": window.rows} for row in _finding_rows(decision, window, policy)]
+    rows = [{**common, **row, "rows": window.rows} for row in _build_finding_rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=model).changed
 
 
-def _finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:
+def _build_finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:
     for finding in window.findings:
         yield {
             "name": finding.column,
             "measure": finding.measure,
             "effect": finding.effect,
             "p_value": finding.p_value,
-            "bound": alarms.bound(finding, policy),
+            "bound": alarms.get_bound(finding, policy),
             "weight": finding.weight,
             "drifted": finding.column in decision.worst,
             "note": finding.note,

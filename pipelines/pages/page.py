@@ -19,7 +19,7 @@ from pipelines.system.files import replace_file
 
 def render(template: str, **values: Any) -> str:
     """Render a template of `pages/templates` to HTML."""
-    return _environment().get_template(template).render(**values)
+    return _build_environment().get_template(template).render(**values)
 
 
 def write_page(path: Path, template: str, pictures: Sequence[Path], **values: Any) -> Path:
@@ -42,7 +42,7 @@ def write_page(path: Path, template: str, pictures: Sequence[Path], **values: An
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def _build_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pipelines.pages"),
         autoescape=True,

@@ -74,7 +74,7 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
     """
     rows, digest = 0, hashlib.sha256()
     folder.mkdir(parents=True, exist_ok=True)
-    lines = (line for frame in frames for line in _json_lines(frame, features))
+    lines = (line for frame in frames for line in _format_json_lines(frame, features))
     for first in lines:
         with (folder / f"part-{rows // PART_ROWS:05d}.jsonl").open("wb") as file:
             for line in itertools.chain([first], itertools.islice(lines, PART_ROWS - 1)):
@@ -110,7 +110,7 @@ class Response:
             ConflictError: there are no more scores, since the rows are not those of the request. A retry can help.
         """
         self._rows += len(rows)
-        for line in _json_lines(rows, self._features):
+        for line in _format_json_lines(rows, self._features):
             self._digest.update(line)
         scores = [_parse_score(line) for line in itertools.islice(self._lines, len(rows))]
         if len(scores) < len(rows):
@@ -144,7 +144,7 @@ def _parse_score(line: str) -> float:
         ) from None
 
 
-def _json_lines(rows: pd.DataFrame, features: Sequence[str]) -> Iterator[bytes]:
+def _format_json_lines(rows: pd.DataFrame, features: Sequence[str]) -> Iterator[bytes]:
     columns = [rows[name].astype(object).where(rows[name].notna(), None) for name in features]
     for row in zip(*columns, strict=True):
         yield json.dumps(row, separators=(",", ":")).encode() + b"\n"

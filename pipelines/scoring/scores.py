@@ -112,7 +112,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
     with pq.ParquetFile(file) as parquet:
         names = [*dataset.key, SCORE]
-        schema = _prediction_schema(parquet.schema_arrow, names)
+        schema = _build_prediction_schema(parquet.schema_arrow, names)
         batches = (
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
         )
@@ -145,7 +145,7 @@ def _append_score(dataset: Dataset, rows: pa.RecordBatch, score: Score) -> pa.Re
     return rows.append_column(SCORE, pa.array(scores))
 
 
-def _prediction_schema(scored: pa.Schema, names: list[str]) -> pa.Schema:
+def _build_prediction_schema(scored: pa.Schema, names: list[str]) -> pa.Schema:
     constants = [(MODEL, pa.string()), (VERSION, pa.string()), (SCORED_AT, pa.timestamp("us", tz="UTC"))]
     return pa.schema([*(scored.field(name) for name in names), *(pa.field(*constant) for constant in constants)])
 

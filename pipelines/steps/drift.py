@@ -106,7 +106,7 @@ def run(spec: DriftSpec) -> DriftResult:
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
-        result = _undecided_result(spec, "", reason, [])
+        result = _build_undecided_result(spec, "", reason, [])
     else:
         result = _decide(spec, registry, version)
     log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, "; ".join(result.reasons))
@@ -123,7 +123,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     number = str(version.version)
     if read_as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
-        return _undecided_result(spec, number, reason, [])
+        return _build_undecided_result(spec, number, reason, [])
     record = load_record(registry, version)
     table = Profiles.open()
     first = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
@@ -138,7 +138,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         windows.compare_windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused)
     )
     if not compared:
-        return _undecided_result(spec, number, "no day of the window was published", [])
+        return _build_undecided_result(spec, number, "no day of the window was published", [])
     decisions = list(drift.decide_each([window.result for window in compared], spec.policy))
     result = _write_decision(spec, number, decisions[-1], compared[-1].result)
     _write_page(spec, number, record, compared, decisions)
@@ -155,7 +155,7 @@ def _list_refused_days(spec: DriftSpec, first: dt.date) -> set[dt.date]:
     from pipelines.validation.results_table import Evidence
 
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
-    rows = Evidence(lake).newest(dataset.name, first, spec.partition)
+    rows = Evidence(lake).read_newest(dataset.name, first, spec.partition)
     failed = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     return failed - lake.count_rows_of_days(dataset.published, sorted(failed)).keys() if failed else set()
 
@@ -173,16 +173,16 @@ def _check_complete(
     missing = [day for day in absent if day >= since and day not in scored_by_others]
     if missing:
         more = f" and {len(missing) - 1} more" * (len(missing) > 1)
-        return _undecided_result(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
+        return _build_undecided_result(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
     reason = f"version {version} has not scored {len(absent)} of the window's {spec.window_days} days, as {absent[-1]}"
-    return _undecided_result(spec, version, reason, [])
+    return _build_undecided_result(spec, version, reason, [])
 
 
-def _undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
+def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
     from pipelines.monitoring import results_table
 
     fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "worst": [], "missing": missing}
-    return DriftResult(table=results_table.TABLE, version=version, **_common_fields(spec), **fields)
+    return DriftResult(table=results_table.TABLE, version=version, **_build_common_fields(spec), **fields)
 
 
 def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
@@ -200,7 +200,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         rows=window.rows,
         missing=[],
         changed=changed,
-        **_common_fields(spec),
+        **_build_common_fields(spec),
     )
 
 
@@ -226,7 +226,7 @@ def _write_page(
     report.write_report(folder, report.DriftHistory(record, compared, decisions, spec.policy, facts))
 
 
-def _common_fields(spec: DriftSpec) -> dict[str, Any]:
+def _build_common_fields(spec: DriftSpec) -> dict[str, Any]:
     return {
         "partition": spec.partition,
         "model_name": spec.model_name,

@@ -72,7 +72,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     if lake.count_rows_of_days(data.predictions, [spec.partition]):
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, data, spec))
     else:
-        result = _no_outcomes(data, spec, 0)
+        result = _build_empty_result(data, spec, 0)
     summary = result.reason or f"{result.outcomes} predictions with a label, {result.unlabelled} without"
     log.info("%s %s: %s", data.name, spec.partition, summary)
     return result
@@ -93,7 +93,7 @@ def _join_labels(lake: Lake, data: Dataset, spec: OutcomesSpec) -> OutcomesResul
         ((scored, known),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
         if not known:
             was_cleared = lake.clear_partition(data.outcomes, day, part)
-            return _no_outcomes(data, spec, scored).model_copy(update={"changed": was_cleared})
+            return _build_empty_result(data, spec, scored).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
         with connection.sql(_JOIN_SQL.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
             commit = lake.write_partition(data.outcomes, day, rows, (*data.key, VERSION), part=part)
@@ -107,7 +107,7 @@ def _join_labels(lake: Lake, data: Dataset, spec: OutcomesSpec) -> OutcomesResul
     )
 
 
-def _no_outcomes(data: Dataset, spec: OutcomesSpec, scored: int) -> OutcomesResult:
+def _build_empty_result(data: Dataset, spec: OutcomesSpec, scored: int) -> OutcomesResult:
     day, name = spec.partition, spec.model_name
     reason = f"none of the {scored} predictions has a label yet." if scored else f"{name} has no predictions of {day}."
     return OutcomesResult(table=data.outcomes, partition=day, model_name=name, unlabelled=scored, reason=reason)

@@ -51,7 +51,7 @@ class Evidence:
         """
         self._lake.append_rows(TABLE, day, pa.Table.from_pylist(list(rows), schema=SCHEMA))
 
-    def newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
+    def read_newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
         """Read the rows of the last validation of each day in `first`..`last`, oldest validation first."""
         between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
         table = self._lake.read_rows(TABLE, And(between, EqualTo("dataset", dataset)))

@@ -68,7 +68,7 @@ def fetch_entries() -> int:
     """
     with _connect_remote() as (remote, root):
         paths = remote.find(f"{root}/{RUNS}") if remote and remote.exists(f"{root}/{RUNS}") else []
-        targets = {_runs_folder() / "/".join(path.rsplit("/", 3)[1:]): path for path in paths}
+        targets = {_get_runs_folder() / "/".join(path.rsplit("/", 3)[1:]): path for path in paths}
         missing = {target: path for target, path in targets.items() if _is_entry(target) and not target.exists()}
         for target, path in missing.items():
             with replace_file(target) as temporary:
@@ -88,11 +88,13 @@ def push_entries(workspace: Workspace) -> int:
         if not remote:
             return 0
         present = {"/".join(path.rsplit("/", 3)[1:]) for path in remote.find(f"{root}/{RUNS}")}
-        names = [str(path.relative_to(_runs_folder())) for path in _runs_folder().glob("*/*/*") if _is_entry(path)]
+        names = [
+            str(path.relative_to(_get_runs_folder())) for path in _get_runs_folder().glob("*/*/*") if _is_entry(path)
+        ]
         pushed = [name for name in names if name not in present and _read_outputs(name) in outputs]
         for name in pushed:
             remote.makedirs(f"{root}/{RUNS}/{name.rpartition('/')[0]}", exist_ok=True)
-            remote.pipe_file(f"{root}/{RUNS}/{name}", (_runs_folder() / name).read_bytes())
+            remote.pipe_file(f"{root}/{RUNS}/{name}", (_get_runs_folder() / name).read_bytes())
         return len(pushed)
 
 
@@ -112,7 +114,7 @@ def _look_up(sections: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _runs_folder() -> Path:
+def _get_runs_folder() -> Path:
     return settings().home / "dvc" / "cache" / RUNS
 
 
@@ -123,7 +125,7 @@ def _is_entry(path: Path) -> bool:
 def _read_outputs(name: str) -> list[tuple[str, str]] | None:
     """Return the outputs of an entry; None where the file is incomplete: DVC was killed while it wrote it."""
     try:
-        return _list_outputs(yaml.safe_load((_runs_folder() / name).read_text(encoding="utf-8")))
+        return _list_outputs(yaml.safe_load((_get_runs_folder() / name).read_text(encoding="utf-8")))
     except (OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
         return None
 

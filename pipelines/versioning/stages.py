@@ -122,17 +122,17 @@ def _parse_stage(name: str, body: Mapping[str, Any], variables: Mapping[str, Any
     return Stage(
         name=name,
         cmd="\n".join(cmd) if isinstance(cmd, list) else str(cmd),
-        deps=tuple(_join(folder, path) for path in fields.get("deps", [])),
-        outs=tuple(_join(folder, _output_path(entry)) for kind in OUTS for entry in fields.get(kind, [])),
+        deps=tuple(_join_path(folder, path) for path in fields.get("deps", [])),
+        outs=tuple(_join_path(folder, _get_output_path(entry)) for kind in OUTS for entry in fields.get(kind, [])),
         params=tuple(_parse_params(folder, fields.get("params", []))),
     )
 
 
-def _join(folder: str, path: Any) -> str:
+def _join_path(folder: str, path: Any) -> str:
     return posixpath.normpath(posixpath.join(folder, str(path)))
 
 
-def _output_path(entry: Any) -> Any:
+def _get_output_path(entry: Any) -> Any:
     """Return the path of an output, whose entry may have options."""
     return next(iter(entry)) if isinstance(entry, dict) else entry
 
@@ -141,9 +141,9 @@ def _parse_params(folder: str, entries: Sequence[Any]) -> Iterator[tuple[str, st
     for entry in entries:
         if isinstance(entry, dict):
             for file, keys in entry.items():
-                yield from ((_join(folder, file), str(key)) for key in keys or [""])
+                yield from ((_join_path(folder, file), str(key)) for key in keys or [""])
         else:
-            yield _join(folder, "params.yaml"), str(entry)
+            yield _join_path(folder, "params.yaml"), str(entry)
 
 
 def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:

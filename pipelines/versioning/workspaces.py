@@ -54,7 +54,7 @@ def open_workspace(
         SpecError: the parameters are not valid with the overrides, or there is no such commit. A retry cannot help.
         ConflictError: another process holds the workspace, and `wait` is false. A retry can help.
     """
-    folder = _workspaces_folder() / name
+    folder = _get_workspaces_folder() / name
     _remove_unused(except_name=name)
     with hold_lock(_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
         code = checkouts.check_out(folder, commit)
@@ -65,19 +65,21 @@ def open_workspace(
         yield Workspace(folder, code, handle)
 
 
-def _workspaces_folder() -> Path:
+def _get_workspaces_folder() -> Path:
     return settings().home / "workspaces"
 
 
 def _lock_path(name: str) -> Path:
-    return _workspaces_folder() / ".locks" / name
+    return _get_workspaces_folder() / ".locks" / name
 
 
 def _remove_unused(except_name: str) -> None:
     """Remove workspaces that were not used for `workspace_days`, but none whose lock is held."""
     oldest = time.time() - settings().workspace_days * DAY_S
     unused = [
-        path for path in _workspaces_folder().glob("[!.]*") if path.name != except_name and _last_used(path) < oldest
+        path
+        for path in _get_workspaces_folder().glob("[!.]*")
+        if path.name != except_name and _get_last_use(path) < oldest
     ]
     removed = [path for path in unused if _remove_if_free(path)]
     if removed:
@@ -86,7 +88,7 @@ def _remove_unused(except_name: str) -> None:
             run_git(settings().project, "worktree", "prune")
 
 
-def _last_used(folder: Path) -> float:
+def _get_last_use(folder: Path) -> float:
     """Return when the workspace was prepared, or got new data, last: seconds since the epoch."""
     paths = (folder, folder / checkouts.CODE_FILE, folder / "data")
     return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
@@ -122,12 +124,12 @@ def _configure_dvc(folder: Path) -> None:
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
         f"dir = {settings().home / 'dvc' / 'cache'}",
-        *_remote_lines(),
+        *_build_remote_lines(),
     ]
     (folder / ".dvc" / "config").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _remote_lines() -> list[str]:
+def _build_remote_lines() -> list[str]:
     url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         return []

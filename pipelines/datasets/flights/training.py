@@ -112,14 +112,14 @@ class Training:
         """Return booster and state of the last checkpoint, or new ones."""
         checkpoint = self.checkpoints.restore()
         if checkpoint is None:
-            booster = xgb.Booster(self._parameters(), [self.train, self.validation])
+            booster = xgb.Booster(self._list_parameters(), [self.train, self.validation])
             return booster, {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
         sys.stderr.write(f"resuming from the checkpoint after round {checkpoint.step}\n")
         if checkpoint.state["xgboost"] != xgb.__version__:
             versions = f"of xgboost {checkpoint.state['xgboost']}, this is {xgb.__version__}"
             sys.stderr.write(f"the checkpoint is {versions}: the model may differ from one of a single version\n")
         booster = xgb.Booster(model_file=bytearray(checkpoint.payload))
-        booster.set_param(self._parameters())
+        booster.set_param(self._list_parameters())
         self.tracker.rounds = list(checkpoint.state["rounds"])
         return booster, checkpoint.state
 
@@ -147,7 +147,7 @@ class Training:
     def _is_exhausted(self, state: dict[str, Any]) -> bool:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
-    def _parameters(self) -> list[tuple[str, Any]]:
+    def _list_parameters(self) -> list[tuple[str, Any]]:
         chosen = [(name, getattr(self.args, name)) for name in PARAMETERS]
         fixed = [("objective", "binary:logistic"), ("tree_method", "hist")]
         return [*chosen, *fixed, ("eval_metric", "logloss"), ("eval_metric", "auc")]

@@ -59,7 +59,7 @@ def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Dec
             yield Decision(window.day, "undecided", (reason,), ())
             continue
         recent.append(find_breaches(window, policy))
-        alarmed = _continued_alarms(window, alarmed, policy) | _new_alarms(recent, policy)
+        alarmed = _find_continued_alarms(window, alarmed, policy) | _find_new_alarms(recent, policy)
         yield _make_decision(window, alarmed, recent, policy)
 
 
@@ -69,13 +69,13 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
     adjusted = adjust_p_values([finding.p_value or 0.0 for finding in findings])
     breaches: Breaches = {}
     for finding, p_value in zip(findings, adjusted, strict=True):
-        over = excess(finding, policy)
-        if over >= 1 and p_value <= policy.alpha and over > excess(breaches.get(finding.column), policy):
+        over = compute_excess(finding, policy)
+        if over >= 1 and p_value <= policy.alpha and over > compute_excess(breaches.get(finding.column), policy):
             breaches[finding.column] = finding
     return breaches
 
 
-def bound(finding: Finding, policy: Policy) -> float | None:
+def get_bound(finding: Finding, policy: Policy) -> float | None:
     """Return the least effect that matters; None where the measure decides nothing.
 
     A column that vanished has the largest effect, 1, and that is its bound.
@@ -83,9 +83,9 @@ def bound(finding: Finding, policy: Policy) -> float | None:
     return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
 
 
-def excess(finding: Finding | None, policy: Policy) -> float:
+def compute_excess(finding: Finding | None, policy: Policy) -> float:
     """Return the effect divided by its bound: 1 and more matters; 0 where nothing was measured."""
-    least = bound(finding, policy) if finding else None
+    least = get_bound(finding, policy) if finding else None
     return finding.effect / least if finding and finding.effect is not None and least else 0.0
 
 
@@ -101,16 +101,16 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
 
 
 def _is_testable(finding: Finding, policy: Policy) -> bool:
-    return finding.effect is not None and finding.p_value is not None and bound(finding, policy) is not None
+    return finding.effect is not None and finding.p_value is not None and get_bound(finding, policy) is not None
 
 
-def _continued_alarms(window: WindowResult, alarmed: frozenset[str], policy: Policy) -> frozenset[str]:
+def _find_continued_alarms(window: WindowResult, alarmed: frozenset[str], policy: Policy) -> frozenset[str]:
     """Keep the alarms whose effect is not yet below the release bound (hysteresis)."""
     findings = (finding for finding in window.findings if finding.column in alarmed)
-    return frozenset(finding.column for finding in findings if excess(finding, policy) >= policy.release)
+    return frozenset(finding.column for finding in findings if compute_excess(finding, policy) >= policy.release)
 
 
-def _new_alarms(recent: Sequence[Breaches], policy: Policy) -> frozenset[str]:
+def _find_new_alarms(recent: Sequence[Breaches], policy: Policy) -> frozenset[str]:
     """Find the columns that breach now, did so often enough before, and are important enough together."""
     now = recent[-1]
     lasting = frozenset(column for column in now if _count_breaches(column, recent) >= policy.at_least)
@@ -127,8 +127,8 @@ def _make_decision(
     if not alarmed:
         return Decision(window.day, "none", (_explain_no_alarm(window, recent[-1], policy),), ())
     worst = sorted(
-        (_furthest_finding(window, column, policy) for column in alarmed),
-        key=lambda finding: (-excess(finding, policy), finding.column),
+        (_find_largest_finding(window, column, policy) for column in alarmed),
+        key=lambda finding: (-compute_excess(finding, policy), finding.column),
     )
     reasons = tuple(
         _explain_alarm(finding, _count_breaches(finding.column, recent), len(recent), policy) for finding in worst
@@ -141,13 +141,13 @@ def _explain_no_alarm(window: WindowResult, breaches: Breaches, policy: Policy) 
         return (
             f"{len(breaches)} columns significantly over their bounds, but not for long enough or not important enough"
         )
-    large = {finding.column for finding in window.findings if excess(finding, policy) >= 1}
+    large = {finding.column for finding in window.findings if compute_excess(finding, policy) >= 1}
     return f"{len(large)} columns over their bounds, none of them significantly" if large else "nothing drifted"
 
 
-def _furthest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:
+def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:
     findings = (finding for finding in window.findings if finding.column == column)
-    return max(findings, key=lambda finding: excess(finding, policy))
+    return max(findings, key=lambda finding: compute_excess(finding, policy))
 
 
 def _explain_alarm(finding: Finding, times: int, windows: int, policy: Policy) -> str:
@@ -155,6 +155,6 @@ def _explain_alarm(finding: Finding, times: int, windows: int, policy: Policy) -
         return f"{finding.column}: {finding.note}"
     p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
     over = f"significantly over it in {times} of {windows} windows"
-    lasting = over if excess(finding, policy) >= 1 else "not yet far enough below it to end the alarm"
-    effect = f"{finding.measure} {finding.effect:.4g}, bound {bound(finding, policy):.4g}{p_value}"
+    lasting = over if compute_excess(finding, policy) >= 1 else "not yet far enough below it to end the alarm"
+    effect = f"{finding.measure} {finding.effect:.4g}, bound {get_bound(finding, policy):.4g}{p_value}"
     return f"{finding.column}: {effect}; {lasting}"

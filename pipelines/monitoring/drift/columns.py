@@ -22,7 +22,7 @@ def summarize_window(day: str, rows: int, columns: Iterable[Column], others: Ite
 def examine_column(column: Column) -> tuple[Finding, ...]:
     """Compute the findings of a column. A finding that cannot be measured says why in its note, and is never drift."""
     if column.reference is None:
-        return (_unmeasured(column, "vanished", "the reference does not have this column"),)
+        return (_build_empty_finding(column, "vanished", "the reference does not have this column"),)
     if column.window is None:
         note = "the column is missing in the window, or has another type"
         return (Finding(column.name, "vanished", 1.0, 0.0, column.weight, note),)
@@ -36,7 +36,7 @@ def examine_column(column: Column) -> tuple[Finding, ...]:
     )
 
 
-def _unmeasured(column: Column, measure: Measure, note: str) -> Finding:
+def _build_empty_finding(column: Column, measure: Measure, note: str) -> Finding:
     return Finding(column.name, measure, None, None, column.weight, note)
 
 
@@ -44,13 +44,13 @@ def _measure_distribution(column: Column, then: Counts, now: Counts) -> Iterator
     """Measure the change of the distribution: effects over all bins, p-values over pooled bins with enough rows."""
     if not then.total.sum() or not now.total.sum():
         side = "the window" if then.total.sum() else "the reference"
-        yield _unmeasured(column, "psi", f"{side} has no values")
+        yield _build_empty_finding(column, "psi", f"{side} has no values")
         return
     groups = measures.pool_bins(then.total, now.total, ordered=column.kind == "numeric")
     pooled = (measures.merge_bins(then.bins, groups), measures.merge_bins(now.bins, groups))
     spread = estimate_null(Sample.from_counts(pooled[0], then.strata), Sample.from_counts(pooled[1], now.strata))
     totals = tuple(days.sum(axis=0) for days in pooled)
-    for measure, effect, statistic in _chi_square_measures((then.total, now.total), totals):
+    for measure, effect, statistic in _compute_chi_square_measures((then.total, now.total), totals):
         yield Finding(
             column.name, measure, effect, float(spread.quadratic_p_value(np.asarray(statistic))), column.weight
         )
@@ -58,7 +58,7 @@ def _measure_distribution(column: Column, then: Counts, now: Counts) -> Iterator
         yield from _measure_ordered(column, then, now)
 
 
-def _chi_square_measures(
+def _compute_chi_square_measures(
     all_bins: tuple[Array, ...], pooled: tuple[Array, ...]
 ) -> Iterator[tuple[Measure, float, float]]:
     """Yield each measure that is asymptotically a chi-square where nothing drifts: name, effect and that chi-square.
@@ -107,7 +107,7 @@ def _measure_rate(column: Column, measure: Measure, then: Counts, now: Counts, f
     """
     totals = first.sum(axis=0), second.sum(axis=0)
     if not all(total.sum() for total in totals):
-        return _unmeasured(column, measure, "there are no rows")
+        return _build_empty_finding(column, measure, "there are no rows")
     effect = abs(float(measures.shares(totals[1])[1] - measures.shares(totals[0])[1]))
     spread = estimate_null(Sample.from_counts(first, then.strata), Sample.from_counts(second, now.strata))
     p_value = float(spread.quadratic_p_value(measures.pearson(*totals)))

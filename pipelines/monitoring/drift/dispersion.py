@@ -106,13 +106,19 @@ class Sample:
         mean = np.maximum(rows.mean(axis=-1), 1e-12)
         freedom = len(days) - len(np.unique(days))
         one_over_days = np.asarray((measures.shares(rows) ** 2).sum(axis=-1))
-        return cls(counts.sum(axis=-2), _products_within(counts, days, mean), freedom / mean, one_over_days, freedom)
+        return cls(
+            counts.sum(axis=-2),
+            _compute_products_within_days(counts, days, mean),
+            freedom / mean,
+            one_over_days,
+            freedom,
+        )
 
 
 def estimate_null(reference: Sample, window: Sample) -> Null:
     """Estimate the null distribution of the distance. It is never narrower than that of independent rows."""
     share = measures.shares(reference.total + window.total)
-    independent = _projection(share)
+    independent = _compute_projection(share)
     freedom = reference.freedom + window.freedom
     if freedom <= 0:
         return Null(independent, share, 0)
@@ -125,7 +131,7 @@ def estimate_null(reference: Sample, window: Sample) -> Null:
     return Null(np.where(_add_axes(is_narrower), independent, effects), share, freedom / VARIANCE_FACTOR)
 
 
-def _products_within(counts: Array, days: Array, mean: Array) -> Array:
+def _compute_products_within_days(counts: Array, days: Array, mean: Array) -> Array:
     rows = counts.sum(axis=-1, keepdims=True)
     members = (days[:, np.newaxis] == np.unique(days)).astype(np.float64)
     usual = members @ measures.shares(members.T @ counts)
@@ -149,7 +155,7 @@ def _scale_by_share(matrix: Array, share: Array) -> Array:
     return np.asarray(matrix * root[..., :, np.newaxis] * root[..., np.newaxis, :])
 
 
-def _projection(share: Array) -> Array:
+def _compute_projection(share: Array) -> Array:
     """Compute the projection for shares that sum to 1: identity minus the outer product of the root shares."""
     root = np.sqrt(share)
     used = (share > 0)[..., np.newaxis] * np.eye(share.shape[-1])

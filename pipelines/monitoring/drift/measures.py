@@ -20,15 +20,15 @@ FAR = 1_000
 
 def shares(counts: Array) -> Array:
     """Divide the counts by their sum; zeros where the sum is 0."""
-    return _ratio(counts, counts.sum(axis=-1, keepdims=True))
+    return _divide(counts, counts.sum(axis=-1, keepdims=True))
 
 
 def psi(reference: Array, window: Array) -> Array:
     """Compute the population stability index, the sum of (p - q) ln(p / q), in nats. Bins empty in both count 0."""
     n, m = (counts.sum(axis=-1, keepdims=True) for counts in (reference, window))
     used = (reference + window > 0) & (n > 0) & (m > 0)
-    p = np.where(used, _ratio(np.where(reference > 0, reference, EMPTY), n), 1.0)
-    q = np.where(used, _ratio(np.where(window > 0, window, EMPTY), m), 1.0)
+    p = np.where(used, _divide(np.where(reference > 0, reference, EMPTY), n), 1.0)
+    q = np.where(used, _divide(np.where(window > 0, window, EMPTY), m), 1.0)
     return np.asarray(((p - q) * np.log(p / q)).sum(axis=-1))
 
 
@@ -37,7 +37,7 @@ def jensen_shannon(reference: Array, window: Array) -> Array:
     p, q = shares(reference), shares(window)
     middle = (p + q) / 2
     both = (reference.sum(axis=-1) > 0) & (window.sum(axis=-1) > 0)
-    bits = (_entropy_to(p, middle) + _entropy_to(q, middle)) / 2
+    bits = (_compute_divergence(p, middle) + _compute_divergence(q, middle)) / 2
     return np.asarray(np.where(both, np.maximum(bits, 0.0), 0.0))
 
 
@@ -45,13 +45,13 @@ def pearson(reference: Array, window: Array) -> Array:
     """Compute Pearson's chi-square of the two vectors of counts, without Yates' correction."""
     gap = shares(reference) - shares(window)
     pooled = shares(reference + window)
-    return np.asarray(_ratio(gap**2, pooled).sum(axis=-1) * scale(reference, window))
+    return np.asarray(_divide(gap**2, pooled).sum(axis=-1) * scale(reference, window))
 
 
 def scale(reference: Array, window: Array) -> Array:
     """Compute n m / (n + m) of the sums: the factor from squared distances of shares to a chi-square."""
     n, m = reference.sum(axis=-1), window.sum(axis=-1)
-    return _ratio(n * m, n + m)
+    return _divide(n * m, n + m)
 
 
 def fisher(reference: Array, window: Array) -> float:
@@ -78,7 +78,7 @@ def fisher(reference: Array, window: Array) -> float:
 
 def kolmogorov_smirnov(reference: Array, window: Array) -> Array:
     """Compute the largest distance of the cumulative shares at the edges, a lower bound of that of the values."""
-    return np.asarray(np.abs(_cumulative_gap(reference, window)).max(axis=-1))
+    return np.asarray(np.abs(_compute_cumulative_gap(reference, window)).max(axis=-1))
 
 
 def wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
@@ -95,7 +95,7 @@ def wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
     spread = float(np.sqrt(p @ (points - mean) ** 2))
     if not spread > 1e-12 * float(np.abs(points).max()):
         return None
-    return float(np.abs(_cumulative_gap(reference, window))[:-1] @ np.diff(points)) / spread
+    return float(np.abs(_compute_cumulative_gap(reference, window))[:-1] @ np.diff(points)) / spread
 
 
 def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
@@ -124,18 +124,18 @@ def merge_bins(days: Array, groups: Array) -> Array:
     return np.asarray(days @ np.eye(int(groups.max()) + 1)[groups])
 
 
-def _cumulative_gap(reference: Array, window: Array) -> Array:
+def _compute_cumulative_gap(reference: Array, window: Array) -> Array:
     both = (reference.sum(axis=-1, keepdims=True) > 0) & (window.sum(axis=-1, keepdims=True) > 0)
     return np.asarray(np.where(both, np.cumsum(shares(reference) - shares(window), axis=-1), 0.0))
 
 
-def _entropy_to(p: Array, middle: Array) -> Array:
+def _compute_divergence(p: Array, middle: Array) -> Array:
     """Compute the Kullback-Leibler divergence from the middle, in bits; a share of 0 adds nothing."""
     used = p > 0
-    return np.asarray((p * np.log2(np.where(used, _ratio(p, np.where(used, middle, 1.0)), 1.0))).sum(axis=-1))
+    return np.asarray((p * np.log2(np.where(used, _divide(p, np.where(used, middle, 1.0)), 1.0))).sum(axis=-1))
 
 
-def _ratio(over: Array, under: Array) -> Array:
+def _divide(over: Array, under: Array) -> Array:
     """Divide; 0 where `under` is 0."""
     shape = np.broadcast_shapes(np.shape(over), np.shape(under))
     return np.asarray(np.divide(over, under, out=np.zeros(shape), where=np.broadcast_to(under, shape) != 0))

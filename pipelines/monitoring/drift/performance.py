@@ -32,14 +32,14 @@ def auc(counts: Array, score: Array) -> Array:
 
 def brier(counts: Array, score: Array) -> Array:
     """Compute the mean squared error of the probability."""
-    return np.asarray((measures.shares(_flat(counts)) * np.concatenate([score**2, (1 - score) ** 2])).sum(axis=-1))
+    return np.asarray((measures.shares(_flatten(counts)) * np.concatenate([score**2, (1 - score) ** 2])).sum(axis=-1))
 
 
 def log_loss(counts: Array, score: Array) -> Array:
     """Compute the mean negative log likelihood, in nats; probabilities 0 and 1 are clipped by the float epsilon."""
     epsilon = float(np.finfo(np.float64).eps)
     chance = np.clip(score, epsilon, 1 - epsilon)
-    return np.asarray((measures.shares(_flat(counts)) * -np.log(np.concatenate([1 - chance, chance]))).sum(axis=-1))
+    return np.asarray((measures.shares(_flatten(counts)) * -np.log(np.concatenate([1 - chance, chance]))).sum(axis=-1))
 
 
 def ece(counts: Array, score: Array) -> Array:
@@ -119,8 +119,8 @@ def estimate_performance(histogram: Array, chance: Array, alpha: float) -> dict[
     total = counts.sum(axis=0)
     if (total.sum(axis=0) < 1).any():
         return {}
-    se_rows = _se_over_rows(total, chance, auc)
-    se_days = _se_over_days(counts, chance, auc) if len(days) > 1 else 0.0
+    se_rows = _compute_se_over_rows(total, chance, auc)
+    se_days = _compute_se_over_days(counts, chance, auc) if len(days) > 1 else 0.0
     # The variance between days contains that of their rows: the sum of both would count it twice.
     return {"estimated_auc": _estimate(total, chance, auc, max(se_rows, se_days), len(days) - 1, alpha)}
 
@@ -153,11 +153,11 @@ def _make_finding(name: Measure, now: Estimate, then: Estimate, days: int) -> Fi
 
 
 def _jackknife(days: Array, score: Array, metric: Metric, alpha: float) -> Estimate:
-    se_days = _se_over_days(days, score, metric) if len(days) > 1 else float("nan")
+    se_days = _compute_se_over_days(days, score, metric) if len(days) > 1 else float("nan")
     total = days.sum(axis=0)
     if np.isfinite(se_days):
         return _estimate(total, score, metric, se_days, len(days) - 1, alpha)
-    return _estimate(total, score, metric, _se_over_rows(total, score, metric), 0, alpha)
+    return _estimate(total, score, metric, _compute_se_over_rows(total, score, metric), 0, alpha)
 
 
 def _estimate(total: Array, score: Array, metric: Metric, se: float, freedom: int, alpha: float) -> Estimate:
@@ -167,12 +167,12 @@ def _estimate(total: Array, score: Array, metric: Metric, se: float, freedom: in
     return Estimate(value, max(value - half, 0.0), min(value + half, most), se, round(float(total.sum())))
 
 
-def _se_over_days(days: Array, score: Array, metric: Metric) -> float:
+def _compute_se_over_days(days: Array, score: Array, metric: Metric) -> float:
     left = metric(days.sum(axis=0) - days, score)
     return float(np.sqrt((len(days) - 1) / len(days) * ((left - left.mean()) ** 2).sum()))
 
 
-def _se_over_rows(total: Array, score: Array, metric: Metric) -> float:
+def _compute_se_over_rows(total: Array, score: Array, metric: Metric) -> float:
     """Compute the jackknife standard error over rows; rows of one cell are equal. 0.5 where it is undefined."""
     cells = np.argwhere(total > 0)
     row = np.zeros((len(cells), *total.shape))
@@ -184,6 +184,6 @@ def _se_over_rows(total: Array, score: Array, metric: Metric) -> float:
     return float(np.sqrt((rows - 1) / rows * (counts * (left - mean) ** 2).sum()))
 
 
-def _flat(counts: Array) -> Array:
+def _flatten(counts: Array) -> Array:
     """Put the bins of both labels one after the other."""
     return np.concatenate([counts[..., 0], counts[..., 1]], axis=-1)

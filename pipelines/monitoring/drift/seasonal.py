@@ -18,24 +18,28 @@ def reweight(reference: Counts, window: Counts) -> Counts:
 
     Returns the reference unchanged where it lacks a weekday of the window, or where all weights are equal.
     """
-    then, now = (counts.presence.sum(axis=1) for counts in (reference, window))
-    factor = _day_weights(then, reference.strata, now, window.strata)
+    reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
+    factor = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
     if factor is None:
         return reference
     keep = factor > 0
-    times = (factor * (factor @ then) / (factor**2 @ then))[keep]
+    times = (factor * (factor @ reference_rows) / (factor**2 @ reference_rows))[keep]
     missing = np.asarray(reference.missing)[keep] * times
     return Counts(reference.bins[keep] * times[:, np.newaxis], missing, reference.strata[keep])
 
 
-def _day_weights(then: Array, weekdays: Array, now: Array, now_weekdays: Array) -> Array | None:
+def _compute_day_weights(
+    reference_rows: Array, reference_weekdays: Array, window_rows: Array, window_weekdays: Array
+) -> Array | None:
     """Compute the weight of the rows of each reference day; None where it is undefined, or the same for all."""
-    rows_then, rows_now = (
-        np.bincount(days, rows, minlength=ANY_DAY + 1) for days, rows in ((weekdays, then), (now_weekdays, now))
+    reference_sums, window_sums = (
+        np.bincount(weekdays, rows, minlength=ANY_DAY + 1)
+        for weekdays, rows in ((reference_weekdays, reference_rows), (window_weekdays, window_rows))
     )
-    if not rows_now.sum() or (rows_then[rows_now > 0] == 0).any():
+    if not window_sums.sum() or (reference_sums[window_sums > 0] == 0).any():
         return None
-    factor = np.divide(rows_now, rows_then, out=np.zeros(len(rows_now)), where=rows_then > 0)[weekdays]
+    factor_by_weekday = np.divide(window_sums, reference_sums, out=np.zeros(len(window_sums)), where=reference_sums > 0)
+    factor = factor_by_weekday[reference_weekdays]
     return None if np.allclose(factor, factor[0], rtol=1e-12) else np.asarray(factor)
 
 

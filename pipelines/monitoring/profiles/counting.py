@@ -177,7 +177,7 @@ def _build_number(slot: Slot, number: Number, rows: int, values: Mapping[str, An
 def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], by: str) -> Counts:
     if not columns:
         return
-    find_bins = [_bin_finder(category) for _, category in columns]
+    find_bins = [_build_bin_finder(category) for _, category in columns]
     days: dict[Day, list[list[int]]] = {}
     batches = execute(partial(queries.count_categories, columns=[category for _, category in columns], by=by))
     for row in (row for batch in batches for row in batch.to_pylist()):
@@ -189,7 +189,7 @@ def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]]
             yield day, slot, replace(column, missing=counts_of_column[MISSING])
 
 
-def _bin_finder(category: Category) -> Callable[[str | None], int]:
+def _build_bin_finder(category: Category) -> Callable[[str | None], int]:
     """Build the function that finds the position of the count to which a value belongs."""
     normalize = select_normalizer(category.family)
     places = {value: place for place, value in enumerate(category.values)}

@@ -56,14 +56,14 @@ def name_edge_counts(column: Number) -> list[str]:
 
 def _measure_number(rows: ibis.Table, column: Number, finite: bool) -> dict[str, ibis.Value]:
     x = rows[column.name].cast("float64")
-    values = x if finite else _void_infinite(x)
-    differences = values - _literal(column.center)
-    edges = [_literal(edge) for edge in column.edges]
+    values = x if finite else _replace_infinite_by_null(x)
+    differences = values - _build_literal(column.center)
+    edges = [_build_literal(edge) for edge in column.edges]
     below = [*(x < edge for edge in edges[:-1]), *(x <= edge for edge in edges[-1:])]
     counts = {name: count_if(is_below) for name, is_below in zip(name_edge_counts(column), below, strict=True)}
     sums = {"s1": differences.sum(), "s2": (differences * differences).sum()}
     extremes = {"minimum": values.min(), "maximum": values.max()}
-    known = x.count() if finite else count_if(x <= _literal(math.inf))
+    known = x.count() if finite else count_if(x <= _build_literal(math.inf))
     return {"known": known, "n": known if finite else values.count(), **counts, **sums, **extremes}
 
 
@@ -93,11 +93,11 @@ def count_scores_by_label(rows: ibis.Table, score: str, label: str, by: str = ""
         label: column of the label; empty where there is none, and then `label` is null.
         by: column with the date; empty: all days together.
     """
-    x = _void_nan(rows[score]) if score else ibis.null("float64")
-    passed = [x >= _literal(edge) for edge in SCORE_EDGES[:-1]] + [x > _literal(SCORE_EDGES[-1])]
+    x = _replace_nan_by_null(rows[score]) if score else ibis.null("float64")
+    passed = [x >= _build_literal(edge) for edge in SCORE_EDGES[:-1]] + [x > _build_literal(SCORE_EDGES[-1])]
     place = reduce(add, [is_passed.cast("int64") for is_passed in passed])
     truth = _cast_label(rows[label]) if label else ibis.null("boolean")
-    cells = rows.select(*_select_day(rows, by), bin=place, label=truth, x=_void_infinite(x))
+    cells = rows.select(*_select_day(rows, by), bin=place, label=truth, x=_replace_infinite_by_null(x))
     return cells.group_by(*([DAY] if by else []), "bin", "label").aggregate(
         times=lambda group: group.count(), total=lambda group: group.x.sum()
     )
@@ -107,24 +107,24 @@ def _select_day(rows: ibis.Table, by: str) -> list[ibis.Value]:
     return [rows[by].cast("date").name(DAY)] if by else []
 
 
-def _void_infinite(x: ibis.Value) -> ibis.Value:
+def _replace_infinite_by_null(x: ibis.Value) -> ibis.Value:
     """Replace infinite values and NaN by null."""
     most = ibis.literal(MAX).cast("float64")
     return x.between(-most, most).ifelse(x, ibis.null("float64"))
 
 
-def _literal(number: float) -> ibis.Value:
+def _build_literal(number: float) -> ibis.Value:
     """Build a literal without loss: DuckDB 2.0 and Spark 4.0 read 17 digits as a decimal, and lose the last bit."""
     return ibis.literal(repr(number)).cast("float64")
 
 
-def _void_nan(column: ibis.Value) -> ibis.Value:
+def _replace_nan_by_null(column: ibis.Value) -> ibis.Value:
     x = column.cast("float64")
     return x.isnan().ifelse(ibis.null("float64"), x)
 
 
 def _cast_label(column: ibis.Value) -> ibis.Value:
-    return column if column.type().is_boolean() else _void_nan(column) != 0
+    return column if column.type().is_boolean() else _replace_nan_by_null(column) != 0
 
 
 def sample_numbers(rows: ibis.Table, columns: Sequence[str], share: float) -> ibis.Table:

@@ -89,9 +89,9 @@ def _parse_days(content: Mapping[str, Any]) -> dict[dt.date, Profile]:
 
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: _round(value) for name, value in row.items() if name != "sketch"}
-    return {**fields, "sums": [_round(value) for value in row["sums"]]}
+    fields = {name: _round_float(value) for name, value in row.items() if name != "sketch"}
+    return {**fields, "sums": [_round_float(value) for value in row["sums"]]}
 
 
-def _round(value: Any) -> Any:
+def _round_float(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

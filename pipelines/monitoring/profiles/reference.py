@@ -190,16 +190,16 @@ def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
     if not distinct.size:
         return ()
     if distinct.size <= bins:
-        return _floats([*distinct, distinct[-1]])
+        return _convert_to_floats([*distinct, distinct[-1]])
     # Quantiles by the inverse of the distribution function, without interpolation: all are observed values.
     shares = ordered[[max(-(-ordered.size * n // bins) - 1, 0) for n in range(bins + 1)]]
     edges, times = np.unique(shares, return_counts=True)
     large = edges[(times > 1) & (edges < distinct[-1])]
     after = distinct[np.searchsorted(distinct, large, side="right")]
     top = [distinct[-1]] if times[-1] > 1 else []
-    return _floats([*np.union1d(edges, after), *top])
+    return _convert_to_floats([*np.union1d(edges, after), *top])
 
 
-def _floats(values: Sequence[Any]) -> tuple[float, ...]:
+def _convert_to_floats(values: Sequence[Any]) -> tuple[float, ...]:
     # Adding 0.0 turns -0.0 into 0.0: they are equal, but would be written differently, and so change the digest.
     return tuple(float(value) + 0.0 for value in values)

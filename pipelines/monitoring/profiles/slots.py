@@ -60,7 +60,7 @@ class Slot:
 
 def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     """List every column of a profile over the reference; the order is the same for all profiles."""
-    features = [*_number_slots(reference, schema), *_category_slots(reference, schema)]
+    features = [*_list_number_slots(reference, schema), *_list_category_slots(reference, schema)]
     score = _build_slot("score", reference.score, SCORE_BINS, schema)
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
@@ -69,12 +69,12 @@ def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     return [*features, score, label, joint]
 
 
-def _number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+def _list_number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
     for column in reference.numbers:
         yield _build_slot("number", column, len(column.edges) + 1, schema)
 
 
-def _category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+def _list_category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
     for column in reference.categories:
         yield _build_slot("category", column, len(column.values) + 2, schema)
 

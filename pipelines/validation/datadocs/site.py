@@ -56,18 +56,18 @@ def build_site() -> int:
     return len(evidence)
 
 
-def _folder() -> Path:
+def _get_folder() -> Path:
     return settings().home / "docs"
 
 
 def _lock_site() -> AbstractContextManager[int]:
     """Allow one writer at a time: an index is made of the summaries of all partitions."""
-    return hold_lock(_folder().with_suffix(".lock"))
+    return hold_lock(_get_folder().with_suffix(".lock"))
 
 
 def _write_run(run: Run) -> Path:
     """Write the page and the summary of a run; move the page of an earlier run to the folder of its partition."""
-    folder = _folder() / run.dataset
+    folder = _get_folder() / run.dataset
     page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"
     earlier_folder = folder / run.partition
     previous = _read_summary(summary_path)
@@ -85,10 +85,10 @@ def _write_run(run: Run) -> Path:
 
 def _write_indexes(changed: Sequence[str]) -> None:
     """Write the pages of the changed datasets and the index of all datasets, from the summaries."""
-    datasets = {folder.name: _read_summaries(folder) for folder in sorted(_folder().glob("*")) if folder.is_dir()}
+    datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
     for name in changed:
-        _write(_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
-    _write(_folder() / "index.html", pages.render_index(datasets))
+        _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
+    _write(_get_folder() / "index.html", pages.render_index(datasets))
 
 
 def _read_summaries(folder: Path) -> list[dict[str, Any]]:

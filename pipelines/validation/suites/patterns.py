@@ -30,46 +30,46 @@ _END = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 def matches(rows: Rows, column: str, regex: str) -> str:
     """Return SQL that is true where `regex` matches in the column's value; empty where `regex` is not valid."""
     try:
-        found = parser.parse(regex)
+        parsed = parser.parse(regex)
     except (re.error, OverflowError, RecursionError):
         return ""
-    value, ours = rows.value(column), _END.sub(r"\1\\z", regex)
-    quick, sure = f"regexp_matches({value}, {to_literal(ours)})", _agreement(found)
-    if sure == "never" or not _compiles(rows.connection, ours):
+    value, re2_regex = rows.value(column), _END.sub(r"\1\\z", regex)
+    re2_match, agreement = f"regexp_matches({value}, {to_literal(re2_regex)})", _compare_with_re2(parsed)
+    if agreement == "never" or not _can_compile(rows.connection, re2_regex):
         return _build_python_match(rows, regex, value)
-    if sure == "always":
-        return quick
+    if agreement == "always":
+        return re2_match
     is_plain = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
-    return f"(CASE WHEN {is_plain} THEN {quick} ELSE {_build_python_match(rows, regex, value)} END)"
+    return f"(CASE WHEN {is_plain} THEN {re2_match} ELSE {_build_python_match(rows, regex, value)} END)"
 
 
-def _agreement(found: Any) -> str:
+def _compare_with_re2(parsed: Any) -> str:
     """Return where RE2 agrees with Python: always, in plain text, or never."""
-    if found.state.flags & ~(re.UNICODE | re.DOTALL):
+    if parsed.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
-    seen = set(_nodes(found))
-    if not {node[0] for node in seen} <= _SAME:
+    operations = set(_list_operations(parsed))
+    if not {node[0] for node in operations} <= _SAME:
         return "never"
-    places = {node[1] for node in seen if node[0] in (names.AT, names.CATEGORY)}
+    places = {node[1] for node in operations if node[0] in (names.AT, names.CATEGORY)}
     if not places <= _SAME_PLACES | _IN_PLAIN_TEXT:
         return "never"
     return "in plain text" if places & _IN_PLAIN_TEXT else "always"
 
 
-def _nodes(tree: Any) -> list[tuple[Any, Any]]:
+def _list_operations(tree: Any) -> list[tuple[Any, Any]]:
     """List every operation of a parsed pattern, with its argument where that is a name."""
-    found: list[tuple[Any, Any]] = []
+    operations: list[tuple[Any, Any]] = []
     for node in tree:
         if isinstance(node, tuple) and node and isinstance(node[0], type(names.LITERAL)):
             argument = node[1] if isinstance(node[1], type(names.LITERAL)) else None
-            found.append((node[0], argument))
-            found += _nodes(node[1]) if isinstance(node[1], (list, tuple, parser.SubPattern)) else []
+            operations.append((node[0], argument))
+            operations += _list_operations(node[1]) if isinstance(node[1], (list, tuple, parser.SubPattern)) else []
         elif isinstance(node, (list, tuple, parser.SubPattern)):
-            found += _nodes(node)
-    return found
+            operations += _list_operations(node)
+    return operations
 
 
-def _compiles(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
+def _can_compile(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
     try:
         connection.execute(f"SELECT regexp_matches('', {to_literal(regex)})").fetchall()
     except duckdb.Error:

@@ -86,7 +86,7 @@ class _Sql:
             raise DataError(f"{self._place} lacks the column {self.day}, which gives the day of a row.")
         return types
 
-    def _selectable(self, types: Types) -> Any:
+    def _build_selectable(self, types: Types) -> Any:
         return sql_session.build_selectable(self.table, self.query, list(types))
 
     def _sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
@@ -144,7 +144,7 @@ class SqlSource(_Sql):
 
     def _read_day(self, day: dt.date, types: Types) -> Iterator[pa.RecordBatch]:
         with self._connect() as connection:
-            rows = self._selectable(types)
+            rows = self._build_selectable(types)
             within = _filter_days(rows.c[self.day], types[self.day], Days(day, day), connection)
             statement = sa.select(*rows.c).where(*within).order_by(*self._sort_columns(connection, rows))
             for batch in self._read_batches(connection, types, statement):
@@ -154,7 +154,7 @@ class SqlSource(_Sql):
                     yield of_day
 
     def _find_days(self, connection: Connection, kind: pa.DataType, days: Days) -> set[dt.date]:
-        rows = self._selectable({self.day: kind})
+        rows = self._build_selectable({self.day: kind})
         column = rows.c[self.day]
         within = _filter_days(column, kind, days, connection)
         if connection.dialect.name != SQLITE and not pa.types.is_date(kind):
@@ -205,7 +205,7 @@ class SqlChanges(_Sql):
 
     def _read_new(self, since: pa.Scalar | None, types: Types) -> Iterator[pa.RecordBatch]:
         with self._connect() as connection:
-            rows = self._selectable(types)
+            rows = self._build_selectable(types)
             cursor = rows.c[self.cursor]
             statement = sa.select(*rows.c).where(cursor.is_not(None))
             if since is not None:

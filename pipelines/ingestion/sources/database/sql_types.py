@@ -43,7 +43,7 @@ def from_postgres(column: Any) -> pa.DataType:
     info = postgres_types.get(column.type_code)
     name = info.name if info and info.oid == column.type_code else ""  # psycopg returns the element type of an array
     if name == "numeric":
-        return _decimal(column.precision, column.scale)
+        return _build_decimal_type(column.precision, column.scale)
     return POSTGRES.get(name, pa.string())
 
 
@@ -56,11 +56,11 @@ def from_sqlalchemy(kind: Any, name: str) -> pa.DataType:
     if isinstance(kind, types.NullType):
         raise DataError(f"column {name} has no type in the database.", "Declare it in columns=.")
     if isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
-        return _decimal(kind.precision, kind.scale)
+        return _build_decimal_type(kind.precision, kind.scale)
     return next((arrow for sql, arrow in KINDS if isinstance(kind, sql)), pa.string())
 
 
-def _decimal(precision: int | None, scale: int | None) -> pa.DataType:
+def _build_decimal_type(precision: int | None, scale: int | None) -> pa.DataType:
     if precision is None:
         return DECIMAL
     return pa.decimal128(precision, scale or 0) if precision <= 38 else pa.string()

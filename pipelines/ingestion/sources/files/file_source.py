@@ -102,7 +102,7 @@ class FileSource:
         batches = self._read_partition(partition)
         first = next(batches, None)
         if first is None:
-            empty = convert_batch(_empty_batch(self.columns), self.columns, self._zone, Position(""))
+            empty = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
             has_date = PARTITION in self.columns
             first = empty if has_date else add_day_column(empty, partition, "", Position(""))
         matching = (_match_schema(batch, first.schema, redact(self.url)) for batch in chain([first], batches))
@@ -155,7 +155,7 @@ class FileSource:
                 yield Position(place, row), batch
 
 
-def _empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+def _build_empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=pa.schema(list(columns.items())))
 
 

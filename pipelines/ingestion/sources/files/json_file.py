@@ -52,7 +52,7 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataType]:
     """Return the types to read: the declared ones, and for undeclared columns those of the first lines."""
-    declared = {name: _reading_type(kind) for name, kind in layout.columns.items()}
+    declared = {name: _choose_reading_type(kind) for name, kind in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
     check_columns(place, list(declared), names)
@@ -61,7 +61,7 @@ def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataT
     return declared | {name: _check_inferred(inferred.field(name).type, name, place) for name in undeclared}
 
 
-def _reading_type(kind: pa.DataType) -> pa.DataType:
+def _choose_reading_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if is_read_as_text(kind) or pa.types.is_temporal(kind) else kind
 
 

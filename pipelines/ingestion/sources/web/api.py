@@ -77,7 +77,7 @@ class _Http:
         first = next(batches, None)
         if first is None:
             empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(self.columns.items())))
-            schema = add_day_column(empty, day, self._day_column(self.columns, day), Position(redact(url))).schema
+            schema = add_day_column(empty, day, self._get_day_column(self.columns, day), Position(redact(url))).schema
             return pa.RecordBatchReader.from_batches(schema, iter(()))
         return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 
@@ -101,7 +101,7 @@ class _Http:
                 for name, kind in types.items()
             ]
             batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
-            yield add_day_column(batch, day, self._day_column(types, day), position)
+            yield add_day_column(batch, day, self._get_day_column(types, day), position)
             row += len(records)
 
     def _choose_types(self, records: Records, names: list[str], zone: Zone, position: Position) -> Types:
@@ -115,7 +115,7 @@ class _Http:
             types[name] = pa.float64() if pa.types.is_decimal(kind) else kind
         return types
 
-    def _day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
+    def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
         name = self.day or (PARTITION if PARTITION in types or day is None else "")
         if name and name not in types:
             raise DataError(f"{redact(self.url)} lacks the column {name}, which gives the day of a row.")

@@ -140,14 +140,16 @@ def _check_status(response: requests.Response, place: str) -> None:
     if code in (401, 403):
         raise SpecError(f"{place} is refused ({code}).", "Are the credentials right, and in the environment?")
     if code in (408, 425, 429) or code >= 500:
-        raise _transient_error(f"{place} answers {code}", _parse_retry_after(response.headers.get("Retry-After", "")))
+        raise _build_transient_error(
+            f"{place} answers {code}", _parse_retry_after(response.headers.get("Retry-After", ""))
+        )
     if code < 400:
         target = redact(response.headers.get("Location", "nowhere"))
         raise DataError(f"{place} redirects ({code}) to {target}.", "Use that address, if you trust it.")
     raise DataError(f"{place} answers {code}.", "The request is wrong: check its parameters.")
 
 
-def _transient_error(problem: str, after_s: float | None = None) -> Exception:
+def _build_transient_error(problem: str, after_s: float | None = None) -> Exception:
     if after_s is not None and after_s > LONGEST_WAIT_S:
         return ServiceError(f"{problem}, and asks to wait {after_s:.0f} s.", "Run it again after that.")
     return _TransientError(problem, after_s)
@@ -181,10 +183,10 @@ def _translate_error(error: requests.exceptions.RequestException, place: str) ->
     if isinstance(error, (kinds.MissingSchema, kinds.InvalidSchema, kinds.InvalidURL, kinds.InvalidHeader)):
         return SpecError(f"{place}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
     if isinstance(error, kinds.Timeout):
-        return _transient_error(f"{place} does not answer in time")
+        return _build_transient_error(f"{place} does not answer in time")
     if isinstance(error, (kinds.ChunkedEncodingError, kinds.ContentDecodingError)):
-        return _transient_error(f"{place} stops in the middle")
-    return _transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
+        return _build_transient_error(f"{place} stops in the middle")
+    return _build_transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
 
 
 def _write(response: requests.Response, path: Path) -> None:
@@ -201,5 +203,5 @@ def _read_content(response: requests.Response, url: str, max_bytes: int) -> byte
         if size > max_bytes:
             raise DataError(f"a page of {redact(url)} is longer than {max_bytes} bytes.", "Request smaller pages.")
         if time.monotonic() > deadline:
-            raise _transient_error(f"{redact(url)} does not answer in time")
+            raise _build_transient_error(f"{redact(url)} does not answer in time")
     return b"".join(chunks)

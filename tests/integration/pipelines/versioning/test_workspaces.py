@@ -67,12 +67,12 @@ def test_uncommitted_changes_are_copied_and_marked(project: Path) -> None:
     (project / "pipelines/work.py").write_text("dirty")
     (project / "pipelines/new.py").write_text("new")
     assert read_code() == (f"{head}-dirty", "dirty")
-    assert (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
-    assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
+    assert (workspaces._get_workspaces_folder() / "one/pipelines/new.py").exists()
+    assert digest_code(workspaces._get_workspaces_folder() / "one") == digest_code(project)
     (project / "pipelines/work.py").write_text("first")
     (project / "pipelines/new.py").unlink()
     assert read_code() == (head, "first")
-    assert not (workspaces._workspaces_folder() / "one/pipelines/new.py").exists()
+    assert not (workspaces._get_workspaces_folder() / "one/pipelines/new.py").exists()
 
 
 def test_without_git_the_workspace_is_a_copy(project: Path) -> None:
@@ -80,14 +80,14 @@ def test_without_git_the_workspace_is_a_copy(project: Path) -> None:
     (project / "pipelines/work.py").write_text("copied")
     (project / ".dvcignore").write_text("__pycache__\n")
     assert read_code() == ("unknown", "copied")
-    assert (workspaces._workspaces_folder() / "one/.dvcignore").exists()
-    assert digest_code(workspaces._workspaces_folder() / "one") == digest_code(project)
+    assert (workspaces._get_workspaces_folder() / "one/.dvcignore").exists()
+    assert digest_code(workspaces._get_workspaces_folder() / "one") == digest_code(project)
     with pytest.raises(SpecError, match="no git repository"):
         read_code(commit="abc")
 
 
 def test_outputs_of_a_run_stay_and_its_changes_of_code_do_not(project: Path) -> None:
-    folder = workspaces._workspaces_folder() / "one"
+    folder = workspaces._get_workspaces_folder() / "one"
     head = commit_code(project, "first")
     read_code()
     (folder / "data").mkdir()
@@ -101,7 +101,7 @@ def test_outputs_of_a_run_stay_and_its_changes_of_code_do_not(project: Path) -> 
 
 @pytest.mark.parametrize("damage", ["incomplete", "removed", "git entry removed", "stale index.lock", "locked"])
 def test_a_damaged_workspace_is_created_again(project: Path, damage: str) -> None:
-    head, folder = commit_code(project, "first"), workspaces._workspaces_folder() / "one"
+    head, folder = commit_code(project, "first"), workspaces._get_workspaces_folder() / "one"
     read_code()
     entry = project / ".git/worktrees/one"
     if damage == "incomplete":
@@ -141,7 +141,7 @@ def test_sixteen_workspaces_can_be_created_at_once(project: Path) -> None:
 
 def age_workspace(name: str) -> Path:
     """Set the modification times of a workspace to 1970."""
-    folder = workspaces._workspaces_folder() / name
+    folder = workspaces._get_workspaces_folder() / name
     for path in (folder / "data", folder / "code.json", folder):
         if path.exists():
             os.utime(path, (0, 0))
@@ -152,15 +152,15 @@ def test_only_old_workspaces_that_no_process_uses_are_removed(project: Path) -> 
     commit_code(project, "first")
     for name in ("old", "young", "with-outputs", "busy"):
         read_code(name)
-    (workspaces._workspaces_folder() / "with-outputs/data").mkdir()
+    (workspaces._get_workspaces_folder() / "with-outputs/data").mkdir()
     for name in ("old", "busy"):
         age_workspace(name)
     age_workspace("with-outputs")
-    os.utime(workspaces._workspaces_folder() / "with-outputs/data")
+    os.utime(workspaces._get_workspaces_folder() / "with-outputs/data")
     with workspaces.open_workspace("busy", {}):
         age_workspace("busy")
         read_code("new")
-        assert {path.name for path in workspaces._workspaces_folder().glob("[!.]*")} == {
+        assert {path.name for path in workspaces._get_workspaces_folder().glob("[!.]*")} == {
             "young",
             "with-outputs",
             "busy",
@@ -169,5 +169,11 @@ def test_only_old_workspaces_that_no_process_uses_are_removed(project: Path) -> 
     assert count_worktrees(project) == 4
     age_workspace("busy")
     read_code("new")
-    assert not (workspaces._workspaces_folder() / "busy").exists(), "the negative control: no process uses it any more"
-    assert {path.name for path in workspaces._workspaces_folder().glob(".locks/*")} == {"young", "with-outputs", "new"}
+    assert not (workspaces._get_workspaces_folder() / "busy").exists(), (
+        "the negative control: no process uses it any more"
+    )
+    assert {path.name for path in workspaces._get_workspaces_folder().glob(".locks/*")} == {
+        "young",
+        "with-outputs",
+        "new",
+    }
