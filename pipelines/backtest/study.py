@@ -131,7 +131,7 @@ def run_study(
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake = Registry.open(), Lake.open()
-    models = list_models(registry, name, Ledger.open().rows())
+    models = list_models(registry, name, Ledger.open().read_rows())
     usable = [model for model in models if model.passed]
     if not usable:
         raise DataError(

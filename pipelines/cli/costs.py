@@ -44,7 +44,7 @@ def report(
     keys = cost_report.parse_keys(by)
     if month and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
         raise SpecError(f"--month {month!r} is not a month.", "Write it as YYYY-MM.")
-    rows = Ledger.open().rows(month, project)
+    rows = Ledger.open().read_rows(month, project)
     groups, total = cost_report.group_rows(rows, keys), cost_report.sum_rows(rows)
     if as_json:
         write_json({"groups": groups, "total": total})
@@ -73,16 +73,16 @@ def forecast(
 ) -> None:
     """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs."""
     from pipelines.costs import forecast as forecasting
-    from pipelines.costs.ledger import Ledger, this_month
+    from pipelines.costs.ledger import Ledger, get_current_month
 
     budget = params.load_section(settings().project, "budget")
     if runs is None:
         runs = _count_runs(dag, first, last)
-    ledger, month, paying = Ledger.open(), this_month(), project or str(budget.get("project", ""))
-    cost = forecasting.estimate_from_ledger(ledger.rows(dag_id=dag)) or _estimate_worst_case(
+    ledger, month, paying = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
+    cost = forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag)) or _estimate_worst_case(
         budget, dag, instance_type, instance_count, max_run_s, region
     )
-    spent_usd, month_usd = ledger.spent_usd(month, paying), budget.get("month_usd")
+    spent_usd, month_usd = ledger.sum_cost_usd(month, paying), budget.get("month_usd")
     result = forecasting.Forecast(dag, runs, cost, paying, month, spent_usd, month_usd)
     if as_json:
         write_json(result.record())

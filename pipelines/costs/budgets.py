@@ -76,14 +76,14 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    from pipelines.costs.ledger import Ledger, this_month
+    from pipelines.costs.ledger import Ledger, get_current_month
     from pipelines.costs.prices import find_price
 
     prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
     dearest = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     worst = compute_worst_case_usd(prices[dearest].usd_h, training.instance_count, training.max_run_s)
-    project, month = find_paying_project(training.project), training.month or this_month()
-    spent = Ledger.open().spent_usd(month, project)
+    project, month = find_paying_project(training.project), training.month or get_current_month()
+    spent = Ledger.open().sum_cost_usd(month, project)
     worst_case = (
         f"the worst case, {training.instance_count} x {dearest} at {prices[dearest].usd_h:g} USD/h "
         f"for {training.max_run_s} s, is {format_usd(worst)}"

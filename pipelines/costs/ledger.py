@@ -72,16 +72,16 @@ class Ledger:
             stored |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
         return [stored[_get_job_key(row)] for row in dated]
 
-    def rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
+    def read_rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
         where = EqualTo(PARTITION, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
         return sorted(selected, key=lambda row: (row["created"], row["arn"]))
 
-    def spent_usd(self, month: str, project: str) -> float:
+    def sum_cost_usd(self, month: str, project: str) -> float:
         """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included."""
-        return float(sum(row["cost_usd"] for row in self.rows(month, project)))
+        return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
@@ -96,7 +96,7 @@ def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dic
     return stored
 
 
-def this_month() -> str:
+def get_current_month() -> str:
     """Return the current month in UTC, YYYY-MM."""
     return f"{dt.datetime.now(dt.UTC):%Y-%m}"
 

@@ -46,7 +46,7 @@ def sweep(since: dt.datetime) -> list[Charge]:
 
 
 def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, Account]]:
-    charged = {row["arn"] for row in Ledger.open().rows() if row["created"] >= since}
+    charged = {row["arn"] for row in Ledger.open().read_rows() if row["created"] >= since}
     for kind in job_records.KINDS:
         for summary in _list_ended_jobs(sagemaker, kind, since):
             arn = summary[f"{kind}JobArn"]

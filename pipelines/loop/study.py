@@ -230,7 +230,7 @@ def _list_week_spans(days: Sequence[dt.date]) -> Iterator[Days]:
 def _sum_cost_by_run() -> dict[str, float]:
     """Sum the cost of each DAG run, USD."""
     costs: dict[str, float] = {}
-    for row in Ledger.open().rows():
+    for row in Ledger.open().read_rows():
         run = f"{row['dag_id']}/{row['run_id']}"
         costs[run] = costs.get(run, 0.0) + row["cost_usd"]
     return costs

@@ -314,7 +314,7 @@ def test_ledger_has_each_job_that_ended_once(drydock, project, make_task, contex
     since = dt.datetime.now(dt.UTC)
     result = finish(make_task(project="boat"), start(make_task(project="boat"), context))
     make_task(project="boat").execute(context)
-    (row,) = Ledger.open().rows(project="boat")
+    (row,) = Ledger.open().read_rows(project="boat")
     assert (row["arn"], row["status"], row["task_id"]) == (result["transform_job_arn"], "Completed", "score")
     assert (row["model"], row["spot"], row["instance_type"]) == ("boats", False, "ml.m5.large")
     other_task = make_task("wait", project="boat", partition="2026-01-02")

@@ -38,11 +38,11 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     for name in (uncharged, "foreign-job"):
         until(lambda name=name: drydock.describe_job(name)["TrainingJobStatus"] in ("Failed", "Completed"))
 
-    before = Ledger.open().rows()
+    before = Ledger.open().read_rows()
     charged = [charge.name for charge in sweep(since)]
     assert uncharged in charged and "foreign-job" not in charged
     assert not {row["name"] for row in before} & set(charged)
-    row = next(row for row in Ledger.open().rows() if row["name"] == uncharged)
+    row = next(row for row in Ledger.open().read_rows() if row["name"] == uncharged)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "tagged", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
     assert not {charge.name for charge in sweep(since)} & set(charged), "jobs of other tests may have ended meanwhile"

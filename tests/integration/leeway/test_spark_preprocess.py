@@ -193,7 +193,7 @@ def test_ledger_has_each_job_that_ended_once(drydock, project, make_task, contex
         finish(make_task("exit75", project="boat"), start(make_task("exit75", project="boat"), context))
     result = finish(make_task(project="boat"), start(make_task(project="boat"), context))
     make_task(project="boat").execute(context)
-    rows = Ledger.open().rows(project="boat")
+    rows = Ledger.open().read_rows(project="boat")
     assert [row["status"] for row in rows] == ["Failed", "Completed"]
     assert rows[1]["arn"] == result["processing_job_arn"]
     for row in rows:
@@ -214,7 +214,7 @@ def test_refuses_a_job_that_may_exceed_the_budget(drydock, project, make_task, c
     (project / "params.yaml").write_text("budget: {project: boat, month_usd: 0.01}\n")
     with pytest.raises(AirflowFailException, match=r"the budget does not allow this job: .*0.0192"):
         make_task().execute(context)
-    assert Ledger.open().rows() == []
+    assert Ledger.open().read_rows() == []
 
 
 @pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
@@ -225,7 +225,7 @@ def test_sweep_charges_a_job_that_no_task_charged(drydock, project, make_task, c
     drydock.client("sagemaker").stop_processing_job(ProcessingJobName=name)
     until(lambda: describe_job(drydock, name)["ProcessingJobStatus"] == "Stopped")
     assert name in [charge.name for charge in sweep(since)]
-    assert [(row["name"], row["run_id"]) for row in Ledger.open().rows(project="boat")] == [(name, "run")]
+    assert [(row["name"], row["run_id"]) for row in Ledger.open().read_rows(project="boat")] == [(name, "run")]
     assert sweep(since) == []
 
 

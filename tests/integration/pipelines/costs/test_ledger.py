@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, this_month
+from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, get_current_month
 from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable, TableVersion
@@ -64,7 +64,7 @@ def test_each_job_gets_a_row_with_all_amounts(home: Path) -> None:
     )
     assert (result.training_s, result.billable_s, result.interruptions, result.lost_s) == (1_800, 600, 2, 30)
     assert (result.capacity_s, result.first_capacity_s, result.saving) == (180, 60, pytest.approx(2 / 3))
-    rows = Ledger.open().rows()
+    rows = Ledger.open().read_rows()
     assert [row["name"] for row in rows] == ["j-1", "j-2"]
     assert sum(row["cost_usd"] for row in rows) == pytest.approx(result.cost_usd)
     assert rows[1]["cost_usd"] == pytest.approx(300 * 2 * 0.115 / 3_600, abs=1e-6)
@@ -78,14 +78,14 @@ def test_each_job_gets_a_row_with_all_amounts(home: Path) -> None:
 
 def test_charging_again_changes_nothing_and_gives_the_same_result(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = charge.run(make_spec(make_job("j-1")))
-    before, rows = count_commits(), Ledger.open().rows()
+    before, rows = count_commits(), Ledger.open().read_rows()
     # Another price of today, or another run that has the same job, changes nothing either.
     path = home.parent / "prices.json"
     group = {"regions": ["us-east-1"], "usd_per_hour": {"ml.m5.large": 9}}
     path.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv("LEEWAY_PRICES", str(path))
     assert charge.run(make_spec(make_job("j-1"), run_id="r2")) == first
-    assert Ledger.open().rows() == rows
+    assert Ledger.open().read_rows() == rows
     assert count_commits() == before
     # The negative control: another job gets the new price.
     assert charge.run(make_spec(make_job("j-2"))).price_usd_h == 9
@@ -95,7 +95,7 @@ def test_a_job_with_a_used_name_is_another_job(home: Path) -> None:
     """drydock uses a name again after its data were removed; AWS never does."""
     charge.run(make_spec(make_job("j-1")))
     charge.run(make_spec(make_job("j-1", BEGIN + dt.timedelta(hours=1))))
-    assert len(Ledger.open().rows()) == 2
+    assert len(Ledger.open().read_rows()) == 2
 
 
 def test_months_are_partitions_in_utc(home: Path) -> None:
@@ -103,16 +103,16 @@ def test_months_are_partitions_in_utc(home: Path) -> None:
     charge.run(make_spec(make_job("j-1", begin), make_job("j-2", BEGIN + dt.timedelta(minutes=31))))
     assert Lake.open().count_rows_by_day(TABLE) == {dt.date(2026, 10, 1): 1, dt.date(2026, 11, 1): 1}
     ledger = Ledger.open()
-    assert [row["name"] for row in ledger.rows("2026-11")] == ["j-2"]
-    assert ledger.spent_usd("2026-10", "flights") == pytest.approx(300 * 0.115 / 3_600, abs=1e-6)
-    assert ledger.spent_usd("2026-10", "trains") == ledger.spent_usd("2026-09", "flights") == 0
+    assert [row["name"] for row in ledger.read_rows("2026-11")] == ["j-2"]
+    assert ledger.sum_cost_usd("2026-10", "flights") == pytest.approx(300 * 0.115 / 3_600, abs=1e-6)
+    assert ledger.sum_cost_usd("2026-10", "trains") == ledger.sum_cost_usd("2026-09", "flights") == 0
 
 
 def test_a_refused_charge_leaves_no_row(home: Path) -> None:
     for invalid_job in (make_job("j-2", status="InProgress"), make_job("j-2", instance_type="ml.m5.lage")):
         with pytest.raises(DataError):
             charge.run(make_spec(make_job("j-1"), invalid_job))
-    assert Ledger.open().rows() == []
+    assert Ledger.open().read_rows() == []
 
 
 def charge_at_once(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:
@@ -134,14 +134,14 @@ def charge_at_once(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]
 
 def test_four_processes_charge_one_job_once(commands: Any, tmp_path: Path) -> None:
     charge_at_once(commands, tmp_path, [("j-1", f"r{n}") for n in range(4)])
-    rows = Ledger.open().rows()
+    rows = Ledger.open().read_rows()
     assert [row["name"] for row in rows] == ["j-1"]
     assert count_commits() == 1
 
 
 def test_eight_processes_that_charge_different_jobs_lose_none(commands: Any, tmp_path: Path) -> None:
     charge_at_once(commands, tmp_path, [(f"j-{n % 6}", f"r{n}") for n in range(8)])
-    assert sorted(row["name"] for row in Ledger.open().rows()) == [f"j-{n}" for n in range(6)]
+    assert sorted(row["name"] for row in Ledger.open().read_rows()) == [f"j-{n}" for n in range(6)]
 
 
 class OvertakenTable(MonthTable):
@@ -160,7 +160,7 @@ class OvertakenTable(MonthTable):
 def test_an_overtaken_process_adds_its_row_to_the_current_rows(first: bool, home: Path) -> None:
     """The process reads the table again. Otherwise one commit would undo another, also the first one of a month."""
     charge.run(make_spec(make_job("j-1"), run_id="other"))
-    (base_row,) = Ledger.open().rows()
+    (base_row,) = Ledger.open().read_rows()
     other_row, rows_before = {**base_row, "run_id": "r-other"}, 0 if first else 1
     if first:
         Lake.open().catalog.drop_table(("leeway", TABLE))
@@ -169,9 +169,9 @@ def test_an_overtaken_process_adds_its_row_to_the_current_rows(first: bool, home
         months.other = {**other_row, "arn": "a" if arn == "a" else "c"}
         (stored,) = Ledger(months).add([{**base_row, "run_id": "r-own", "arn": arn}])
         assert stored["run_id"] == expected[arn]
-        run_ids = {row["arn"]: row["run_id"] for row in Ledger.open().rows()}
+        run_ids = {row["arn"]: row["run_id"] for row in Ledger.open().read_rows()}
         assert {name: run_ids.get(name) for name in expected} == expected
-    assert len(Ledger.open().rows()) == 3 + rows_before
+    assert len(Ledger.open().read_rows()) == 3 + rows_before
 
 
 # budget
@@ -355,7 +355,7 @@ def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: P
     assert (result["runs"], result["usd_per_run"], result["worst_usd_per_run"]) == (11, costs[1], costs[2])
     assert result["usd"] == pytest.approx(11 * costs[1])
     assert "3 past run(s)" in result["basis"]
-    assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", this_month(), 50)
+    assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", get_current_month(), 50)
     assert result["month_left_usd"] == pytest.approx(50 - result["month_spent_usd"])
     assert result["month_spent_usd"] > sum(costs), "the other DAG's training, too"
 
