@@ -18,7 +18,7 @@ from leeway.hooks.processing.attempts import ProcessingAttempts
 from leeway.hooks.processing.inputs import ARCHIVE, ProcessingJobs
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.costs import Account, Costs
-from leeway.hooks.sagemaker.named_jobs import digest
+from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
 
@@ -56,10 +56,10 @@ class ProcessingTask(JobTask):
     fields: ProcessingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
-        """See `JobTask.work`."""
+        """See `JobTask.prepare_work`."""
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
-        request, s3 = self._request(bucket, inputs), self.connection.create_hook(S3Hook)
+        request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
         account = Account(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
         costs = Costs(self.step, account)
         return ProcessingAttempts(
@@ -70,26 +70,26 @@ class ProcessingTask(JobTask):
             inputs=inputs,
             request=request,
             max_run_s=request["StoppingCondition"]["MaxRuntimeInSeconds"],
-            wait_template=self.wait_template(),
+            wait_template=self.build_wait_template(),
             log=self.log,
         )
 
-    def _request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateProcessingJob, without a name."""
-        place = f"s3://{bucket}/{self.fields.prefix}/processing/{self.jobs.base}/{digest(inputs)}"
+        place = f"s3://{bucket}/{self.fields.prefix}/processing/{self.jobs.base}/{compute_digest(inputs)}"
         machine = {
             "InstanceCount": 1,
             "InstanceType": request_checks.check_instance_types(
                 self.task, self.fields.instance_type, None, ["fail"], "fail"
             )[0],
-            "VolumeSizeInGB": self.count("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
         }
         request = {
             **inputs,
             **job_inputs.build_output(place),
             "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "ProcessingResources": {"ClusterConfig": machine},
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.count("max_run_s", LONGEST_RUN_S)},
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", LONGEST_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
             "Tags": self.build_tags(project=self.fields.project),
         }
@@ -99,10 +99,10 @@ class ProcessingTask(JobTask):
         """Check the inputs that decide the features, pack and upload them, and return them."""
         if not self.fields.image_uri:
             raise AirflowFailException(f"give image_uri= to {self.task}: an image with Java 17, PySpark and ibis.")
-        self.count("check_interval_s")
+        self.parse_count_field("check_interval_s")
         arguments, placeholder = self._build_arguments(), f"s3://{bucket}/{self.fields.prefix}/data/"
         image = self.fields.image_uri
-        self._check(bucket, job_inputs.build_inputs(image, placeholder, placeholder, arguments))
+        self._check_request(bucket, job_inputs.build_inputs(image, placeholder, placeholder, arguments))
         s3 = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix)
         code, window = self._upload_code_and_window(s3)
         return job_inputs.build_inputs(image, code, window, arguments)
@@ -122,14 +122,18 @@ class ProcessingTask(JobTask):
             return s3.upload_channel(str(code)), s3.upload_channel(str(window))
 
     def _build_arguments(self) -> list[str]:
-        days = [] if self.fields.validation_days is None else ["--validation-days", str(self.count("validation_days"))]
+        days = (
+            []
+            if self.fields.validation_days is None
+            else ["--validation-days", str(self.parse_count_field("validation_days"))]
+        )
         return ["--engine", "spark", *days]
 
-    def _check(self, bucket: str, draft: Mapping[str, Any]) -> None:
+    def _check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
         """Check, before anything is uploaded, that the service's own model allows the request."""
         model = self.hook.conn.meta.service_model.operation_model("CreateProcessingJob").input_shape
         request_checks.check_shape(
-            {"ProcessingJobName": self.jobs.build_name(1), **self._request(bucket, draft)}, model
+            {"ProcessingJobName": self.jobs.build_name(1), **self._build_request(bucket, draft)}, model
         )
 
     def _build_archive(self) -> bytes:

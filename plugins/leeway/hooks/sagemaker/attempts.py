@@ -66,10 +66,12 @@ class Attempts(ABC):
             event = None  # another process started a job first: wait for that one
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
-        """Raise the error that the end of this try's job stands for, if it did not succeed."""
+        """Raise an error if the job of this try did not succeed."""
         job = next((job for job in attempts if get_job_name(job) == event["job_name"]), None)
         if job is None:
-            raise AirflowException(f"{self.jobs.kind} job {event['job_name']} is gone: the endpoint lost it.")
+            raise AirflowException(
+                f"{self.jobs.kind} job {event['job_name']} does not exist any more: the endpoint lost it."
+            )
         if not self._has_same_inputs(job) or get_job_status(job) == "Completed":
             return
         error = self._make_error(job, event)
@@ -89,7 +91,7 @@ class Attempts(ABC):
         if not self._has_same_inputs(job) and get_job_status(job) == "InProgress":
             self.log.info("it has other inputs: the next job starts after its end")
             self.jobs.stop(get_job_name(job))
-        return self._wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
+        return self._build_wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
 
     def _has_output(self, job: Job) -> bool:
         """Return whether the output of a completed job can still be collected; if not, a new try runs another job."""
@@ -115,14 +117,14 @@ class Attempts(ABC):
 
     @abstractmethod
     def _build_record(self, job: Job) -> dict[str, Any]:
-        """Return an ended job as the step `charge` takes it."""
+        """Return the record of an ended job for the step `charge`."""
 
     @abstractmethod
     def _get_machine_label(self, job: Job) -> str:
-        """Return a name, for people, of the machines that a job runs on."""
+        """Return a readable name of the machines that a job runs on."""
 
     @abstractmethod
-    def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+    def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         """Return the wait for the last attempt, which another try or process started."""
 
     @abstractmethod

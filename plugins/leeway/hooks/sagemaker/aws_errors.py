@@ -63,7 +63,7 @@ class Outage:
         self._started: float | None = None
         self._delay_s = 0.5
 
-    def next_delay_s(self, error: BaseException) -> float:
+    def compute_delay_s(self, error: BaseException) -> float:
         """Record that a request failed; return the seconds to wait before the next one."""
         if self._started is None:
             self._started = time.monotonic()
@@ -85,7 +85,7 @@ def call_with_retries(call: Callable[[], T], log: Logger) -> T:
         try:
             answer = call()
         except Exception as error:
-            delay_s = outage.next_delay_s(error) if is_transient(error) else RETRY_TIMEOUT_S
+            delay_s = outage.compute_delay_s(error) if is_transient(error) else RETRY_TIMEOUT_S
             if time.monotonic() + delay_s > deadline or not is_transient(error):
                 raise
             time.sleep(delay_s)

@@ -59,12 +59,12 @@ def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
     """Return what a job costs until now, US dollars, at the on-demand price: for spot, an upper bound."""
-    return compute_running_s(job, now) / 3_600 * _count(job) * price_usd_h
+    return compute_running_s(job, now) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
 def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:
     """Return what an ended job cost, US dollars: BillableTimeInSeconds is for each instance."""
-    return float(job.get("BillableTimeInSeconds", 0)) / 3_600 * _count(job) * price_usd_h
+    return float(job.get("BillableTimeInSeconds", 0)) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
 def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
@@ -75,5 +75,5 @@ def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
     return min([*transitions, get_end_time(job)])
 
 
-def _count(job: Mapping[str, Any]) -> int:
+def _get_instance_count(job: Mapping[str, Any]) -> int:
     return int(job["ResourceConfig"].get("InstanceCount", 1))

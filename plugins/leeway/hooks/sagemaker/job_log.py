@@ -57,7 +57,7 @@ class JobLog:
         if isinstance(error, ClientError) and get_error_code(error) == "ResourceNotFoundException":
             return  # nothing is written yet
         if is_transient(error):
-            self._outage.next_delay_s(error)
+            self._outage.compute_delay_s(error)
             return
         self._refused = True
         self.log.warning("the job's log cannot be read: %s", format_error_line(error))

@@ -37,8 +37,8 @@ class Machine:
         """Type and market, for people and for the record of a switch."""
         return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
 
-    def request(self) -> dict[str, Any]:
-        """Return the machine's part of the request to CreateTrainingJob."""
+    def build_request(self) -> dict[str, Any]:
+        """Return the part of the request to CreateTrainingJob that describes the machine."""
         max_wait = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
         return {
             "EnableManagedSpotTraining": self.spot,

@@ -1,4 +1,4 @@
-"""Find and start SageMaker jobs by names that are known beforehand: describe first, create only what is missing."""
+"""Find and start SageMaker jobs by names that do not depend on the try: describe first, create what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOST_BY_STOP = {
 NOT_FOUND = ("not found", "Could not find")
 """Text of the ValidationException about a training job, and about another job or a model, that does not exist."""
 MAX_NAMES = 99
-"""Most jobs that one task may start over all its tries: two digits in a name."""
+"""Most jobs that one task may start across its tries: their names have two digits."""
 
 
 def call_operation(client: Any, verb: str, kind: Kind, name: str, **more: Any) -> Any:
@@ -38,7 +38,7 @@ def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> s
     return f"{slug[:43]}-{identity[:16]}".strip("-")
 
 
-def digest(inputs: Mapping[str, Any]) -> str:
+def compute_digest(inputs: Mapping[str, Any]) -> str:
     """Return 12 hex digits of the SHA-256 of a job's inputs."""
     return hashlib.sha256(repr(sorted(inputs.items())).encode()).hexdigest()[:12]
 

@@ -63,7 +63,7 @@ class SimpleAttempts(Attempts):
     def _get_machine_label(self, job: Job) -> str:
         return str(get_machine(job)["InstanceType"])
 
-    def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+    def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
         return replace(self._build_wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
 

@@ -1,4 +1,4 @@
-"""JobTask: what all tasks that run SageMaker jobs have in common."""
+"""The base class of all tasks that run SageMaker jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
 
 
 class Work(Protocol):
-    """The rest of a task's work, from whatever earlier tries left."""
+    """The rest of a task's work, which depends on the jobs that earlier tries started."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class JobTask(ABC):
         self.jobs = self.kind(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
 
     def get_job_scope(self) -> str:
-        """Return what a DAG's task has one job for: by default, each DAG run."""
+        """Return the id in whose scope the task has one job: by default, the id of the DAG run."""
         return str(self.identity["run_id"])
 
     @abstractmethod
@@ -91,13 +91,13 @@ class JobTask(ABC):
             self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live)
             self.jobs.stop(self.jobs.live)
 
-    def describe(self, field: str) -> str:
+    def describe_field(self, field: str) -> str:
         """Return a field's name for error messages."""
         return f"{field} of {self.task}"
 
-    def count(self, field: str, most: int | None = None) -> int:
+    def parse_count_field(self, field: str, most: int | None = None) -> int:
         """Return a field that is a whole number from 1 to `most`."""
-        return request_checks.parse_count(self.describe(field), getattr(self.fields, field), most)
+        return request_checks.parse_count(self.describe_field(field), getattr(self.fields, field), most)
 
     def get_setting(self, field: str, variable: str) -> str:
         """Return a field or, if it is empty, the environment variable that replaces it.
@@ -110,11 +110,11 @@ class JobTask(ABC):
             raise AirflowFailException(f"give {field}= to {self.task}, or set {variable}.")
         return str(value)
 
-    def wait_template(self) -> JobWait:
+    def build_wait_template(self) -> JobWait:
         """Return a wait for a job of this task, without the job's name and limits."""
         return JobWait(
             job_name="",
-            check_interval_s=self.count("check_interval_s"),
+            check_interval_s=self.parse_count_field("check_interval_s"),
             longest_s=0,
             kind=self.jobs.kind,
             aws_conn_id=self.connection.aws_conn_id,

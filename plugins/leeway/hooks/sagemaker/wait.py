@@ -1,4 +1,4 @@
-"""What a wait for a job needs to know, and how it ends.
+"""Describe a wait for a job: its limits, and how it ended.
 
 All decisions here are functions of SageMaker's description of the job, so that a wait that was killed and started again
 decides the same.
@@ -28,8 +28,8 @@ class WaitEvent(TypedDict):
     """How a wait ended."""
 
     cause: Cause
-    """ended: the job ended, or somebody stopped it; budget, overrun, deadline: it was stopped here for that; silent,
-    error: the endpoint did not answer, or refused, so the job's state is not known."""
+    """ended: the job ended, or somebody stopped it; budget, overrun, deadline: the wait stopped it for this reason;
+    silent, error: the endpoint did not answer, or refused, so the job's state is not known."""
     job_name: str
     message: str
     attached_at: str | None
@@ -39,7 +39,7 @@ class WaitEvent(TypedDict):
 
 @dataclass(frozen=True)
 class JobWait:
-    """Which job to wait for, and when to stop it. All of it is JSON.
+    """Which job to wait for, and when to stop it. All fields can be written as JSON.
 
     Args:
         job_name: name of the job.

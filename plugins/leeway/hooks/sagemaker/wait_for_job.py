@@ -34,14 +34,14 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
         except Exception as error:
             if not is_transient(error):
                 return wait.build_event("error", format_error_line(error))
-            delay_s = outage.next_delay_s(error)
+            delay_s = outage.compute_delay_s(error)
             if asyncio.get_running_loop().time() > give_up_at:
                 return wait.build_event("silent", format_error_line(error))
         await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
-    """Request that the job stops, again and again while SageMaker does not answer. Idempotent."""
+    """Request that the job stops. Repeat the request while SageMaker does not answer. Idempotent."""
     outage = Outage(log, "SageMaker")
     while True:
         try:
@@ -52,7 +52,7 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
         except Exception as error:
             if not is_transient(error):
                 raise
-            await asyncio.sleep(outage.next_delay_s(error))
+            await asyncio.sleep(outage.compute_delay_s(error))
 
 
 async def tag_waiter(wait: JobWait, waiter: str) -> None:
@@ -95,7 +95,7 @@ class _JobMonitor:
         self._logged: set[tuple[str, dt.datetime]] = set()
 
     async def run(self, outage: Outage) -> WaitEvent:
-        """Return the event that ends the wait. An error of AWS leaves it; it may be called again then."""
+        """Return the event that ends the wait. After an error of AWS, it can be called again."""
         async with self.wait.open_clients() as (sagemaker, logs):
             while True:
                 job = await _describe(sagemaker, self.wait)
@@ -104,7 +104,7 @@ class _JobMonitor:
                 live = is_live(job)
                 await self.job_log.show_new_lines(logs, final=not live)
                 if not live:
-                    return self._end_event(job)
+                    return self._build_end_event(job)
                 if event := await self._enforce_limits(sagemaker, job):
                     return event
                 await asyncio.sleep(self.wait.check_interval_s)
@@ -118,8 +118,8 @@ class _JobMonitor:
                 text = (self.wait.kind, self.wait.job_name, state["Status"], since, state.get("StatusMessage", ""))
                 self.log.info("%s job %s: %s since %s UTC. %s", *text)
 
-    def _end_event(self, job: Mapping[str, Any]) -> WaitEvent:
-        """Return the end of a job that ended. Only one that was stopped can have been stopped for a limit here."""
+    def _build_end_event(self, job: Mapping[str, Any]) -> WaitEvent:
+        """Return the event of a job that ended. Only a Stopped job can have exceeded a limit of this wait."""
         exceeded = self.wait.find_exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
         return self.wait.build_event(*(exceeded or ("ended", "")))
 

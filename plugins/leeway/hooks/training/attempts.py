@@ -40,7 +40,7 @@ class RequestTemplate:
 
     def build_request(self, machine: Machine) -> dict[str, Any]:
         """Return the request to CreateTrainingJob for a machine, without a name."""
-        return merge_config({**self.request, **machine.request()}, self.config)
+        return merge_config({**self.request, **machine.build_request()}, self.config)
 
 
 class TrainingAttempts(Attempts):
@@ -81,7 +81,7 @@ class TrainingAttempts(Attempts):
     def _get_machine_label(self, job: Job) -> str:
         return get_machine_label(job)
 
-    def _wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+    def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
         machine = replace(self.template.machines[0], instance_type=job["ResourceConfig"]["InstanceType"])
         prices = self.costs.check_budget([machine])["prices_usd_h"] if self.costs.account.budget_usd else {}

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.costs import Account, Costs
 from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
-from leeway.hooks.sagemaker.named_jobs import digest
+from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.training import inputs as job_inputs
@@ -33,15 +33,17 @@ class TrainingTask(JobTask):
     fields: TrainingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
-        """See `JobTask.work`."""
+        """See `JobTask.prepare_work`."""
         machines, bucket = self._list_machines(), self.get_setting("bucket", "LEEWAY_BUCKET")
-        budget_usd = request_checks.parse_usd(self.describe("budget_usd"), self.fields.budget_usd)
-        request = self._request(bucket, inputs or self._upload_inputs(bucket, machines))
+        budget_usd = request_checks.parse_usd(self.describe_field("budget_usd"), self.fields.budget_usd)
+        request = self._build_request(bucket, inputs or self._upload_inputs(bucket, machines))
         template = RequestTemplate(request, self.fields.config or {}, machines)
         region = self.hook.conn_region_name or "us-east-1"
         account = Account(region, self.fields.project, self.fields.model, budget_usd, self.identity)
         logs = self.connection.create_hook(AwsLogsHook)
-        return TrainingAttempts(self.jobs, template, Costs(self.step, account), logs, self.wait_template(), self.log)
+        return TrainingAttempts(
+            self.jobs, template, Costs(self.step, account), logs, self.build_wait_template(), self.log
+        )
 
     def _list_machines(self) -> list[Machine]:
         """Return the machines to try in turn."""
@@ -51,15 +53,15 @@ class TrainingTask(JobTask):
         )
         first = Machine(
             instance_type=types[0],
-            instance_count=self.count("instance_count"),
-            volume_size_gb=self.count("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            instance_count=self.parse_count_field("instance_count"),
+            volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
             spot=fields.spot,
-            max_run_s=self.count("max_run_s", request_checks.LONGEST_RUN_S),
-            max_wait_s=self.count("max_wait_s"),
+            max_run_s=self.parse_count_field("max_run_s", request_checks.LONGEST_RUN_S),
+            max_wait_s=self.parse_count_field("max_wait_s"),
         )
         return list_machines_to_try(first, types, policy)
 
-    def _request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTrainingJob, without name and machine."""
         root = f"s3://{bucket}/{self.fields.prefix}"
         return {
@@ -68,7 +70,7 @@ class TrainingTask(JobTask):
             "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
             # The folder depends on the task and its inputs, not on the try: the next try resumes where this one was
             # interrupted, and no other run writes there at the same time.
-            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{self.jobs.base}/{digest(inputs)}"},
+            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{self.jobs.base}/{compute_digest(inputs)}"},
             "Environment": self._build_environment(),
             "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
         }
@@ -81,15 +83,15 @@ class TrainingTask(JobTask):
         program, placeholder = Path(fields.entry_point).name, f"s3://{bucket}/{fields.prefix}/features/"
         uris = {name: uri if uri.startswith("s3://") else placeholder for name, uri in fields.channels.items()}
         draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, uris)
-        self._check(bucket, machines, draft)
+        self._check_request(bucket, machines, draft)
         s3.check_channels(fields.channels.values())
         code = s3.upload_bundle(self.project, fields.entry_point, fields.bundle)
         channels = {name: s3.upload_channel(channel) for name, channel in fields.channels.items()}
         return job_inputs.build_inputs(image, hyperparameters, code, program, channels)
 
-    def _check(self, bucket: str, machines: Sequence[Machine], draft: Mapping[str, Any]) -> None:
+    def _check_request(self, bucket: str, machines: Sequence[Machine], draft: Mapping[str, Any]) -> None:
         """Check, before anything is uploaded, that the service's own model allows the request."""
-        template = RequestTemplate(self._request(bucket, draft), self.fields.config or {}, machines)
+        template = RequestTemplate(self._build_request(bucket, draft), self.fields.config or {}, machines)
         request = template.build_request(machines[0])
         model = self.hook.conn.meta.service_model.operation_model("CreateTrainingJob").input_shape
         request_checks.check_shape({"TrainingJobName": self.jobs.build_name(1), **request}, model)

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import Account, Costs
-from leeway.hooks.sagemaker.named_jobs import digest
+from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.transform import inputs as job_inputs
@@ -58,9 +58,9 @@ class TransformTask(JobTask):
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """See `JobTask.work`."""
+        """See `JobTask.prepare_work`."""
         if not inputs:
-            result = self._score({"max_rows": self.count("transform_above_rows")})
+            result = self._score({"max_rows": self.parse_count_field("transform_above_rows")})
             if not result["large"]:
                 return self._finish_in_process(result)
             inputs = self._upload_inputs()
@@ -76,9 +76,9 @@ class TransformTask(JobTask):
             jobs=self.jobs,
             costs=Costs(self.step, account),
             inputs=inputs,
-            request=self._request(inputs),
-            max_run_s=self.count("max_run_s", LONGEST_RUN_S),
-            wait_template=self.wait_template(),
+            request=self._build_request(inputs),
+            max_run_s=self.parse_count_field("max_run_s", LONGEST_RUN_S),
+            wait_template=self.build_wait_template(),
             log=self.log,
         )
 
@@ -112,7 +112,7 @@ class TransformTask(JobTask):
             if not batch["request"]:
                 return {}
             inputs = {"version": batch["version"], "request": batch["request"], "image": self._get_image()}
-            self._check({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
+            self._check_request({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
             s3 = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix)
             s3.check_channels([])
             uploads = {name: s3.upload_channel(str(folder / name)) for name in ("model", "rows")}
@@ -142,22 +142,25 @@ class TransformTask(JobTask):
         name = f"{self.fields.model_name}-{inputs['version']}"
         return job_inputs.build_model(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
-    def _request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTransformJob, without a name."""
         job = job_inputs.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
-        place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{digest(job)}"
+        place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{compute_digest(job)}"
         request = {
             **job,
             **job_inputs.build_output(place),
             "BatchStrategy": "MultiRecord",
-            "TransformResources": {"InstanceType": self._instance_type, "InstanceCount": self.count("instance_count")},
+            "TransformResources": {
+                "InstanceType": self._instance_type,
+                "InstanceCount": self.parse_count_field("instance_count"),
+            },
             "Tags": self.build_tags(project=self.fields.project, model=self.fields.model_name),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 
-    def _check(self, inputs: Mapping[str, Any]) -> None:
+    def _check_request(self, inputs: Mapping[str, Any]) -> None:
         """Check, before anything is uploaded, that the service's own model allows the request."""
         for field in ("max_run_s", "check_interval_s"):
-            self.count(field, LONGEST_RUN_S)
+            self.parse_count_field(field, LONGEST_RUN_S)
         model = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
-        request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._request(inputs)}, model)
+        request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._build_request(inputs)}, model)

@@ -28,10 +28,13 @@ def describe_ended_job(
 
 
 def test_spot_request_has_both_times_and_on_demand_request_has_one():
-    assert make_machine().request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}
+    assert make_machine().build_request()["StoppingCondition"] == {
+        "MaxRuntimeInSeconds": 60,
+        "MaxWaitTimeInSeconds": 60,
+    }
     on_demand = make_machine(spot=False, max_wait_s=1)
-    assert on_demand.request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60}
-    assert on_demand.request()["EnableManagedSpotTraining"] is False
+    assert on_demand.build_request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60}
+    assert on_demand.build_request()["EnableManagedSpotTraining"] is False
 
 
 def test_refuses_a_wait_that_is_shorter_than_the_run():

@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name, digest
+from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name, compute_digest
 from leeway.hooks.training.inputs import build_inputs, has_same_inputs
 
 NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -49,7 +49,7 @@ def test_inputs_are_strings_in_a_fixed_order():
         "hyperparameters": {"depth": 6, "eta": 0.1},
     }
     assert make_inputs() == make_inputs(**reordered)
-    assert digest(make_inputs()) == digest(make_inputs(**reordered))
+    assert compute_digest(make_inputs()) == compute_digest(make_inputs(**reordered))
     assert all(isinstance(value, str) for value in make_inputs()["HyperParameters"].values())
 
 
@@ -65,7 +65,7 @@ def test_inputs_are_strings_in_a_fixed_order():
     ],
 )
 def test_whatever_changes_the_model_changes_the_inputs(fields):
-    assert digest(make_inputs(**fields)) != digest(make_inputs())
+    assert compute_digest(make_inputs(**fields)) != compute_digest(make_inputs())
     assert not has_same_inputs(make_inputs(), make_inputs(**fields))
     assert not has_same_inputs(make_inputs(**fields), make_inputs())
 
