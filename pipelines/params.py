@@ -64,5 +64,5 @@ def _check(path: Path, name: str, section: Any) -> None:
         raise SpecError(f"{path.name}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
     if not isinstance(section, dict):
         raise SpecError(f"{path.name}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
-    # The command line may set the fields that the file does not (a partition, say): a missing field is no error here.
+    # The command line may set fields that the file does not, such as a partition: a missing field is not an error here.
     load_spec_class(name).check(section, origin=f"{path.name}, section {name!r}")

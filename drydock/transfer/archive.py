@@ -110,7 +110,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{member.name} leads out of the folder")
     if not (member.isfile() or member.isdir()):
-        raise ValueError(f"{member.name} is no file and no folder: links need Python 3.11.4")
+        raise ValueError(f"{member.name} is neither a file nor a folder: links need Python 3.11.4")
     tar.extract(_anonymize(member), folder)
 
 

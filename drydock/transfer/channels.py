@@ -140,7 +140,7 @@ def _read_manifest(store: ObjectStore, uri: str) -> dict[str, str]:
         raise ValueError('the manifest does not begin with {"prefix": "s3://..."}')
     for entry in entries[1:]:
         if not isinstance(entry, str) or not entry:
-            raise ValueError(f"the manifest has an entry that is no key: {str(entry)[:_SHOWN_CHARS]!r}")
+            raise ValueError(f"the manifest has an entry that is not a key: {str(entry)[:_SHOWN_CHARS]!r}")
     return {prefix + entry: entry.lstrip("/") for entry in entries[1:]}
 
 

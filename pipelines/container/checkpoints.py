@@ -87,7 +87,7 @@ class Checkpoints:
         """
         target = self.folder / _format_file_name(step)
         if os.path.lexists(target) and _read_head(target) is None:
-            _write_line(f"{target.name} in the checkpoint folder is no checkpoint: step {step} is not saved")
+            _write_line(f"{target.name} in the checkpoint folder is not a checkpoint: step {step} is not saved")
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         self._write(target, f"leeway-checkpoint 1 {self._of} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
@@ -191,7 +191,7 @@ def _list_steps(folder: Path) -> Iterator[int]:
 
 
 def _read_head(path: Path) -> tuple[str, str] | None:
-    """Return the training of a checkpoint, and when it was saved; None where `path` is no readable checkpoint."""
+    """Return the training of a checkpoint, and when it was saved; None where `path` is not a readable checkpoint."""
     try:
         if not path.is_file():  # a folder, or a pipe, which would block
             return None

@@ -79,7 +79,7 @@ class PinnedWindow(Result):
         try:
             return cls.model_validate(read_json(path, origin))
         except ValidationError as error:
-            raise DataError(f"{path} is no snapshot ({describe_errors(error.errors())}): {origin}.") from None
+            raise DataError(f"{path} is not a snapshot ({describe_errors(error.errors())}): {origin}.") from None
 
     def window(self) -> Window:
         """Return the days of training and holdout as a window."""

@@ -56,7 +56,7 @@ def open_packed(folder: Path) -> PinnedRows:
     try:
         schema = pq.read_schema(folder / COLUMNS)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{folder} is no packed window: {error}.", "The step `pack` writes it.") from None
+        raise DataError(f"{folder} is not a packed window: {error}.", "The step `pack` writes it.") from None
     paths = sorted(str(path) for path in (folder / ROWS).glob("*.parquet"))
     expected = int((schema.metadata or {}).get(b"files", b"-1"))
     if len(paths) != expected:

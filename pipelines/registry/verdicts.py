@@ -16,7 +16,7 @@ def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
     """Read the verdict that the gate last recorded on the version, as its digest proves.
 
     Raises:
-        DataError: the file is no verdict. A retry cannot help.
+        DataError: the file is not a verdict. A retry cannot help.
         PromotionError: the verdict is about another version, or is not the last one. A retry cannot help.
     """
     verdict = read_verdict(path, version)
@@ -32,12 +32,12 @@ def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
     """Read a verdict about the version, which need not be the last one.
 
     Raises:
-        DataError: the file is no verdict. A retry cannot help.
+        DataError: the file is not a verdict. A retry cannot help.
         PromotionError: the verdict is about another version. A retry cannot help.
     """
     verdict = read_json(path, "the step `gate` writes it")
     if not isinstance(verdict, dict):
-        raise DataError(f"{path} is no verdict.", "The step `gate` writes it.")
+        raise DataError(f"{path} is not a verdict.", "The step `gate` writes it.")
     if (verdict.get("model_name"), verdict.get("version")) != (version.name, str(version.version)):
         raise PromotionError(
             f"the verdict is about {verdict.get('model_name')} {verdict.get('version')}, "

@@ -60,7 +60,7 @@ class GateResult(Result):
     passed: bool
     """Whether the candidate may be promoted."""
     outcome: Outcome
-    """passed, failed, or undecided: too little data to decide, which is no pass."""
+    """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str
     """The failed and the undecided checks, in words."""
     checks: list[Check]

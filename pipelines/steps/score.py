@@ -1,8 +1,8 @@
 """Score one published partition with the champion, and store the predictions.
 
 A prediction has the key of a row and the model version, so predictions of an earlier champion are not lost.
-Idempotent: the same rows and version commit nothing. Where there is no champion yet, the result says so; that is no
-error.
+Idempotent: the same rows and version commit nothing. Where there is no champion yet, the result says so; that is not
+an error.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pipelines.system.log import log
 
 INTERVAL_S = 10.0
-"""Seconds between two log lines, where stderr is no terminal."""
+"""Seconds between two log lines, where stderr is not a terminal."""
 T = TypeVar("T")
 
 

@@ -121,7 +121,7 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
     """Return the commit to check out, empty for a copy; and the name of the code that results."""
     if not is_repository(project):
         if commit:
-            raise SpecError(f"commit {commit} is requested, but {project} is no git repository.")
+            raise SpecError(f"commit {commit} is requested, but {project} is not a git repository.")
         return "", describe_commit(project)
     head, requested = resolve_commit(project, "HEAD"), commit or describe_commit(project).removesuffix(DIRTY)
     resolved = resolve_commit(project, requested)

@@ -34,7 +34,7 @@ def load_stages(path: Path) -> dict[str, Stage]:
     """Return the stages of a dvc.yaml by name, in its order; each stage of a `foreach` or `matrix` has its own name.
 
     Raises:
-        SpecError: the file does not exist, or is no dvc.yaml. A retry cannot help.
+        SpecError: the file does not exist, or is not a dvc.yaml. A retry cannot help.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

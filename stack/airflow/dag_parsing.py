@@ -24,7 +24,7 @@ def wait_until_parsed(
         client: the session with Airflow.
         dag_ids: the DAGs to wait for.
         started_at: when this stack started. What an earlier stack parsed does not count.
-        check: called while waiting; raises when waiting is pointless.
+        check: called while waiting; raises an error if waiting cannot help, because a service has ended.
 
     Raises:
         RequestError: a file of the dags folder cannot be imported, or no file has one of the DAGs. A retry cannot help.

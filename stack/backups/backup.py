@@ -69,7 +69,7 @@ def _check_request(layout: Layout, archive: Path) -> None:
     if archive.resolve().is_relative_to(layout.home):
         raise RequestError(f"{archive} is in the home that is backed up: name a file outside it.")
     if archive.exists():
-        raise RequestError(f"{archive} is there already: name a new file.")
+        raise RequestError(f"{archive} exists already: name a new file.")
     if not archive.absolute().parent.is_dir():
         raise RequestError(f"There is no folder {archive.absolute().parent}: create it, or name another file.")
 

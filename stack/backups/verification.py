@@ -22,14 +22,14 @@ def verify_archive(archive: Path) -> Manifest:
     """Read the whole archive, compare each member with the manifest, and return the manifest.
 
     Raises:
-        RequestError: the file is no complete archive of `back_up`, or was changed, or cannot be read. A retry cannot
+        RequestError: the file is not a complete archive of `back_up`, or was changed, or cannot be read. A retry cannot
             help.
     """
     try:
         return _verify_members(archive)
     except (tarfile.TarError, EOFError, ValueError, ValidationError, _DamagedError) as error:
         reason = str(error).splitlines()[0][:200]
-        raise RequestError(f"{archive} is no complete archive of `make backup`, or was changed: {reason}.") from None
+        raise RequestError(f"{archive} is not a complete archive of `make backup`, or was changed: {reason}.") from None
     except OSError as error:
         raise RequestError(f"Cannot read {archive}: {error.strerror or error}.") from None
 
@@ -38,7 +38,7 @@ def read_members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, HashingReader
     """Yield each member: a file with its content, or a folder with None.
 
     Raises:
-        tarfile.TarError: the file is no tar file.
+        tarfile.TarError: the file is not a tar file.
         _DamagedError: a member is neither a file nor a folder, or its path leads out of the home.
     """
     with tarfile.open(archive, "r:") as tar:

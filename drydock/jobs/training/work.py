@@ -230,7 +230,7 @@ class TrainingWork:
                 self._store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
-            return [f"not in {name}, since it is no file: {path}" for path in skipped]
+            return [f"not in {name}, since it is not a file: {path}" for path in skipped]
 
         return run_transfer(f"Artifact upload failed: {name}", upload)
 

@@ -66,7 +66,7 @@ def convert_column(array: pa.Array, kind: pa.DataType, zone: Zone, name: str, po
             hint = "Declare the column in columns=, in a type that fits."
             raise DataError(f"{position.place}: column {name}: cannot convert {array.type} to {kind}.", hint) from None
         index = _find_first_bad(array, kind, zone)
-        problem, hint = f"is no {kind}", ""
+        problem, hint = f"is not of type {kind}", ""
     raise _describe_bad_value(array[index].as_py(), name, position, index, problem, hint)
 
 
@@ -137,7 +137,7 @@ def parse_cursor(text: str, kind: pa.DataType, place: str) -> pa.Scalar:
     try:
         return convert_column(pa.array([text]), kind, Zone("UTC"), "since", Position(place))[0]
     except DataError:
-        raise SpecError(f"{place}: the watermark {text[:60]!r} is no {kind}.") from None
+        raise SpecError(f"{place}: the watermark {text[:60]!r} is not of type {kind}.") from None
 
 
 def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
@@ -150,7 +150,7 @@ def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
         if not {bounds["min"], bounds["max"]} <= {0, 1, None}:
             raise pa.ArrowInvalid("neither 0 nor 1")
     if pa.types.is_boolean(array.type) and not pa.types.is_string(kind):
-        raise pa.ArrowInvalid("a boolean is no number")
+        raise pa.ArrowInvalid("a boolean is not a number")
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
         array = array.cast(pa.string())  # pyarrow 25 would require digits for every possible integer
     return array.cast(kind)
@@ -179,7 +179,7 @@ def _build_one_by_one(
             array = pa.array([value], None if kind or not arrays else arrays[0].type)
             arrays.append(_convert(array, kind, zone) if kind else array)
         except (BadValueError, pa.ArrowException, OverflowError, ValueError, TypeError):
-            problem = f"is no {kind}" if kind else "is of another type than the values before it"
+            problem = f"is not of type {kind}" if kind else "is of another type than the values before it"
             raise _describe_bad_value(value, name, position, index, problem, "") from None
     return pa.concat_arrays(arrays)
 

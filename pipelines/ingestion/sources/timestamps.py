@@ -55,7 +55,7 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
 
     Raises:
         BadValueError: a time has no offset and there is no zone, or the zone's clocks never show it, or show it twice.
-        pyarrow.ArrowException: a value is no time.
+        pyarrow.ArrowException: a value is not a time.
     """
     if pa.types.is_timestamp(array.type):
         return array.cast(UTC) if array.type.tz else _localize(array.cast(pa.timestamp("us")), zone)

@@ -44,7 +44,7 @@ class Policy(BaseModel):
     min_rows: Count = 1_000
     """A window with fewer rows decides nothing; neither does performance with fewer labelled rows."""
     min_weight: Share = 0.02
-    """Sum of importances that the columns must have for an alarm: one unimportant column is no alarm."""
+    """Sum of importances that the columns must have for an alarm: one unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:

@@ -67,7 +67,7 @@ def _rebuild(comparison: Comparison, record: Record, space: Workspace, *, retrai
 
 
 def _describe_environment_changes(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
-    """Describe the libraries whose version changed; that alone is no failure."""
+    """Describe the libraries whose version changed; that alone is not a failure."""
     old, new = recorded["versions"], current["versions"]
     notes = [
         f"{name} was {old.get(name) or 'not there'}, is {new.get(name) or 'not there'}"

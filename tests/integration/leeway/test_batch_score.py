@@ -379,7 +379,7 @@ def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, proje
 REFUSED = {
     "bound that is no number": (
         {"transform_above_rows": "many"},
-        "transform_above_rows of the task score is no whole number",
+        "transform_above_rows of the task score is not a whole number",
     ),
     "unknown instance type": ({"instance_type": "big"}, "no instance types of SageMaker: big"),
     "no instance": ({"instance_count": 0}, "instance_count of the task score must be"),

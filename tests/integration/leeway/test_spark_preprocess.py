@@ -271,7 +271,7 @@ REFUSED = {
     "no image": ({"image_uri": ""}, "give image_uri= to the task preprocess"),
     "validation_days that is no number": (
         {"validation_days": "zero"},
-        "validation_days of the task preprocess is no whole number: 'zero'",
+        "validation_days of the task preprocess is not a whole number: 'zero'",
     ),
     "unknown instance type": ({"instance_type": "big"}, "no instance types of SageMaker: big"),
     "no volume": ({"volume_size_gb": 0}, "volume_size_gb of the task preprocess must be"),

@@ -293,7 +293,7 @@ def test_refuses_a_task_without_bucket_or_role(drydock, project, make_spot_task,
     ("fields", "message"),
     [
         ({"max_run_s": 100, "max_wait_s": "99"}, r"max_wait_s \(99\) must be at least max_run_s \(100\)"),
-        ({"max_run_s": "an hour"}, "max_run_s of the task train is no whole number: 'an hour'"),
+        ({"max_run_s": "an hour"}, "max_run_s of the task train is not a whole number: 'an hour'"),
         ({"check_interval_s": 0}, "check_interval_s of the task train must be a whole number of 1 or more"),
         ({"volume_size_gb": 20_000}, "volume_size_gb of the task train must be a whole number from 1 to 16384"),
         ({"max_run_s": 2_419_201, "max_wait_s": 2_419_201}, "max_run_s of the task train must be .* 1 to 2419200"),

@@ -192,7 +192,7 @@ class SqlChanges(_Sql):
 
         Raises:
             DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
-            SpecError: `since` is no value of the cursor.
+            SpecError: `since` is not a value of the cursor.
             ServiceError: the database does not answer, or drops the connection; the reader raises it, too. A retry can
                 help.
         """

@@ -92,7 +92,7 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
     if match := VALUE.search(error):
         column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
         hint = "" if kind != "null" else "Declare the column in columns=."
-        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is no {kind}.", hint)
+        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
     if match := ENCODING.search(error):
         where = f"row {match[2] or '?'}, column {names[int(match[1])]}"
         return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=: latin-1, perhaps.")

@@ -64,7 +64,7 @@ class _Http:
         """
         if not self.url.startswith(("http://", "https://")):
             raise SpecError(
-                f"{redact(self.url)[:100]} is no address of an API.", "It must begin with https:// or http://."
+                f"{redact(self.url)[:100]} is not the address of an API.", "It must begin with https:// or http://."
             )
         Zone(self.timezone, self.ambiguous)
 
@@ -179,7 +179,7 @@ class HttpChanges(_Http):
 
         Raises:
             DataError: as for `HttpSource.read`, and where the rows are not sorted; the reader raises it, too.
-            SpecError: `since` is no value of the cursor, or a secret is not in the environment.
+            SpecError: `since` is not a value of the cursor, or a secret is not in the environment.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.
         """
         last = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))

@@ -32,7 +32,7 @@ def parse_count(name: str, value: Any, most: int | None = None) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise AirflowFailException(f"{name} is no whole number: {value!r}.") from None
+        raise AirflowFailException(f"{name} is not a whole number: {value!r}.") from None
     if number < 1 or (most is not None and number > most) or number != float(value):
         bounds = f"from 1 to {most}" if most else "of 1 or more"
         raise AirflowFailException(f"{name} must be a whole number {bounds}: it is {value!r}.")

@@ -180,7 +180,7 @@ def test_foreign_files_are_neither_restored_nor_changed(folder: Path, capsys: py
     assert set(list_names(folder)) == foreign | {"000009", "001000"}
     assert (folder / "000900").read_text() == "not ours\n"
     assert (folder / "000901" / "model.bin").exists()
-    assert "000901 in the checkpoint folder is no checkpoint: step 901 is not saved" in capsys.readouterr().err
+    assert "000901 in the checkpoint folder is not a checkpoint: step 901 is not saved" in capsys.readouterr().err
 
 
 def test_checkpoints_of_another_training_are_neither_restored_nor_changed(

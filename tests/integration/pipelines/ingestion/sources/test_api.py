@@ -155,17 +155,17 @@ def test_the_rate_limit_spreads_requests_over_time(
         ([[1, 2]], {}, "no list of objects"),
         ([PAGES[0], PAGES[0]], {"pages": PageNumber()}, "page 2 of .* is the same as a page before it"),
         ([{"r": [], "next": "a"}, {"r": [], "next": "a"}], {"rows": "r", "pages": CursorToken(path="next")}, "before"),
-        ([[{"id": 1}, {"id": "x"}]], {}, "row 2, column id: 'x' is no int64"),
-        ([[{"id": 1.5}]], {}, "row 1, column id: '1.5' is no int64"),
+        ([[{"id": 1}, {"id": "x"}]], {}, "row 2, column id: 'x' is not of type int64"),
+        ([[{"id": 1.5}]], {}, "row 1, column id: '1.5' is not of type int64"),
         ([[{"id": 1}], [{"id": True}], []], {"pages": PageNumber()}, "row 2, column id: 'True'"),
         ([[{"x": 1}]], {}, r"lacks the column\(s\) id. It has: 'x'"),
         ([[{"id": 1}], [{"id": 2, "new": 1}]], {"pages": PageNumber()}, "row 2 begins a page with a column new"),
-        ([[{"id": 1, "x": 1}], [{"id": 2, "x": "a"}]], {"pages": PageNumber()}, "row 2, column x: 'a' is no int64"),
+        ([[{"id": 1, "x": 1}], [{"id": 2, "x": "a"}]], {"pages": PageNumber()}, "column x: 'a' is not of type int64"),
         ([[{"id": 1, "x": 1}, {"id": 2, "x": "a"}]], {}, "row 2, column x: 'a' is of another type"),
-        ([[{"id": "1"}, {"id": 2}, {"id": [3]}]], {}, "row 3, column id: .* is no int64"),
+        ([[{"id": "1"}, {"id": 2}, {"id": [3]}]], {}, "row 3, column id: .* is not of type int64"),
         ([[{"id": n} for n in range(1_000)]], {"max_bytes": 1_000}, "longer than 1000 bytes"),
         ([[{"id": 1, "at": "2013-01-02T05:00"}]], {"columns": {**COLUMNS, "at": UTC}}, "has no time zone"),
-        ([[{"id": 1, "at": 5}]], {"columns": {**COLUMNS, "at": UTC}}, "'5' is no timestamp"),
+        ([[{"id": 1, "at": 5}]], {"columns": {**COLUMNS, "at": UTC}}, "'5' is not of type timestamp"),
         ([[{"id": 1, "date": "2013-01-02"}, {"id": 1, "date": None}]], {}, "row 2, column date: an empty value"),
         ([[{"id": 2**70}]], {}, "row 1, column id"),
     ],
@@ -218,7 +218,7 @@ def test_changes_are_the_rows_after_the_watermark(changes: HttpChanges, site: An
     site.set_responses(create_json_response(create_response, page[1:]), create_json_response(create_response, []))
     assert changes.changes(since).read_all()["id"].to_pylist() == [3]
     assert site.requests[0][1]["since"] == since
-    with pytest.raises(SpecError, match="the watermark 'noon' is no"):
+    with pytest.raises(SpecError, match="the watermark 'noon' is not of type"):
         changes.changes("noon")
 
 

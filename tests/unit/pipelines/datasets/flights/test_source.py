@@ -155,7 +155,7 @@ def test_an_error_names_a_missing_column(write_source: Callable[..., Path], colu
 
 
 def test_an_error_names_the_row_and_column_of_a_word_for_a_number(write_source: Callable[..., Path]) -> None:
-    with pytest.raises(DataError, match=r"flights\.csv: row 3, column distance: 'far' is no int32"):
+    with pytest.raises(DataError, match=r"flights\.csv: row 3, column distance: 'far' is not of type int32"):
         read_day(write_source(format_flight(1), format_flight(2, distance="far")))
 
 

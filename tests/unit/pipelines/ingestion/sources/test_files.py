@@ -104,7 +104,7 @@ def test_refuses_a_file_with_a_wrong_suffix(write_day: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,name,price\n1,a,1.5\nx2,b,1\n", r"row 3, column id: 'x2' is no int64"),
+        ("id,name,price\n1,a,1.5\nx2,b,1\n", r"row 3, column id: 'x2' is not of type int64"),
         ("id,name,price\n1,a,1.5\n" + "2,b,1\n" * 400_000 + "3,c,lots\n", r"row 400003, column price: 'lots' is no"),
         ("id;name;price\n1;a;1.5\n", r"lacks .* id, name, price. One column was found: .*Is the delimiter ';'"),
         ("id\tname\tprice\n1\ta\t1.5\n", r"Is the delimiter '\\t'"),
@@ -196,7 +196,7 @@ def test_encoding_delimiter_and_null_words_are_options(write_day: Any) -> None:
         assert rows == [{"id": 1, "name": "é", "price": None, "date": DAY}]
     with pytest.raises(DataError, match=r"is not ascii: byte 0xc3 near byte 16"):
         read_rows(write_day(content.encode()), encoding="ascii", delimiter=";")
-    with pytest.raises(DataError, match=r"column price: 'NA' is no double"):
+    with pytest.raises(DataError, match=r"column price: 'NA' is not of type double"):
         read_rows(write_day(content.encode()), delimiter=";")
     with pytest.raises(SpecError, match="no encoding 'klingon'"):
         read_rows(write_day(content), encoding="klingon")
@@ -238,7 +238,7 @@ def test_refuses_timestamps_without_a_unique_moment(write_day: Any) -> None:
         read_moments(write_day, "2013-03-10 02:30:00", **options)
     with pytest.raises(DataError, match=r"row 2, column at: '2013-11-03 01:30:00' occurs twice .*ambiguous="):
         read_moments(write_day, "2013-11-03 01:30:00", **options)
-    with pytest.raises(DataError, match=r"row 3, column at: 'noon' is no timestamp"):
+    with pytest.raises(DataError, match=r"row 3, column at: 'noon' is not of type timestamp"):
         read_moments(write_day, "2013-01-02 05:00:00Z", "noon", **options)
     assert read_moments(write_day, "2013-11-03 01:30:00", ambiguous="earliest", **options) == ["11-03T05:30"]
     assert read_moments(write_day, "2013-11-03 01:30:00", ambiguous="latest", **options) == ["11-03T06:30"]
