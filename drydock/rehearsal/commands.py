@@ -57,10 +57,10 @@ def outage(
     _post(url, "outage", {"service": service, "operation": operation, "status": status, "code": code, "for_s": for_s})
 
 
-def _post(url: str, page: str, body: dict[str, Any]) -> None:
+def _post(url: str, endpoint: str, body: dict[str, Any]) -> None:
     base = (url or os.environ.get("AWS_ENDPOINT_URL") or DEFAULT_URL).rstrip("/")
     data = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
-    request = urllib.request.Request(f"{base}/drydock/{page}", data=data)  # noqa: S310  the user's own URL
+    request = urllib.request.Request(f"{base}/drydock/{endpoint}", data=data)  # noqa: S310  the user's own URL
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
             typer.echo(response.read().decode())

@@ -42,7 +42,7 @@ class Transaction:
             keys.restore_versions(name, before)
 
     def delete_unused_files(self, blobs: BlobFolder) -> None:
-        """Delete the files of versions that were removed, or created in vain."""
+        """Delete the files of versions that were removed, or created and not used."""
         current = {id(key) for (_, name), (keys, _) in self.before.items() for key in keys.getlist(name, [])}
         candidates = [*self.created, *(key for _, before in self.before.values() for key in before)]
         for key in candidates:

@@ -96,8 +96,8 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
         host_count: The number of the job's hosts.
 
     Returns:
-        The number of objects for all hosts together; 0 if there is nothing to read. A host whose share is empty is no
-        failure: SageMaker documents that such a host runs, and is billed, without data.
+        The number of objects for all hosts together; 0 if there is nothing to read. An empty share of a
+        host is not an error: SageMaker documents that such a host runs, and is billed, without data.
 
     Raises:
         ClientError: The bucket does not exist, or S3 failed. A retry can help.
@@ -156,7 +156,7 @@ def _find_source_problem(source: Mapping[str, Any]) -> str:
     if not uri.startswith("s3://") or not bucket:
         return f"{uri} is not an s3:// URI."
     if data_type == "ManifestFile" and (not key or key.endswith("/")):
-        return f"{uri} names no object, which a ManifestFile is."
+        return f"{uri} must be the URI of one object, the manifest."
     return ""
 
 
