@@ -245,7 +245,7 @@ class Job(ABC):
     def measure_seconds(self) -> tuple[int, int] | None:
         """Return the training seconds and the billable seconds of a job that ran and has ended; None for others.
 
-        Both are whole seconds, rounded up: nobody divides by zero when computing the saving of a very short job.
+        Both are rounded up to whole seconds, so that a client which computes the saving never divides by 0.
         """
         with self._lock:
             if self.ended_at is None or self.started_at is None:

@@ -135,7 +135,7 @@ def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, 
     from pipelines.evaluation import gates
 
     outcome = gates.combine_outcomes(judgement.checks)
-    # Nobody has to agree to a backfill, which replays the past, nor to what is champion already.
+    # No approval is needed for a backfill, which replays the past, or for a version that is champion already.
     can_be_promoted = not spec.backfill and not (candidacy and candidacy.is_champion)
     return GateResult(
         passed=outcome == gates.PASSED,

@@ -123,8 +123,8 @@ class State:
     def challenger(self) -> str:
         """The newest version that passed or was approved, is newer than the champion, and was never champion.
 
-        A version that is older than the champion was beaten or passed over, and challenges nobody. Empty where there
-        is no challenger.
+        A version that is older than the champion is not a challenger any more, because the champion was promoted
+        instead of it. Empty where there is no challenger.
         """
         excluded = {*self.blocked, *self.previous}
         eligible = [

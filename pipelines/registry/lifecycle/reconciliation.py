@@ -1,4 +1,4 @@
-"""Make MLflow's alias champion and the events agree, where they differ."""
+"""Correct MLflow's alias champion or the events where they disagree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds before an alias is taken for moved by hand: a promoter that was overtaken corrects its alias by then."""
+"""Seconds to wait before an alias counts as moved by a person: a slower process corrects its own alias by then."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
@@ -57,7 +57,11 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
 
 
 def _recheck_alias(registry: Registry, journal: Journal, model: str, state: State, version: str) -> None:
-    """Refuse to go on where the alias or the champion changes within the delay."""
+    """Check that neither the alias nor the champion changes within the delay.
+
+    Raises:
+        ConflictError: one of them changed. A retry can help.
+    """
     time.sleep(RECHECK_DELAY_S)
     current = journal.state(model)
     alias = read_champion_alias(registry, model, current)

@@ -72,7 +72,8 @@ class JobTrigger(BaseTrigger):
         """Return whether another triggerer waits for the job now, because this one was slow; nobody touched the task.
 
         Airflow 3.3.2 calls `on_kill` then, too. The job's tag names the same try then, with another trigger; after a
-        clear it names another try. False if the tag cannot be read: a job that nobody needs must not cost.
+        clear it names another try. False if the tag cannot be read: a job that nobody needs must be stopped, because it
+        costs money.
         """
         try:
             waiter = await read_waiter(self.wait)

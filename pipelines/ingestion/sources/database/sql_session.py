@@ -25,9 +25,9 @@ POSTGRES, SQLITE = "postgresql", "sqlite"
 TRANSIENT = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
 """Transient SQLSTATEs: connection, time-out, conflict, resources, lock, shutdown (PostgreSQL, appendix A)."""
 REFUSED = re.compile(r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted")
-"""PostgreSQL's words where it refuses a connection for good; psycopg 3.3 gives no SQLSTATE with them."""
+"""PostgreSQL's messages for connections that a retry cannot open; psycopg 3.3 gives no SQLSTATE with them."""
 BUSY = re.compile(r"locked|disk I/O error|busy")
-"""SQLite's words for transient errors."""
+"""SQLite's messages for transient errors."""
 
 
 def parse_url(url: str, url_env: str) -> URL:

@@ -2,9 +2,9 @@
 
 A task that succeeds emits an event of each asset among its outlets, so a task that changed nothing removes the asset
 from them before its end. (An asset alias would not do: on Airflow 3.3.2 two tasks that are the first to add events of
-one alias at the same moment fail for good, in the API server.) The asset's state store remembers which version had an
-event, once Airflow has the event. So a task that dies between the lake's commit and its own end emits the event on its
-next try, although it then finds nothing changed.
+one alias at the same moment fail in the API server, and retries do not help.) The asset's state store remembers which
+version had an event, once Airflow has the event. So a task that dies between the lake's commit and its own end emits
+the event on its next try, although it then finds nothing changed.
 """
 
 from __future__ import annotations
