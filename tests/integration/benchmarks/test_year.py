@@ -1,4 +1,4 @@
-"""The faults that benchmarks/year.py finds after a backfill."""
+"""Test the faults that benchmarks/year.py finds after a backfill."""
 
 import datetime as dt
 import json
@@ -15,8 +15,8 @@ DAYS = [dt.date(2013, 1, 1), dt.date(2013, 1, 2)]
 
 
 @pytest.fixture
-def faults(home: Any, day_rows: Any, commands: Any) -> Any:
-    """A function that counts the faults of a lake in which two days were staged and published."""
+def count_faults(home: Any, day_rows: Any, commands: Any) -> Any:
+    """Stage and publish two days; return the function that counts the lake's faults."""
     for name in ("flights_raw", "flights"):
         for day in DAYS:
             Lake.open().write_partition(name, day, day_rows(str(day)))
@@ -30,19 +30,19 @@ def faults(home: Any, day_rows: Any, commands: Any) -> Any:
     return count
 
 
-def test_correct_lake_has_no_fault(faults: Any, day_rows: Any) -> None:
-    assert faults() == {}
+def test_correct_lake_has_no_fault(count_faults: Any, day_rows: Any) -> None:
+    assert count_faults() == {}
     Lake.open().write_partition("flights", DAYS[0], day_rows(str(DAYS[0])))
-    assert faults() == {}, "repeating a day is no second publication"
+    assert count_faults() == {}, "a repetition of a day is no second publication"
 
 
-def test_finds_a_lost_day_a_second_publication_and_a_duplicate_row(faults: Any, day_rows: Any) -> None:
+def test_check_finds_a_lost_day_a_second_publication_and_a_duplicate_row(count_faults: Any, day_rows: Any) -> None:
     rows = day_rows(str(DAYS[0]))
     Lake.open().write_partition("flights", DAYS[0], pa.concat_tables([rows, rows.slice(0, 1)]))
-    assert faults() == {
+    assert count_faults() == {
         "days published with other rows than the source's": 1,
         "days published more than once": 1,
         "rows there twice": 1,
     }
     Lake.open().clear_partition("flights_raw", DAYS[1])
-    assert faults()["days staged with other rows than the source's"] == 1
+    assert count_faults()["days staged with other rows than the source's"] == 1

@@ -1,6 +1,6 @@
-"""docker-compose.yaml without Docker: each service by the command that stands in the file, on free ports of loopback.
+"""Run docker-compose.yaml without Docker: each service by its command in the file, on free ports of loopback.
 
-PostgreSQL and Redis are the system's; SeaweedFS is on no package index, and a second drydock stands in for its S3.
+PostgreSQL and Redis are the system's. SeaweedFS is on no package index, so a second drydock serves S3.
 """
 
 from __future__ import annotations
@@ -26,58 +26,59 @@ from tests.tools import compose, slim
 from tests.tools.groups import end_group
 
 DAGS = Path(__file__).parent / "dags"
-ORDER = [
+START_ORDER = [
     *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs"),
     *("api-server", "scheduler", "dag-processor", "triggerer", "worker"),
 ]
-"""Of the start; each waits for the health of those that it depends on."""
+"""Services in an order in which each comes after those that it depends on."""
 SLIM = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
 """Services whose image has no ML libraries."""
 PORTS = {
     "postgres": 5432, "redis": 6379, "s3": 8333, "mlflow": 5000, "drydock": 5005, "docs": 8000, "api-server": 8080,
     "scheduler": 8974,
 }  # fmt: skip
-OURS = {
+SETTINGS = {
     "AIRFLOW_HEARTBEAT_TIMEOUT": "20",
     "AIRFLOW_API_WORKERS": "1",
     "MLFLOW_WORKERS": "1",
     "WORKER_CONCURRENCY": "2",
 }
-"""What a person may set in .env."""
-QUICK = {
-    # Looked at in seconds; what is done about it is the same.
+"""Variables of .env that differ from their defaults."""
+SHORT_INTERVALS = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     "AIRFLOW__CORE__HOSTNAME_CALLABLE": "socket.gethostname",
 }
+"""Airflow checks more often than by default, and does the same."""
 
 
-def program(name: str, folder: str) -> str:
-    """The system's program, or the reason why the tests cannot run."""
-    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}")) or [Path(shutil.which(name) or "")]
-    if not found[-1].is_file():
-        pytest.skip(f"no {name} here: apt-get install {folder}")
-    return str(found[-1])
+def find_program(name: str, package: str) -> str:
+    """Return the path of a system program; skip the test where it is missing."""
+    paths = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}")) or [Path(shutil.which(name) or "")]
+    if not paths[-1].is_file():
+        pytest.skip(f"{name} is missing: apt-get install {package}")
+    return str(paths[-1])
 
 
 class Stack:
-    """The services of the file, as processes."""
+    """Run the services of the file as processes."""
 
     def __init__(self, folder: Path, free_port: Callable[[], int], until: Callable[..., Any]) -> None:
         self.folder, self.until = folder, until
         env = folder / ".env"
         subprocess.run([sys.executable, str(compose.ROOT / "docker/init_env.py"), str(env)], check=True)
         self.secrets = compose.read_env(env)
-        self.services = compose.load(self.secrets | OURS)["services"]
+        self.services = compose.load(self.secrets | SETTINGS)["services"]
         self.ports = {(name, port): free_port() for name, port in PORTS.items()}
-        self.here = compose.LocalTranslator(self.services, self.ports, self._places())
+        self.translator = compose.LocalTranslator(self.services, self.ports, self._make_folders())
         self.site = slim.write_site(folder / "site", "airflow")
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.revived: list[str] = []
-        self.down: set[str] = set()
-        """Services that a test has ended; all others are started again where they end, as their restart policy says."""
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.restarted: list[str] = []
+        self.stopped: set[str] = set()
+        """Services that a test has stopped. Others are started again when they end, as their restart policy says."""
 
-    def _places(self) -> dict[str, str]:
+    def _make_folders(self) -> dict[str, str]:
+        """Make the folders of the volumes; return each path in a container with its local path."""
         for name in ("airflow/passwords", "airflow/logs", "leeway", "drydock", "seaweedfs", "redis"):
             (self.folder / "var" / name).mkdir(parents=True)
         return {
@@ -90,116 +91,126 @@ class Stack:
         }
 
     def url(self, service: str) -> str:
+        """Return the address of a service."""
         return f"http://127.0.0.1:{self.ports[service, PORTS[service]]}"
 
     def start(self, service: str) -> None:
-        """The service runs, and says of itself that it is healthy; one that ends by itself has ended well."""
-        child = self._begin(service)
+        """Start a service and wait until it is healthy; the service init has to end with exit code 0."""
+        child = self._start_process(service)
         if service == "init":
             assert child.wait() == 0, self.log(service)
             return
-        ends = time.monotonic() + 120
-        while child.poll() is None and not self.healthy(service):
-            assert time.monotonic() < ends, f"{service}: {self.told}\n{self.log(service)}"
-            time.sleep(0.3)  # a check is a process
+        deadline = time.monotonic() + 120
+        while child.poll() is None and not self.is_healthy(service):
+            assert time.monotonic() < deadline, f"{service}: {self.health_output}\n{self.log(service)}"
+            time.sleep(0.3)  # each check starts a process
         assert child.poll() is None, self.log(service)
 
-    def _begin(self, service: str) -> subprocess.Popen[bytes]:
+    def _start_process(self, service: str) -> subprocess.Popen[bytes]:
         command, env = self._command(service), self._environment(service)
         options: dict[str, Any] = {"env": env, "cwd": self.folder, "stdin": subprocess.DEVNULL, **self._user(service)}
         with (self.folder / f"{service}.log").open("ab") as log:
             child = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options)
-        self.running[service] = child
-        self.down.discard(service)
+        self.processes[service] = child
+        self.stopped.discard(service)
         return child
 
-    def come_about(self, what: Callable[[], Any], within_s: float = 300.0) -> Any:
-        """What `what()` gives, as soon as that is true. Meanwhile Docker's part is done, and the API may fail."""
+    def wait_until(self, condition: Callable[[], Any], within_s: float = 300.0) -> Any:
+        """Wait until a condition is true, and return its value. Restart services meanwhile, as Docker would.
 
-        def looked() -> Any:
-            for service, child in list(self.running.items()):
+        A failed request in the condition counts as false.
+        """
+
+        def check() -> Any:
+            for service, child in list(self.processes.items()):
                 policy = str(self.services[service]["restart"])
-                if child.poll() is not None and service not in self.down and policy == "unless-stopped":
-                    self.revived.append(service)
+                if child.poll() is not None and service not in self.stopped and policy == "unless-stopped":
+                    self.restarted.append(service)
                     end_group(child)
-                    self._begin(service)
+                    self._start_process(service)
             time.sleep(0.2)
             with contextlib.suppress(requests.RequestException):
-                return what()
+                return condition()
 
-        return self.until(looked, within_s)
+        return self.until(check, within_s)
 
-    def healthy(self, service: str) -> bool:
-        """What the health check of the file says."""
-        if service == "s3":  # the stand-in has no such page
+    def is_healthy(self, service: str) -> bool:
+        """Run the health check of the file."""
+        if service == "s3":  # drydock's page has another path than SeaweedFS's
             command = [sys.executable, str(compose.ROOT / "docker/healthy.py"), f"{self.url(service)}/drydock/health"]
         else:
-            command = self._translated(service, self.here.healthcheck(service))
-        told = subprocess.run(command, env=self._environment(service), cwd=self.folder, capture_output=True, text=True)
-        self.told = told.stdout + told.stderr
-        return told.returncode == 0
+            command = self._use_local_programs(service, self.translator.healthcheck(service))
+        env = self._environment(service)
+        result = subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True)
+        self.health_output = result.stdout + result.stderr
+        return result.returncode == 0
 
     def kill(self, service: str) -> None:
-        """kill -9 of the service and of all that it started: its container is gone."""
-        self.down.add(service)
-        child = self.running[service]
-        below = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
-        for one in [child, *below]:
+        """Kill a service and all processes that it started by SIGKILL, as if its container were gone."""
+        self.stopped.add(service)
+        child = self.processes[service]
+        descendants = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
+        for process in [child, *descendants]:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-                one.send_signal(signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
         end_group(child)
 
     def stop(self, service: str) -> None:
-        """The service has ended as `docker compose stop` ends it."""
-        self.down.add(service)
-        child = self.running[service]
+        """Stop a service as `docker compose stop` does."""
+        self.stopped.add(service)
+        child = self.processes[service]
         child.send_signal(getattr(signal, self.services[service].get("stop_signal", "SIGTERM")))
         child.wait(120)
 
     def log(self, service: str) -> str:
+        """Return the end of a service's log."""
         return (self.folder / f"{service}.log").read_text(errors="replace")[-4_000:]
 
-    def _translated(self, service: str, command: list[str]) -> list[str]:
+    def _use_local_programs(self, service: str, command: list[str]) -> list[str]:
+        """Replace the program of a command by the one of this machine."""
         name, *arguments = command
         if name in ("airflow", "celery"):
             return [sys.executable, "-m", name, *arguments]
         if name == "python":
             return [sys.executable, *arguments]
         if name in ("pg_isready", "postgres"):
-            return [program(name, "postgresql"), *arguments]
-        return [program(name, name) if name == "redis-server" else name, *arguments]
+            return [find_program(name, "postgresql"), *arguments]
+        return [find_program(name, name) if name == "redis-server" else name, *arguments]
 
     def _command(self, service: str) -> list[str]:
         port = str(self.ports.get((service, PORTS.get(service, 0)), 0))
         if service == "s3":
-            python, data = self.here.paths["/opt/drydock/bin/python"], self.here.paths["/var/lib"] + "/seaweedfs"
+            python, data = (
+                self.translator.paths["/opt/drydock/bin/python"],
+                self.translator.paths["/var/lib"] + "/seaweedfs",
+            )
             return [python, "-m", "drydock", "--port", port, "--data", data]
-        command = self._translated(service, self.here.command(service))
+        command = self._use_local_programs(service, self.translator.command(service))
         if service == "postgres":
             sockets = ("-c", f"unix_socket_directories={self.postgres}", "-c", "fsync=off")
             return [*command, "-D", f"{self.postgres}/data", "-c", "listen_addresses=127.0.0.1", "-p", port, *sockets]
         if service == "docs":
-            return [port if one == "8000" else one for one in command]
+            return [port if word == "8000" else word for word in command]
         return [*command, "--bind", "127.0.0.1", "--port", port] if service == "redis" else command
 
     def _environment(self, service: str) -> dict[str, str]:
-        mine = {
+        inherited = {
             name: os.environ[name]
             for name in ("HOME", "LANG", "TMPDIR", "MLFLOW_DISABLE_TELEMETRY")
             if name in os.environ
         }
         roots = [str(self.site)] if service in SLIM else []
         roots += [str(compose.ROOT), str(compose.ROOT / "plugins")]
-        own = {
-            **mine,
+        env = {
+            **inherited,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(roots),
-            **self.here.environment(service),
+            **self.translator.environment(service),
         }
-        if service == "mlflow":  # as it is: names of this network's hosts
-            own["MLFLOW_SERVER_ALLOWED_HOSTS"] = self.services[service]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
+        if service == "mlflow":  # untranslated: it names the hosts of the containers' network
+            env["MLFLOW_SERVER_ALLOWED_HOSTS"] = self.services[service]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
         if service in SLIM:
-            own |= {"AIRFLOW_HOME": str(self.folder / "airflow"), **QUICK}
+            env |= {"AIRFLOW_HOME": str(self.folder / "airflow"), **SHORT_INTERVALS}
         ports = {
             "api-server": "AIRFLOW__API__PORT",
             "scheduler": "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT",
@@ -208,66 +219,66 @@ class Stack:
             "postgres": "PGPORT",
         }
         if service in ports:
-            own[ports[service]] = str(self.ports[service, PORTS[service]])
-        return own
+            env[ports[service]] = str(self.ports[service, PORTS[service]])
+        return env
 
     def _user(self, service: str) -> dict[str, Any]:
-        other = service == "postgres" and os.getuid() == 0
-        return {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": self.postgres} if other else {}
+        if service == "postgres" and os.getuid() == 0:
+            return {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": self.postgres}
+        return {}
 
     @contextlib.contextmanager
     def cluster(self) -> Iterator[None]:
-        """An empty PostgreSQL, as its image makes one: the superuser has the file's password."""
-        # Not below tmp_path: others may not enter that, and PostgreSQL does not run as root.
+        """Make an empty PostgreSQL cluster as its image does, with the password of .env; remove it at the end."""
+        # PostgreSQL does not run as root, and other users cannot enter tmp_path.
         self.postgres = Path(tempfile.mkdtemp(prefix="leeway-pg-", dir="/tmp"))
         try:
-            word = self.postgres / "word"
-            word.write_text(self.secrets["POSTGRES_PASSWORD"])
-            if other := self._user("postgres"):
+            password_file = self.postgres / "password"
+            password_file.write_text(self.secrets["POSTGRES_PASSWORD"])
+            if user := self._user("postgres"):
                 shutil.chown(self.postgres, "nobody", "nogroup")
-                shutil.chown(word, "nobody", "nogroup")
-            make = [program("initdb", "postgresql"), "-D", f"{self.postgres}/data", "-U", "postgres"]
-            make += ["-A", "scram-sha-256", "--pwfile", str(word), "--no-sync", "--locale=C.UTF-8"]
-            subprocess.run(make, check=True, capture_output=True, **({"cwd": self.postgres} | other))
+                shutil.chown(password_file, "nobody", "nogroup")
+            command = [find_program("initdb", "postgresql"), "-D", f"{self.postgres}/data", "-U", "postgres"]
+            command += ["-A", "scram-sha-256", "--pwfile", str(password_file), "--no-sync", "--locale=C.UTF-8"]
+            subprocess.run(command, check=True, capture_output=True, **({"cwd": self.postgres} | user))
             yield
         finally:
             shutil.rmtree(self.postgres)
 
     def make_databases(self) -> None:
-        """What the image does once, with the file that the service mounts."""
-        (mount,) = [one for one in self.services["postgres"]["volumes"] if "initdb.d" in one]
+        """Run the script that the service mounts, as the image of PostgreSQL does at its first start."""
+        (mount,) = [volume for volume in self.services["postgres"]["volumes"] if "initdb.d" in volume]
         env = self._environment("postgres") | {"PGHOST": "127.0.0.1", "PGPASSWORD": self.secrets["POSTGRES_PASSWORD"]}
         script = str(compose.ROOT / mount.split(":")[0])
         subprocess.run(["/bin/sh", script], env=env, check=True, capture_output=True)
 
     def end(self) -> None:
-        """Nothing of it runs."""
-        for service in reversed(list(self.running)):
+        """Kill all services."""
+        for service in reversed(list(self.processes)):
             self.kill(service)
 
-    # What tests ask.
-
     def call(self, method: str, path: str, **options: Any) -> Any:
-        """An answer of Airflow's API, as the person who has the password."""
+        """Call Airflow's API as the admin, and return the response's JSON."""
         login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
         token = requests.post(f"{self.url('api-server')}/auth/token", json=login, timeout=60).json()["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.request(
+        response = requests.request(
             method, f"{self.url('api-server')}/api/v2{path}", headers=headers, timeout=60, **options
         )
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
+        response.raise_for_status()
+        return response.json() if response.content else None
 
-    def client(self, service: str, at: str = "drydock") -> Any:
+    def client(self, service: str, server: str = "drydock") -> Any:
+        """Return a client of an AWS service of drydock, or of another server."""
         names = ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
         key, secret = (self.secrets[name] for name in names)
-        given = {"aws_access_key_id": key, "aws_secret_access_key": secret, "region_name": "us-east-1"}
-        return boto3.client(service, endpoint_url=self.url(at), **given)
+        options = {"aws_access_key_id": key, "aws_secret_access_key": secret, "region_name": "us-east-1"}
+        return boto3.client(service, endpoint_url=self.url(server), **options)
 
     def step(self, *arguments: str) -> Any:
-        """A step by hand, with what a worker's steps have."""
+        """Run a step in the environment of the worker."""
         return subprocess.run(
-            [self.here.paths["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
+            [self.translator.paths["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
             env=self._environment("worker"), cwd=compose.ROOT, capture_output=True, text=True,
         )  # fmt: skip
 
@@ -276,16 +287,16 @@ class Stack:
 def stack(
     tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., Any]
 ) -> Iterator[Stack]:
-    """All services of the profile celery, healthy."""
+    """Start all services of the profile celery, and return the stack."""
     for name, package in (("initdb", "postgresql"), ("redis-server", "redis-server"), ("redis-cli", "redis-tools")):
-        program(name, package)
-    made = Stack(tmp_path_factory.mktemp("compose"), free_port, until)
-    with made.cluster():
+        find_program(name, package)
+    stack = Stack(tmp_path_factory.mktemp("compose"), free_port, until)
+    with stack.cluster():
         try:
-            for service in ORDER:
-                made.start(service)
+            for service in START_ORDER:
+                stack.start(service)
                 if service == "postgres":
-                    made.make_databases()
-            yield made
+                    stack.make_databases()
+            yield stack
         finally:
-            made.end()
+            stack.end()

@@ -1,6 +1,6 @@
-"""The team's stack without Docker: a DAG, a killed worker, a restarted PostgreSQL; nothing lost, nothing twice.
+"""Test the team's stack without Docker: a killed worker and a restarted PostgreSQL lose and repeat nothing.
 
-The tests of this module follow one another.
+The tests of this module run in order, on the same stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Run:
     """A run of a DAG over one day."""
 
     def __init__(self, stack: Any, dag_id: str, day: str, gate: Path | None = None) -> None:
-        self.stack, self.dag_id, self.day, self.run_id = stack, dag_id, day, f"over-{day}"
+        self.stack, self.dag_id, self.day, self.run_id = stack, dag_id, day, f"run-{day}"
         self.rows = stack.folder / f"rows-{day}"
         self.rows.mkdir()
         (self.rows / "rows").write_text(f"rows of {day}")
@@ -27,154 +27,165 @@ class Run:
         body = {"dag_run_id": self.run_id, "logical_date": None, "conf": conf}
         stack.call("POST", f"/dags/{dag_id}/dagRuns", json=body)
 
-    def tasks(self) -> dict[str, dict[str, Any]]:
-        where = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances"
-        return {one["task_id"]: one for one in self.stack.call("GET", where)["task_instances"]}
+    def get_tasks(self) -> dict[str, dict[str, Any]]:
+        """Return the task instances by task ID."""
+        path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances"
+        return {task["task_id"]: task for task in self.stack.call("GET", path)["task_instances"]}
 
-    def state(self) -> str:
+    def get_state(self) -> str:
+        """Return the state of the run."""
         return str(self.stack.call("GET", f"/dags/{self.dag_id}/dagRuns/{self.run_id}")["state"])
 
-    def succeeded(self) -> bool:
-        state = self.state()
-        assert state != "failed", self.tasks()
+    def has_succeeded(self) -> bool:
+        """Whether the run has succeeded; fail if it has failed."""
+        state = self.get_state()
+        assert state != "failed", self.get_tasks()
         return state == "success"
 
-    def tries(self, task_id: str) -> tuple[str, int]:
-        task = self.tasks()[task_id]
+    def get_try(self, task_id: str) -> tuple[str, int]:
+        """Return the state of a task and the number of its try."""
+        task = self.get_tasks()[task_id]
         return str(task["state"]), int(task["try_number"])
 
-    def result(self, task_id: str) -> dict[str, Any]:
-        where = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/xcomEntries/return_value"
-        found = self.stack.call("GET", where)["value"]
-        return dict(json.loads(found) if isinstance(found, str) else found)
+    def get_result(self, task_id: str) -> dict[str, Any]:
+        """Return the result of a task."""
+        path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        value = self.stack.call("GET", path)["value"]
+        return dict(json.loads(value) if isinstance(value, str) else value)
 
-    def log(self, task_id: str, number: int) -> str:
-        where = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/logs/{number}?full_content=true"
-        return str(self.stack.call("GET", where)["content"])
+    def get_log(self, task_id: str, try_number: int) -> str:
+        """Return the log of a try of a task."""
+        path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
+        return str(self.stack.call("GET", path)["content"])
 
-    def jobs(self) -> list[str]:
-        """Of the training task: states of all jobs that there ever were."""
+    def list_job_states(self) -> list[str]:
+        """List the states of all jobs of the training task, old ones included."""
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
-        ask = self.stack.client("sagemaker").list_training_jobs
+        list_jobs = self.stack.client("sagemaker").list_training_jobs
         name = build_base_name(self.dag_id, self.run_id, "train", -1)
-        return [one["TrainingJobStatus"] for one in ask(MaxResults=100, NameContains=name)["TrainingJobSummaries"]]
+        summaries = list_jobs(MaxResults=100, NameContains=name)["TrainingJobSummaries"]
+        return [summary["TrainingJobStatus"] for summary in summaries]
 
-    def begun(self) -> bool:
-        """Whether the script of the job runs."""
+    def has_job_started(self) -> bool:
+        """Whether the script of the training job runs."""
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         logs, name = self.stack.client("logs"), build_base_name(self.dag_id, self.run_id, "train", -1)
         try:
-            found = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=name)
+            page = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=name)
         except logs.exceptions.ResourceNotFoundException:
             return False
-        return any(event["message"] == "begun" for event in found["events"])
+        return any(event["message"] == "started" for event in page["events"])
 
 
-def once(run: Run) -> None:
-    """All that the run did was done, and once."""
-    assert run.jobs() == ["Completed"]
+def assert_done_once(run: Run) -> None:
+    """Assert that all work of the run was done, and only once."""
+    assert run.list_job_states() == ["Completed"]
     events = run.stack.call("GET", "/assets/events?limit=100")["asset_events"]
-    assert [one["source_run_id"] for one in events if one["extra"].get("partition") == run.day] == [run.run_id]
-    # Ingested again it is found to be what the source has: no row too few, none too many.
-    told = run.stack.step("ingest", "--dataset", "flights", "--partition", run.day)
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout)["changed"] is False
-    bucket, _, key = run.result("train")["model"].removeprefix("s3://").partition("/")
-    content = run.stack.client("s3", at="s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    day_events = [event for event in events if event["extra"].get("partition") == run.day]
+    assert [event["source_run_id"] for event in day_events] == [run.run_id]
+    # A repeated ingestion finds the same rows as in the source: none is missing, none is duplicated.
+    result = run.stack.step("ingest", "--dataset", "flights", "--partition", run.day)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["changed"] is False
+    bucket, _, key = run.get_result("train")["model"].removeprefix("s3://").partition("/")
+    content = run.stack.client("s3", server="s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         assert tar.extractfile("model").read() == f"rows of {run.day}".encode()
 
 
 @pytest.fixture(scope="module")
-def known(stack: Any) -> Any:
-    """The stack, its DAGs there."""
+def stack_with_dags(stack: Any) -> Any:
+    """Return the stack as soon as Airflow has parsed the DAGs."""
 
-    def there() -> bool:
+    def has_dags() -> bool:
         assert not stack.call("GET", "/importErrors")["import_errors"]
-        return {one["dag_id"] for one in stack.call("GET", "/dags")["dags"]} == {"voyage", "storm"}
+        return {dag["dag_id"] for dag in stack.call("GET", "/dags")["dags"]} == {"deferred", "waiting"}
 
-    stack.come_about(there)
+    stack.wait_until(has_dags)
     return stack
 
 
 def test_all_services_of_the_profile_run(stack):
-    wanted = {name for name, one in stack.services.items() if one.get("profiles", ["celery"]) == ["celery"]}
-    assert set(stack.running) == wanted
-    for service in set(stack.running) - {"init"}:
-        assert stack.healthy(service), service
+    profiles = {name: service.get("profiles", ["celery"]) for name, service in stack.services.items()}
+    assert set(stack.processes) == {name for name, names in profiles.items() if names == ["celery"]}
+    for service in set(stack.processes) - {"init"}:
+        assert stack.is_healthy(service), service
 
 
-def test_run_comes_to_its_end(known):
-    run = Run(known, "voyage", "2013-01-03")
-    known.come_about(run.succeeded)
-    once(run)
-    assert {task: run.tries(task) for task in ("ingest", "validate")} == dict.fromkeys(
+def test_run_succeeds(stack_with_dags):
+    stack = stack_with_dags
+    run = Run(stack, "deferred", "2013-01-03")
+    stack.wait_until(run.has_succeeded)
+    assert_done_once(run)
+    assert {task: run.get_try(task) for task in ("ingest", "validate")} == dict.fromkeys(
         ("ingest", "validate"), ("success", 1)
     )
-    known.come_about(lambda: "rows" in run.log("ingest", 1))  # Airflow answers 404 for a moment after the task's end
+    stack.wait_until(
+        lambda: "rows" in run.get_log("ingest", 1)
+    )  # Airflow answers 404 for a moment after the task's end
 
 
-def test_objects_are_in_the_store_and_not_in_drydock(known):
-    kept = {one["Name"] for one in known.client("s3", at="s3").list_buckets()["Buckets"]}
-    assert kept == {"leeway", "mlflow"}
-    lake = known.client("s3", at="s3").list_objects_v2(Bucket="leeway", Prefix="lake/")
-    assert lake["KeyCount"] > 0
+def test_objects_are_in_the_store_and_not_in_drydock(stack_with_dags):
+    store = stack_with_dags.client("s3", server="s3")
+    assert {bucket["Name"] for bucket in store.list_buckets()["Buckets"]} == {"leeway", "mlflow"}
+    assert store.list_objects_v2(Bucket="leeway", Prefix="lake/")["KeyCount"] > 0
     with pytest.raises(Exception, match="AWS_ENDPOINT_URL_S3"):
-        known.client("s3").list_buckets()
+        stack_with_dags.client("s3").list_buckets()
 
 
-def test_mlflow_keeps_runs_in_postgresql_and_files_in_the_store(known):
-    url, where = known.url("mlflow"), "/api/2.0/mlflow"
-    made = requests.post(f"{url}{where}/experiments/create", json={"name": "storm"}, timeout=60)
-    assert made.ok, made.text
-    sent = requests.put(f"{url}{where}-artifacts/artifacts/of/storm.txt", data=b"calm", timeout=60)
-    assert sent.ok, sent.text
-    kept = known.client("s3", at="s3").list_objects_v2(Bucket="mlflow")["Contents"]
-    assert [one["Key"] for one in kept] == ["of/storm.txt"]
-    # As its clients in the other containers call it; and as a page that a browser was lured to does.
-    page = f"{url}{where}/experiments/get-by-name?experiment_name=storm"
+def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags):
+    url, path = stack_with_dags.url("mlflow"), "/api/2.0/mlflow"
+    response = requests.post(f"{url}{path}/experiments/create", json={"name": "experiment"}, timeout=60)
+    assert response.ok, response.text
+    response = requests.put(f"{url}{path}-artifacts/artifacts/folder/file.txt", data=b"text", timeout=60)
+    assert response.ok, response.text
+    objects = stack_with_dags.client("s3", server="s3").list_objects_v2(Bucket="mlflow")["Contents"]
+    assert [item["Key"] for item in objects] == ["folder/file.txt"]
+    # The first host is the name that the other containers use. The second is what a malicious page could make a
+    # browser send.
+    page = f"{url}{path}/experiments/get-by-name?experiment_name=experiment"
     assert requests.get(page, headers={"Host": "mlflow:5000"}, timeout=60).ok
     assert requests.get(page, headers={"Host": "evil.example"}, timeout=60).status_code == 403
 
 
-def test_killed_worker_and_restarted_database_lose_nothing(known, tmp_path):
-    gate = tmp_path / "gate"
-    waits = Run(known, "storm", "2013-01-04", gate)
-    known.come_about(waits.begun)
-    # In the middle of their steps, or about to be.
-    others = [Run(known, "voyage", day) for day in ("2013-01-05", "2013-01-06")]
-    begun = ("running", "success")  # a step may be over before this process, which is short of time, has seen it run
-    known.come_about(lambda: any(run.tasks()["ingest"]["state"] in begun for run in others))
-    known.kill("worker")
-    known.start("worker")
-    known.come_about(lambda: waits.tries("train") == ("running", 2))
-    known.stop("postgres")
-    known.start("postgres")
+def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_path):
+    stack, gate = stack_with_dags, tmp_path / "gate"
+    gated_run = Run(stack, "waiting", "2013-01-04", gate)
+    stack.wait_until(gated_run.has_job_started)
+    # The worker is killed while their steps run, or just before.
+    other_runs = [Run(stack, "deferred", day) for day in ("2013-01-05", "2013-01-06")]
+    started = ("running", "success")  # on a loaded machine a step may end before this process has seen it run
+    stack.wait_until(lambda: any(run.get_tasks()["ingest"]["state"] in started for run in other_runs))
+    stack.kill("worker")
+    stack.start("worker")
+    stack.wait_until(lambda: gated_run.get_try("train") == ("running", 2))
+    stack.stop("postgres")
+    stack.start("postgres")
     gate.touch()
-    for run in (waits, *others):
-        known.come_about(run.succeeded, 400)
-        once(run)
-    assert waits.tries("ingest") == waits.tries("validate") == ("success", 1)
-    page = f"{known.url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=storm"
+    for run in (gated_run, *other_runs):
+        stack.wait_until(run.has_succeeded, 400)
+        assert_done_once(run)
+    assert gated_run.get_try("ingest") == gated_run.get_try("validate") == ("success", 1)
+    page = f"{stack.url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=experiment"
     assert requests.get(page, timeout=60).ok
 
 
-def test_no_secret_is_in_a_log(known):
-    secrets = [value for name, value in known.secrets.items() if name != "COMPOSE_PROFILES"]
-    texts = {str(path): path.read_text(errors="replace") for path in known.folder.rglob("*.log")}
+def test_no_log_has_a_secret(stack_with_dags):
+    secrets = [value for name, value in stack_with_dags.secrets.items() if name != "COMPOSE_PROFILES"]
+    texts = {str(path): path.read_text(errors="replace") for path in stack_with_dags.folder.rglob("*.log")}
     assert len(texts) > 10
-    assert [(path, name) for path, text in texts.items() for name in secrets if name in text] == []
+    assert [(path, secret) for path, text in texts.items() for secret in secrets if secret in text] == []
 
 
-def test_upgrade_runs_init_again(known):
-    known.start("init")
-    assert known.call("GET", "/version")["version"]
+def test_init_can_run_again_for_an_upgrade(stack_with_dags):
+    stack_with_dags.start("init")
+    assert stack_with_dags.call("GET", "/version")["version"]
 
 
-def test_check_of_a_service_that_is_down_fails(known):
-    known.stop("worker")
-    known.kill("mlflow")
-    assert not known.healthy("mlflow")
-    assert not known.healthy("worker")
+def test_health_check_of_a_stopped_service_fails(stack_with_dags):
+    stack_with_dags.stop("worker")
+    stack_with_dags.kill("mlflow")
+    assert not stack_with_dags.is_healthy("mlflow")
+    assert not stack_with_dags.is_healthy("worker")

@@ -1,4 +1,4 @@
-"""A process that the forking server starts behaves as one that Python started."""
+"""Test that a forked process behaves like a process that was started anew."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run it once anew and once forked, and demand the same of both."""
+    """Run a command once anew and once forked, assert that both give the same, and return the result."""
     command = [PYTHON, *arguments]
     real = subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload]
     forked = forking.run(command, capture_output=True, text=True, **options)
@@ -46,33 +46,35 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
         "import logging; logging.warning('w'); import warnings; warnings.warn('deprecated', UserWarning, stacklevel=1)",
     ],
 )
-def test_code_does_the_same(code, tmp_path):
-    env = {**os.environ, "WORD": "given", "PYTHONPATH": str(tmp_path)}
+def test_forked_code_gives_the_same_result(code, tmp_path):
+    env = {**os.environ, "WORD": "value", "PYTHONPATH": str(tmp_path)}
     run("-c", code, "an argument", env=env, cwd=tmp_path, input="text", start_new_session=True)
 
 
-def test_interrupt_is_the_way_it_ended():
-    done = forking.run([PYTHON, "-c", "raise KeyboardInterrupt"], capture_output=True, text=True)
-    assert done.returncode == -signal.SIGINT
-    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+def test_keyboard_interrupt_ends_the_process_by_sigint():
+    result = forking.run([PYTHON, "-c", "raise KeyboardInterrupt"], capture_output=True, text=True)
+    assert result.returncode == -signal.SIGINT
+    assert result.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
-def test_modules_and_scripts(tmp_path):
+def test_modules_and_scripts_import_their_own_files(tmp_path):
     (tmp_path / "mod.py").write_text("import sys, helper; print(sys.argv, __name__, helper.X)")
     (tmp_path / "helper.py").write_text("X = 5")
     assert "__main__ 5" in run("-u", "-m", "mod", "a", cwd=tmp_path).stdout
     assert "__main__ 5" in run(str(tmp_path / "mod.py"), "a", cwd="/").stdout
     (tmp_path / "helper.py").write_text("X = 'changed'")
-    assert "__main__ changed" in run("-m", "mod", "a", cwd=tmp_path).stdout, "no child sees what another imported"
+    assert "__main__ changed" in run("-m", "mod", "a", cwd=tmp_path).stdout, (
+        "no child has modules that another child imported"
+    )
 
 
-def test_libraries_are_imported_and_no_pool_runs():
+def test_libraries_are_imported_and_their_pools_work():
     code = "import sys; print('pandas' in sys.modules, 'pipelines' in sys.modules); import pandas, pyarrow, duckdb\n"
     code += (
         "print(pandas.Series([1, 2]).sum(), duckdb.connect().execute('SELECT sum(range) FROM range(999)').fetchone())"
     )
-    done = forking.run([PYTHON, "-c", code], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["True False", "3 (498501,)"], done.stderr
+    result = forking.run([PYTHON, "-c", code], capture_output=True, text=True)
+    assert result.stdout.splitlines() == ["True False", "3 (498501,)"], result.stderr
 
 
 def test_random_numbers_differ():
@@ -81,20 +83,20 @@ def test_random_numbers_differ():
     assert not {*first} & {*second}
 
 
-def test_a_group_is_killed_and_its_number_stays_its_own():
+def test_killed_child_keeps_its_pid_until_it_is_reaped():
     child = forking.Popen([PYTHON, "-c", SLEEP], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout
     assert int(child.stdout.readline()) == child.pid
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.05)
     os.killpg(child.pid, signal.SIGKILL)
-    while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":  # nobody else has its number
+    while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":  # no other process can get its number
         time.sleep(0.01)
     assert child.poll() == -signal.SIGKILL
     child.stdout.close()
 
 
-def test_other_interpreters_options_and_variables_start_anew(tmp_path):
+def test_other_interpreters_options_and_variables_are_not_forked(tmp_path):
     code = "import sys; print('pandas' in sys.modules)"
     for command, env in (
         ([PYTHON, "-I", "-c", code], {}),
@@ -104,16 +106,17 @@ def test_other_interpreters_options_and_variables_start_anew(tmp_path):
         assert forking.run(command, capture_output=True, text=True, env={**os.environ, **env}).stdout == "False\n"
 
 
-# The executable that stands in for Python.
+# Tests of the executable that stands in for Python.
 
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Write a stand-in, and return its path."""
     return str(forking.write_stand_in(tmp_path_factory.mktemp("bin")))
 
 
 @pytest.mark.parametrize("line", ["print('x')", "raise SystemExit(75)", "import os; os.kill(os.getpid(), 9)"])
-def test_stand_in_ends_as_its_program(stand_in, tmp_path, line):
+def test_stand_in_ends_like_its_program(stand_in, tmp_path, line):
     (tmp_path / "program.py").write_text(line)
     real, forked = (
         subprocess.run([python, "-u", "program.py"], capture_output=True, text=True, cwd=tmp_path)
@@ -122,10 +125,10 @@ def test_stand_in_ends_as_its_program(stand_in, tmp_path, line):
     assert (forked.returncode, forked.stdout, forked.stderr) == (real.returncode, real.stdout, real.stderr)
 
 
-def test_stand_in_is_the_interpreter_of_what_its_program_starts(stand_in, tmp_path):
+def test_stand_in_is_sys_executable_of_its_program(stand_in, tmp_path):
     (tmp_path / "program.py").write_text("import sys; print(sys.executable, 'pandas' in sys.modules)")
-    done = subprocess.run([stand_in, "program.py"], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.split() == [stand_in, "True"]
+    result = subprocess.run([stand_in, "program.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert result.stdout.split() == [stand_in, "True"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

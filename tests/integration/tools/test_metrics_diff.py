@@ -1,4 +1,4 @@
-"""The comparison of metrics that a pull request gets: the step of the workflow, on commits of a small project."""
+"""Test the comparison of metrics for a pull request: the step of the workflow, on commits of a small project."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ SAMPLE = 'SAMPLE = {"snapshot": {"train_days": 3, "holdout_days": 1, "min_train_
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A repository of the project with a small sample, and commits that change the model, nothing, or fail."""
+    """Return a repository of the project with a small sample; its commits change the model, nothing, or fail."""
     folder = tmp_path_factory.mktemp("repository")
     commits = SimpleNamespace(folder=folder, home=folder.parent / "home", summary=folder.parent / "summary")
-    tracked = git(ROOT, "ls-files", "-z", *FILES).split("\0")
+    tracked = run_git(ROOT, "ls-files", "-z", *FILES).split("\0")
     for name in filter(None, tracked):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
     tool = folder / "tools" / "metrics_diff.py"
     tool.write_text(re.sub(r"(?m)^SAMPLE = .+$", SAMPLE, tool.read_text()))
-    git(folder, "init", "--quiet")
+    run_git(folder, "init", "--quiet")
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["preprocess"]["validation_days"] = 1
     for name, depth in (("base", 2), ("same", 2), ("deeper", 4)):
         params["train"]["hyperparameters"] = {"num_round": 15, "max_depth": depth, "seed": 13}
         (folder / "params.yaml").write_text(yaml.safe_dump(params))
-        git(folder, "add", "--all")
-        git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", name)
-        setattr(commits, name, git(folder, "rev-parse", "HEAD").strip())
+        run_git(folder, "add", "--all")
+        run_git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", name)
+        setattr(commits, name, run_git(folder, "rev-parse", "HEAD").strip())
     for name, file, change in (
-        ("without_the_stage", "dvc.yaml", {"evaluate": "evaluated"}),
-        ("that_fails", "params.yaml", {"train_days": "unheard_of"}),
+        ("without_stage", "dvc.yaml", {"evaluate": "evaluated"}),
+        ("failing", "params.yaml", {"train_days": "unknown_field"}),
     ):
-        git(folder, "checkout", "--quiet", commits.base)
+        run_git(folder, "checkout", "--quiet", commits.base)
         for old, new in change.items():
             (folder / file).write_text((folder / file).read_text().replace(f"{old}:", f"{new}:"))
-        git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", name)
-        setattr(commits, name, git(folder, "rev-parse", "HEAD").strip())
+        run_git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", name)
+        setattr(commits, name, run_git(folder, "rev-parse", "HEAD").strip())
     return commits
 
 
-def git(folder: Path, *arguments: str) -> str:
+def run_git(folder: Path, *arguments: str) -> str:
+    """Run a git command in a folder, and return its stdout."""
     return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
@@ -58,7 +59,7 @@ def run_step(repository: SimpleNamespace, base: str, head: str) -> subprocess.Co
     """Run the step `compare` of metrics.yaml, with this interpreter."""
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "metrics.yaml").read_text())
     (script,) = [step["run"] for step in flow["jobs"]["compare"]["steps"] if step.get("name") == "compare"]
-    git(repository.folder, "checkout", "--quiet", head)
+    run_git(repository.folder, "checkout", "--quiet", head)
     env = {**os.environ, "BASE": base, "LEEWAY_HOME": str(repository.home)}
     env["GITHUB_STEP_SUMMARY"] = str(repository.summary)
     env["PATH"] = f"{Path(forking.ensure_stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
@@ -68,7 +69,7 @@ def run_step(repository: SimpleNamespace, base: str, head: str) -> subprocess.Co
     )
 
 
-def test_prints_a_table_where_the_model_changes(repository: SimpleNamespace) -> None:
+def test_changed_model_gives_a_table_of_metrics(repository: SimpleNamespace) -> None:
     result = run_step(repository, repository.base, repository.deeper)
     assert result.returncode == 0, result.stderr
     markdown = (repository.folder / "metrics.md").read_text()
@@ -76,25 +77,25 @@ def test_prints_a_table_where_the_model_changes(repository: SimpleNamespace) -> 
         markdown
     )
     assert repository.summary.read_text() == markdown
-    assert git(repository.folder, "worktree", "list").count("\n") == 1, "no worktree is left"
+    assert run_git(repository.folder, "worktree", "list").count("\n") == 1, "no worktree is left"
 
 
-def test_says_that_no_metric_differs(repository: SimpleNamespace) -> None:
+def test_same_model_gives_a_line_that_no_metric_differs(repository: SimpleNamespace) -> None:
     result = run_step(repository, repository.base, repository.same)
     assert result.returncode == 0, result.stderr
     assert (repository.folder / "metrics.md").read_text().endswith("No metric differs.\n")
 
 
-def test_reports_a_missing_commit_in_one_line(repository: SimpleNamespace) -> None:
+def test_missing_commit_is_reported_in_one_line(repository: SimpleNamespace) -> None:
     result = run_step(repository, "nothing", repository.same)
     assert result.returncode == 2
     assert result.stderr.startswith("error: git worktree add") and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("without_the_stage", "ERROR: Stage 'evaluate' not found"), ("that_fails", "unheard_of")]
+    ("name", "reason"), [("without_stage", "ERROR: Stage 'evaluate' not found"), ("failing", "unknown_field")]
 )
-def test_reports_in_one_line_why_a_commit_fails(repository: SimpleNamespace, name: str, reason: str) -> None:
+def test_failure_of_a_commit_is_reported_in_one_line(repository: SimpleNamespace, name: str, reason: str) -> None:
     result = run_step(repository, getattr(repository, name), repository.same)
     assert result.returncode == 2
     assert "dvc repro ended with" in result.stderr and reason in result.stderr, result.stderr

@@ -1,4 +1,4 @@
-"""The files of `make mwaa`: operators and DAGs load from them without ML libraries, and a second build is identical."""
+"""Test the files of `make mwaa`: operators and DAGs load without ML libraries, and builds are byte-identical."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ print(sorted(bag.dags), sorted(name for name in sys.modules if name in ("train",
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the files twice, and return the folder of both builds."""
     if not (ROOT / ".leeway/uv/bin/uv").exists() and not shutil.which("uv"):
-        pytest.skip("no uv: `make setup` installs it")
+        pytest.skip("uv is missing: `make setup` installs it")
     folder = tmp_path_factory.mktemp("dist")
     for name in ("first", "second"):
         result = subprocess.run([sys.executable, str(TOOL), str(folder / name)], capture_output=True, text=True)
@@ -81,7 +82,7 @@ def test_operators_and_dags_load_without_ml_libraries(dist: Path, tmp_path: Path
 
 
 def test_module_that_needs_pandas_does_not_load(dist: Path, tmp_path: Path) -> None:
-    """The negative control of the test above."""
+    """This is the negative control of the test above."""
     code = LOAD.format(heavy=HEAVY).replace("import leeway, pipelines\n", "import pipelines.features.building\n")
     result = subprocess.run([sys.executable, "-c", code, str(ROOT), ""], cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1 and "ModuleNotFoundError: No module named" in result.stderr
@@ -96,7 +97,7 @@ def test_plugin_loader_executes_only_one_file(dist: Path, tmp_path: Path) -> Non
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_requirements_are_pinned_as_in_the_lock_and_hold_no_ml_library(dist: Path) -> None:
+def test_requirements_are_pinned_as_in_the_lock_and_have_no_ml_library(dist: Path) -> None:
     first, *requirements = (dist / "first" / "requirements-mwaa.txt").read_text().splitlines()
     assert first == '--constraint "/usr/local/airflow/plugins/constraints.txt"'
     with zipfile.ZipFile(dist / "first" / "plugins.zip") as archive:

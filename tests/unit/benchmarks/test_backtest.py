@@ -1,4 +1,4 @@
-"""The faults that benchmarks/backtest.py finds after a backtest, and after its repetition with promotion."""
+"""Test the faults that benchmarks/backtest.py finds after a backtest, and after its repetition with promotion."""
 
 import datetime as dt
 from copy import deepcopy
@@ -23,11 +23,12 @@ def build_state() -> dict[str, Any]:
 
 
 def build_state_after_replay() -> dict[str, Any]:
-    after = build_state()
-    for version in after["versions"]:
+    """Return the registry after the repetition: the versions that passed are promoted."""
+    state = build_state()
+    for version in state["versions"]:
         if version["verdict"] == "passed":
             version["promoted_over"] = "x"
-    return after | {"champion": "3"}
+    return state | {"champion": "3"}
 
 
 def test_correct_backtest_has_no_fault() -> None:
@@ -36,24 +37,24 @@ def test_correct_backtest_has_no_fault() -> None:
 
 
 @pytest.mark.parametrize("case", ["a version is missing", "an alias was moved", "compared with a later version"])
-def test_finds_a_fault_of_a_backtest(case: str) -> None:
-    wrong = build_state()
+def test_check_finds_a_fault_of_a_backtest(case: str) -> None:
+    state = build_state()
     if case == "a version is missing":
-        del wrong["versions"][1]
+        del state["versions"][1]
     elif case == "an alias was moved":
-        wrong["champion"] = "3"
+        state["champion"] = "3"
     else:
-        wrong["versions"][0]["would_promote_over"] = "3"
-    assert len(find_faults(wrong, MOMENTS)) == 1
+        state["versions"][0]["would_promote_over"] = "3"
+    assert len(find_faults(state, MOMENTS)) == 1
 
 
 @pytest.mark.parametrize("case", ["another champion", "another verdict", "a version was not promoted"])
-def test_finds_a_fault_of_a_replay(case: str) -> None:
-    wrong = deepcopy(build_state_after_replay())
+def test_check_finds_a_fault_of_a_replay(case: str) -> None:
+    state = deepcopy(build_state_after_replay())
     if case == "another champion":
-        wrong["champion"] = "1"
+        state["champion"] = "1"
     elif case == "another verdict":
-        wrong["versions"][1]["verdict"] = "passed"
+        state["versions"][1]["verdict"] = "passed"
     else:
-        del wrong["versions"][0]["promoted_over"]
-    assert len(find_replay_faults(build_state(), wrong)) == 1
+        del state["versions"][0]["promoted_over"]
+    assert len(find_replay_faults(build_state(), state)) == 1

@@ -1,4 +1,4 @@
-"""The settings of the demo on the team's stack, and its messages where that stack does not run."""
+"""Test the settings of the demo on the team's stack, and its messages when that stack does not run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SCRIPT = Path(__file__).parents[3] / "tools" / "compose_demo.py"
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
+    """Import tools/compose_demo.py, and return the module."""
     spec = importlib.util.spec_from_file_location("compose_demo", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -23,7 +24,7 @@ def tool() -> ModuleType:
     return module
 
 
-def test_reads_ports_and_password_from_the_env_file(tool: ModuleType, tmp_path: Path) -> None:
+def test_settings_are_read_from_the_env_file(tool: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("# AIRFLOW_PORT=1\n\nAIRFLOW_PORT=18080\nAIRFLOW_ADMIN_PASSWORD='a=b'\nMLFLOW_PORT=\n")
     settings = tool.read_settings(path)
@@ -35,7 +36,7 @@ def test_reads_ports_and_password_from_the_env_file(tool: ModuleType, tmp_path: 
 
 
 @pytest.mark.parametrize(("text", "command"), [(None, "make compose-up"), ("AIRFLOW_PORT=8080\n", "make compose-init")])
-def test_names_the_command_where_settings_are_missing(
+def test_error_names_the_command_if_settings_are_missing(
     tool: ModuleType, tmp_path: Path, text: str | None, command: str
 ) -> None:
     if text is not None:
@@ -44,8 +45,8 @@ def test_names_the_command_where_settings_are_missing(
         tool.read_settings(tmp_path / ".env")
 
 
-def test_names_the_command_where_the_stack_does_not_answer(tool: ModuleType) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+def test_error_names_the_command_if_the_stack_does_not_answer(tool: ModuleType) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
     with pytest.raises(UnavailableError, match="make compose-up"):
         tool.open_session({"AIRFLOW_PORT": str(port), "AIRFLOW_ADMIN_PASSWORD": "x"})

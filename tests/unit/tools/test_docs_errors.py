@@ -1,6 +1,6 @@
-"""The messages on the page of errors are those of the code.
+"""Test that the messages on the page of errors are the messages of the code.
 
-A message on the page has words in capitals (DATASET, N) for what the code fills in, and "..." for what is left out. All
+On the page, words in capitals (DATASET, N) stand for values that the code fills in, and "..." for omitted text. All
 other words have to be in the code.
 """
 
@@ -17,58 +17,58 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 SOURCES = ("pipelines", "plugins/leeway", "drydock", "stack")
 FOREIGN = {"expected <block end>", "No such option"}
-"""Parts that PyYAML and typer write."""
-FILLED_IN = re.compile(r"\.\.\.|'?\b[A-Z][A-Z_]*\b'?(?!_)")
-KEPT = {"LEEWAY_RUN", "MLFLOW_TRACKING_URI", "AWS_ENDPOINT_URL", "LEEWAY_PRICES", "YAML", "MLflow", "USD", "S"}
-"""Words in capitals that are the code's own."""
+"""Parts of messages of PyYAML and typer."""
+PLACEHOLDER = re.compile(r"\.\.\.|'?\b[A-Z][A-Z_]*\b'?(?!_)")
+LITERALS = {"LEEWAY_RUN", "MLFLOW_TRACKING_URI", "AWS_ENDPOINT_URL", "LEEWAY_PRICES", "YAML", "MLflow", "USD", "S"}
+"""Words in capitals that are in the code."""
 MIN_LENGTH = 4
 
 
-def messages(page: str) -> list[str]:
-    """Return the messages of all tables: what the second column has as code."""
+def list_messages(page: str) -> list[str]:
+    """List the messages of all tables: the code in their second column."""
     rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ") and line.count("|") == 4]
     return [message for cell in rows for message in re.findall(r"`([^`]+)`", cell)]
 
 
-def parts(message: str) -> Iterator[str]:
-    """Yield what of a message the code has word by word; a sentence is a part of its own."""
+def split_parts(message: str) -> Iterator[str]:
+    """Yield the parts of a message that the code must have. No part is longer than a sentence."""
     for sentence in re.split(r"(?<=[.:])\s", message):
         start = 0
-        for gap in FILLED_IN.finditer(sentence):
-            if gap[0] in KEPT:
+        for gap in PLACEHOLDER.finditer(sentence):
+            if gap[0] in LITERALS:
                 continue
             yield sentence[start : gap.start()]
             start = gap.end()
         yield sentence[start:]
 
 
-def missing(message: str, texts: str) -> list[str]:
-    """Return the parts of a message that the code does not have."""
-    wanted = [part.strip(" .:;") for part in parts(message)]
-    return [part for part in wanted if len(part) >= MIN_LENGTH and part not in texts and part not in FOREIGN]
+def find_missing(message: str, texts: str) -> list[str]:
+    """List the parts of a message that the code does not have."""
+    parts = [part.strip(" .:;") for part in split_parts(message)]
+    return [part for part in parts if len(part) >= MIN_LENGTH and part not in texts and part not in FOREIGN]
 
 
 @pytest.fixture(scope="module")
 def texts() -> str:
-    """Every text in the code, what is filled in left out, each in a line."""
+    """Return all string constants of the code, one after the other, in lines."""
     trees = [ast.parse(path.read_text()) for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
-    found = []
+    strings = []
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return "\n".join(found)
+            strings.append(node.value)
+    return "\n".join(strings)
 
 
-@pytest.mark.parametrize("message", messages(PAGE.read_text()))
-def test_the_code_has_the_message(message: str, texts: str) -> None:
-    assert missing(message, texts) == []
+@pytest.mark.parametrize("message", list_messages(PAGE.read_text()))
+def test_code_has_the_message(message: str, texts: str) -> None:
+    assert find_missing(message, texts) == []
 
 
-def test_there_are_messages() -> None:
-    assert len(messages(PAGE.read_text())) > 30
+def test_page_has_messages() -> None:
+    assert len(list_messages(PAGE.read_text())) > 30
 
 
-def test_a_message_that_the_code_does_not_have_is_found(texts: str) -> None:
-    assert missing("the registry has no MODEL version N.", texts) == []
-    assert missing("the register has no MODEL version N.", texts) == ["the register has no"]
-    assert missing("MLflow at URL is asleep. Is MLFLOW_TRACKING_URI right, ...", texts) == ["is asleep"]
+def test_check_finds_a_message_that_the_code_does_not_have(texts: str) -> None:
+    assert find_missing("the registry has no MODEL version N.", texts) == []
+    assert find_missing("the register has no MODEL version N.", texts) == ["the register has no"]
+    assert find_missing("MLflow at URL is asleep. Is MLFLOW_TRACKING_URI right, ...", texts) == ["is asleep"]

@@ -1,4 +1,4 @@
-"""The pages name commands, options, files and modules that exist, and the code names pages that exist."""
+"""Test that pages name only commands, options, files and modules that exist, and code only pages that exist."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ IMPORT = re.compile(r"(?:from|import) ((?:pipelines|leeway)(?:\.\w+)+)")
 PAGE = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md\b")
 CLASS = re.compile(r"\b(?!SageMaker|Base)[A-Z]\w+(?:Operator|Sensor|Notifier)\b")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
-"""A part that is in capitals, as in pipelines/datasets/NAME/, is the reader's own."""
-HISTORY = "CHANGELOG.md"
-"""It names what was there when a line was written."""
+"""Words in capitals, as in pipelines/datasets/NAME/, stand for a name that the reader chooses."""
+CHANGELOG = "CHANGELOG.md"
+"""This page names also what no longer exists."""
 
 
-def wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
-    """Return the calls in a text that no program has."""
+def find_wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
+    """List the calls in a text that no program has."""
     wrong = []
     for program, words, rest in CALL.findall(text.replace("\\\n", " ")):
         command, name = programs[program], program
@@ -45,8 +45,8 @@ def wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def missing_paths(text: str) -> list[str]:
-    """Return the files, folders and modules of this repository that a text names and that do not exist."""
+def find_missing_paths(text: str) -> list[str]:
+    """List the files, folders and modules of this repository that a text names and that do not exist."""
     paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(path)}
     missing = [path for path in paths if not locate(path).exists() and not is_outside_repository(path)]
     for module in IMPORT.findall(text):
@@ -57,7 +57,7 @@ def missing_paths(text: str) -> list[str]:
 
 
 def locate(path: str) -> Path:
-    """Return where a path of a page is: the package leeway is in plugins/."""
+    """Return the path of a file that a page names: the package leeway is in plugins/."""
     return (ROOT / "plugins" if path.startswith("leeway/") else ROOT) / path
 
 
@@ -69,37 +69,39 @@ def is_outside_repository(path: str) -> bool:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
+    """Return the command-line programs by name."""
     return load_programs()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != HISTORY], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != CHANGELOG], ids=lambda page: page.stem)
 def test_each_name_on_a_page_exists(page: Path, programs: dict[str, Any]) -> None:
     text = page.read_text()
-    assert wrong_calls(text, programs) == []
-    assert missing_paths(text) == []
+    assert find_wrong_calls(text, programs) == []
+    assert find_missing_paths(text) == []
     assert set(CLASS.findall(text)) - {"NameOperator"} <= set(find_classes(ROOT / "plugins" / "leeway"))
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"(?:`|\$ )make ([\w-]+)", text)) <= set(targets)
 
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
-def test_a_runbook_has_commands(page: Path) -> None:
+def test_runbook_has_commands(page: Path) -> None:
     assert CALL.search(page.read_text()) or page.stem == "README"
 
 
-def test_names_that_do_not_exist_are_found(programs: dict[str, Any]) -> None:
+def test_check_finds_names_that_do_not_exist(programs: dict[str, Any]) -> None:
     text = (
         "`python -m pipelines undo --all` and `python -m stack restore x --yes`, `python -m drydock capacity t --gone`"
     )
-    assert wrong_calls(text, programs) == ["pipelines undo ['--all']", "stack restore ['--yes']"]
+    assert find_wrong_calls(text, programs) == ["pipelines undo ['--all']", "stack restore ['--yes']"]
     text = (
         "`pipelines/gone.py`, `pipelines/steps/gate.py`, `docs/gone.md`, from pipelines.gone import x, pipelines/NAME/"
     )
-    assert missing_paths(text) == ["docs/gone.md", "pipelines.gone", "pipelines/gone.py"]
+    assert find_missing_paths(text) == ["docs/gone.md", "pipelines.gone", "pipelines/gone.py"]
     assert CLASS.findall("`GoneOperator`, SageMakerTrainingOperator") == ["GoneOperator"]
 
 
-def pages_named_in(source: str) -> set[str]:
+def find_named_pages(source: str) -> set[str]:
+    """Return the pages of the documentation that a source file names."""
     return set(PAGE.findall(source))
 
 
@@ -108,14 +110,14 @@ def test_each_page_that_the_code_names_exists() -> None:
     files += [
         ROOT / name for name in ("Makefile", "params.yaml", "pyproject.toml", ".env.example", "docker-compose.yaml")
     ]
-    named = {page for path in files if path.is_file() for page in pages_named_in(path.read_text(errors="ignore"))}
-    assert len(named) > 8
-    assert sorted(page for page in named if not (ROOT / page).exists()) == []
-    assert pages_named_in("see docs/gone.md, .leeway/docs/x.md") == {"docs/gone.md"}
+    pages = {page for path in files if path.is_file() for page in find_named_pages(path.read_text(errors="ignore"))}
+    assert len(pages) > 8
+    assert sorted(page for page in pages if not (ROOT / page).exists()) == []
+    assert find_named_pages("see docs/gone.md, .leeway/docs/x.md") == {"docs/gone.md"}
 
 
-def test_the_runbook_of_a_drought_names_the_policy_that_more_types_need() -> None:
-    """Without it the operator refuses more than one type: the fix of a drought would be the next failure."""
+def test_runbook_of_missing_spot_capacity_names_the_policy_for_several_types() -> None:
+    """Without this policy the operator refuses more than one type, and the advice would lead to the next failure."""
     from leeway.hooks.sagemaker.machines import POLICIES
 
     page = ROOT / "docs" / "how-to" / "runbooks" / "spot-drought.md"

@@ -1,4 +1,4 @@
-"""The documentation: it builds strictly, and its reference has a page for each step and each operator."""
+"""Test the documentation: it builds strictly, and its reference has a page for each step and each operator."""
 
 from __future__ import annotations
 
@@ -22,48 +22,49 @@ PROVIDER = ROOT / "plugins" / "leeway"
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
+    """Return the generated pages of the reference by path."""
     return build_pages(ROOT)
 
 
-def public_classes(folder: Path) -> set[str]:
+def find_public_classes(folder: Path) -> set[str]:
     """Return the operators, sensors and notifiers that a text search finds in a folder."""
     text = "".join(path.read_text() for path in folder.rglob("*.py"))
     return set(re.findall(r"^class ([A-Z]\w*(?:Operator|Sensor|Notifier))\b", text, re.MULTILINE))
 
 
-def missing(pages: Mapping[str, str]) -> set[str]:
-    """Return the steps and operators without a page, or without a line in the list of all."""
-    wanted = {f"reference/steps/{step}.md" for step in STEPS}
-    wanted |= {f"reference/operators/{name}.md" for name in public_classes(PROVIDER)}
-    lists = {path: pages[f"{path.rpartition('/')[0]}/index.md"] for path in wanted}
-    return {path for path in wanted if path not in pages or f"({path.rpartition('/')[2]})" not in lists[path]}
+def find_missing_pages(pages: Mapping[str, str]) -> set[str]:
+    """Return the paths of missing pages of steps and operators, and of pages that the list of all does not name."""
+    expected = {f"reference/steps/{step}.md" for step in STEPS}
+    expected |= {f"reference/operators/{name}.md" for name in find_public_classes(PROVIDER)}
+    lists = {path: pages[f"{path.rpartition('/')[0]}/index.md"] for path in expected}
+    return {path for path in expected if path not in pages or f"({path.rpartition('/')[2]})" not in lists[path]}
 
 
 def test_each_step_and_operator_has_a_page(pages: dict[str, str]) -> None:
     assert len(STEPS) > 20
-    assert len(public_classes(PROVIDER)) > 20
-    assert missing(pages) == set()
+    assert len(find_public_classes(PROVIDER)) > 20
+    assert find_missing_pages(pages) == set()
 
 
-def test_a_page_that_is_missing_is_found(pages: dict[str, str]) -> None:
-    without = {path: text for path, text in pages.items() if path != "reference/steps/gate.md"}
-    assert missing(without) == {"reference/steps/gate.md"}
+def test_check_finds_a_missing_page(pages: dict[str, str]) -> None:
+    incomplete = {path: text for path, text in pages.items() if path != "reference/steps/gate.md"}
+    assert find_missing_pages(incomplete) == {"reference/steps/gate.md"}
     unlisted = {**pages, "reference/operators/index.md": "# Operators"}
-    assert len(missing(unlisted)) == len(public_classes(PROVIDER))
+    assert len(find_missing_pages(unlisted)) == len(find_public_classes(PROVIDER))
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_page_of_a_step_has_each_field(step: str, pages: dict[str, str]) -> None:
+def test_page_of_a_step_has_each_field(step: str, pages: dict[str, str]) -> None:
     page = pages[f"reference/steps/{step}.md"]
     for name in (*load_spec_class(step).model_fields, *load_result_class(step).model_fields):
         assert f"| `{name}` |" in page
 
 
-@pytest.mark.parametrize("name", sorted(public_classes(PROVIDER)))
-def test_the_page_of_an_operator_describes_each_argument(name: str, pages: dict[str, str]) -> None:
-    found = operators.find_classes(PROVIDER)[name]
+@pytest.mark.parametrize("name", sorted(find_public_classes(PROVIDER)))
+def test_page_of_an_operator_describes_each_argument(name: str, pages: dict[str, str]) -> None:
+    operator = operators.find_classes(PROVIDER)[name]
     page = pages[f"reference/operators/{name}.md"]
-    for argument, _, _ in found.arguments:
+    for argument, _, _ in operator.arguments:
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{argument}` |")]
         assert row.rpartition("| ")[0].rpartition(" | ")[2].strip(), f"{argument} has no meaning"
 
@@ -81,16 +82,16 @@ def test_settings_and_commands_are_listed(pages: dict[str, str]) -> None:
         assert text in pages["reference/commands.md"]
 
 
-def test_a_folder_in_the_navigation_becomes_its_pages() -> None:
+def test_folder_in_the_navigation_becomes_its_pages() -> None:
     nav = [{"Steps": "reference/steps/"}, "index.md"]
     paths = ["reference/steps/gate.md", "reference/steps/index.md", "reference/errors.md"]
     assert expand(nav, paths) == [{"Steps": ["reference/steps/index.md", "reference/steps/gate.md"]}, "index.md"]
 
 
-def test_a_link_out_of_the_documentation_becomes_a_name() -> None:
+def test_link_out_of_the_documentation_becomes_a_name() -> None:
     text = "[the stack](../../docker-compose.yaml), [errors](../reference/errors.md#codes), [web](https://example.com)"
-    named = name_files_outside(text, "how-to/compose.md")
-    assert named == text.replace("[the stack](../../docker-compose.yaml)", "the stack (`docker-compose.yaml`)")
+    result = name_files_outside(text, "how-to/compose.md")
+    assert result == text.replace("[the stack](../../docker-compose.yaml)", "the stack (`docker-compose.yaml`)")
 
 
 def build(docs: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -109,14 +110,14 @@ def build(docs: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    done = build(ROOT / "docs", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_site_builds_strictly_and_loads_nothing_from_other_servers(tmp_path: Path) -> None:
+    result = build(ROOT / "docs", tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
     page = (tmp_path / "site" / "reference" / "steps" / "gate.html").read_text()
     assert "approval_timeout_h" in page
-    loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="(https?:)?//', page)
-    loaded += re.findall(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="https?:', page)
-    assert loaded == []
+    urls = re.findall(r'<(?:script|img|iframe)[^>]* src="(https?:)?//', page)
+    urls += re.findall(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="https?:', page)
+    assert urls == []
 
 
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     with (tmp_path / "docs" / "index.md").open("a") as index:
         index.writelines(f"\n[gone]({link})\n" for link in broken)
-    done = build(tmp_path / "docs", tmp_path)
-    assert done.returncode == 1
+    result = build(tmp_path / "docs", tmp_path)
+    assert result.returncode == 1
     for link in broken:
-        assert link in done.stdout + done.stderr
+        assert link in result.stdout + result.stderr

@@ -1,4 +1,4 @@
-"""Stop a whole process group, before and after its leader is reaped, and no other group."""
+"""Test that a whole process group is stopped, before and after its leader is reaped, and no other group."""
 
 import signal
 import sys
@@ -15,28 +15,30 @@ subprocess.Popen([sys.executable, "-c", "print('ready', flush=True); import time
 
 
 @pytest.mark.parametrize(
-    ("after", "reaped"),
+    ("after", "is_reaped"),
     [("import time; time.sleep(300)", False), ("", False), ("", True)],
-    ids=["its leader lives", "its leader has ended", "its leader is reaped"],
+    ids=["leader lives", "leader has ended", "leader is reaped"],
 )
-def test_stops_all_processes_of_a_group(commands, until, after, reaped):
+def test_all_processes_of_a_group_are_stopped(commands, until, after, is_reaped):
     leader = commands.start(sys.executable, "-c", LEADER.format(after=after))
     assert leader.stdout.readline() == "ready\n"
-    if reaped:
+    if is_reaped:
         leader.wait()
     end_group(leader)
     until(lambda: not commands.members(leader.pid))
-    end_group(leader)  # a second call has nothing to do, and raises nothing
+    end_group(leader)  # a second call does nothing and raises nothing
 
 
-def test_does_not_signal_a_later_process_with_the_same_pid(commands):
-    gone, other = commands.start("true"), commands.start("sleep", "300")
-    gone.wait()
-    own, gone.pid = gone.pid, other.pid
-    end_group(gone)
-    gone.pid = own
+def test_later_process_with_the_same_pid_gets_no_signal(commands):
+    ended, other = commands.start("true"), commands.start("sleep", "300")
+    ended.wait()
+    pid, ended.pid = ended.pid, other.pid
+    end_group(ended)
+    ended.pid = pid
     other.terminate()
-    assert other.wait() == -signal.SIGTERM, "no signal was sent before: the first deadly signal decides the exit status"
+    assert other.wait() == -signal.SIGTERM, (
+        "the first deadly signal decides the exit status, so no other signal was sent before"
+    )
 
 
 def test_first_deadly_signal_decides_the_exit_status(commands):

@@ -1,4 +1,4 @@
-"""The GitHub workflows have the least permissions, pinned actions, and commands that exist."""
+"""Test that the GitHub workflows have the least permissions, pinned actions, and commands that exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITE_PERMISSIONS = {("metrics", "comment"): {"pull-requests": "write"}}
 
 
 def find_faults(name: str, flow: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a workflow."""
+    """List what is wrong with a workflow."""
     faults = []
     triggers = flow[True]  # YAML 1.1 reads `on` as True
     if "pull_request_target" in triggers or "workflow_run" in triggers:
@@ -34,6 +34,7 @@ def find_faults(name: str, flow: dict[str, Any]) -> list[str]:
 
 
 def find_step_faults(job: str, step: dict[str, Any], permissions: dict[str, str]) -> list[str]:
+    """List what is wrong with a step of a job."""
     faults = []
     if "uses" in step and not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]):
         faults.append(f"{job} uses {step['uses']}, which is not pinned to a commit")
@@ -65,7 +66,7 @@ def test_workflow_has_no_fault(path: Path) -> None:
         ("timeout-minutes: 5\n", "\n", "has no timeout"),
     ],
 )
-def test_finds_a_fault(old: str, new: str, fault: str) -> None:
+def test_check_finds_a_fault(old: str, new: str, fault: str) -> None:
     text = (ROOT / ".github" / "workflows" / "metrics.yaml").read_text()
     assert old in text
     assert fault in " ".join(find_faults("metrics", yaml.safe_load(text.replace(old, new))))

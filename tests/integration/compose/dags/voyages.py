@@ -1,4 +1,4 @@
-"""Real operators, small work: a day is ingested and published, then a model is trained."""
+"""Define DAGs with real operators and little work: ingest a day, publish it, and train a model."""
 
 import datetime as dt
 
@@ -9,9 +9,9 @@ from leeway.operators.validate import ValidateOperator
 
 FLIGHTS = Asset(name="flights", uri="x-leeway://lake/flights")
 DAY = "{{ params.day }}"
-HERE = "tests/integration/compose"
+FOLDER = "tests/integration/compose"
 
-for dag_id, deferrable in (("voyage", True), ("storm", False)):
+for dag_id, deferrable in (("deferred", True), ("waiting", False)):
     with DAG(
         dag_id,
         schedule=None,
@@ -23,8 +23,8 @@ for dag_id, deferrable in (("voyage", True), ("storm", False)):
         validate = ValidateOperator(task_id="validate", dataset="flights", partition=DAY, asset=FLIGHTS)
         train = SpotTrainingOperator(
             task_id="train",
-            entry_point=f"{HERE}/train.py",
-            bundle=f"{HERE}/bundle.txt",
+            entry_point=f"{FOLDER}/train.py",
+            bundle=f"{FOLDER}/bundle.txt",
             channels={"train": "{{ params.rows }}"},
             hyperparameters={"gate": "{{ params.gate }}"},
             max_run_s=600,
