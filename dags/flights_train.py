@@ -23,7 +23,7 @@ backtest.
 2. `preprocess` pins the window and builds its features with DVC.
 3. `train` runs on SageMaker managed spot (drydock on a laptop).
 4. `evaluate` measures the model on the holdout and registers it as a candidate.
-5. `gate` judges the candidate. If the verdict is no, the tasks after it are skipped.
+5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped.
 6. `approve` asks a person, if `params.yaml` says so.
 7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
 

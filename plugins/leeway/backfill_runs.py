@@ -39,13 +39,15 @@ def count_runs(dag_id: str, first: str, last: str) -> int:
     command += ["--from-date", first, "--to-date", last]
     environment = os.environ | {"AIRFLOW_HOME": str(_find_airflow_home())}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         message = f"Airflow did not answer within {TIMEOUT_S} s."
         raise ServiceError(message, "Check that its database runs, then try again.") from None
-    if done.returncode:
-        raise _translate_failure(dag_id, f"{done.stdout}\n{done.stderr}")
-    return len(_RUN_LINE.findall(done.stdout))
+    if process.returncode:
+        raise _translate_failure(dag_id, f"{process.stdout}\n{process.stderr}")
+    return len(_RUN_LINE.findall(process.stdout))
 
 
 def _find_airflow_home() -> Path:

@@ -1,4 +1,4 @@
-"""What all tasks of Leeway's DAGs have in common: owner, retries, time limit and notifications."""
+"""The default_args of Leeway's DAGs: owner, retries, time limit and notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a DAG run is to train, and as of which moment."""
+"""Read why a DAG run trains a model, and as of which date."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 TRIGGERS = {"asset_triggered": "drift", "backfill": "backfill", "manual": "manual"}
-"""Type of a DAG run to what starts a training; every other type is the schedule."""
+"""Type of a DAG run, to what started the training; all other types stand for the schedule."""
 
 
 class TrainingRequest(TypedDict):
@@ -26,12 +26,12 @@ class TrainingRequest(TypedDict):
 
 
 def read_training_request(context: Context) -> TrainingRequest:
-    """Read from a DAG run why, and as of which moment, it is to train.
+    """Read from a DAG run why it trains a model, and as of which date.
 
-    The DAG's param `as_of` goes first, then the drift event with the latest moment, then the run's logical date.
+    The DAG's param `as_of` has precedence, then the drift event with the latest as_of, then the run's logical date.
 
     Raises:
-        AirflowFailException: the run has none of the three. A retry cannot help.
+        AirflowFailException: the run has none of these. A retry cannot help.
     """
     run, events = context["dag_run"], context["triggering_asset_events"]
     event = _find_latest_event(events)
@@ -43,15 +43,15 @@ def read_training_request(context: Context) -> TrainingRequest:
     if not moment and run.logical_date:
         moment = run.logical_date.date()
     if not moment:
-        without = "its event names no as_of, and " if events else ""
+        cause = "its event names no as_of, and " if events else ""
         raise AirflowFailException(
-            f"{without}this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)."
+            f"{cause}this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)."
         )
     return {"as_of": str(moment), "trigger": trigger, "reason": "", "worst": []}
 
 
 def _find_latest_event(triggering_asset_events: Any) -> Mapping[str, Any] | None:
-    """Return the extra of the event with the latest `as_of`; None if no event has one. People make events by hand."""
+    """Return the extra of the event with the latest `as_of`; None if no event has one: a person may have created it."""
     extras = [event.extra or {} for events in triggering_asset_events.values() for event in events]
     dated = [extra for extra in extras if extra.get("as_of")]
     return max(dated, key=lambda extra: str(extra["as_of"]), default=None)

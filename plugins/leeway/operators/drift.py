@@ -85,10 +85,10 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         return PokeReturnValue(not result["missing"], result)
 
     def execute(self, context: Context) -> Any:
-        """Return the decision if it is drift that retrains.
+        """Return the decision if the data have drifted and a retraining follows.
 
         Raises:
-            AirflowSkipException: it is not. The Result is the task's XCom nevertheless.
+            AirflowSkipException: no retraining follows. The Result is the task's XCom nevertheless.
             AirflowSensorTimeout: profiles are still missing.
         """
         if self.deferrable:
@@ -100,12 +100,12 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         result = self.run_step(self.step, self.build_spec())
         if not result["missing"]:
             return self._decide(context, result)
-        left = since + self.timeout - time.time()
-        if left <= 0:
+        remaining_s = since + self.timeout - time.time()
+        if remaining_s <= 0:
             missing = ", ".join(result["missing"])
             failure = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
             raise AirflowSensorTimeout(f"{failure}: have these days been scored?")
-        wait = timedelta(seconds=min(self.poke_interval, left))
+        wait = timedelta(seconds=min(self.poke_interval, remaining_s))
         self.log.info("%s: checking again in %s", result["reasons"][0], wait)
         self.defer(trigger=TimeDeltaTrigger(wait), method_name="check_again", kwargs={"since": since})
 

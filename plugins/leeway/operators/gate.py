@@ -17,9 +17,9 @@ MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "
 class GateOperator(StepOperator, SkipMixin):
     """Judge a candidate by the policy in params.yaml, and compare it with the champion on the same holdout.
 
-    A verdict of no, or of undecided (too little data), is a result: the task succeeds, the tasks after it are skipped,
-    and the log says why. The task's button "Report" opens the page of the verdict. In a backfill the champion is the
-    one of the candidate's moment, not today's. Idempotent.
+    The verdicts `failed` and `undecided` (too little data) are results too: the task succeeds, and the log says why.
+    The tasks after it are skipped, unless a person decides about the verdict. The task's button "Report" opens the page
+    of the verdict. In a backfill the champion is the one as of the candidate's day, not today's. Idempotent.
 
     Args:
         dataset: dataset of the model (templated).
@@ -53,8 +53,8 @@ class GateOperator(StepOperator, SkipMixin):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
-        own = {name: value for name, value in super().build_spec().items() if name != "workspace"}
-        return own | {
+        fields = {name: value for name, value in super().build_spec().items() if name != "workspace"}
+        return fields | {
             "evaluation": f"{self.workspace}/data/evaluation",
             "features": f"{self.workspace}/data/features",
             "verdict": f"{self.workspace}/data/verdict.json",
@@ -62,7 +62,7 @@ class GateOperator(StepOperator, SkipMixin):
         }
 
     def execute(self, context: Context) -> Any:
-        """Return the verdict; skip the tasks after this one if it is no."""
+        """Return the verdict; skip the tasks after this one if it neither passed nor is for a person to decide."""
         verdict = super().execute(context)
         metrics.count_gate_verdict(verdict, self.model_name)
         for check in verdict["checks"]:

@@ -44,7 +44,7 @@ class GuardOperator(StepOperator):
         """Return the decision.
 
         Raises:
-            AirflowFailException: the training is held back and a person has to look, or the run names no moment.
+            AirflowFailException: the training is held back and a person has to look, or the run has no as_of.
             AirflowSkipException: the training is held back.
         """
         self.request = self.request or read_training_request(context)

@@ -7,7 +7,7 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
-"""Template of the run's day: its partition, else its logical date; if it has neither, empty, which steps refuse."""
+"""Template of the run's day: its partition, else its logical date; empty if it has neither: steps refuse that."""
 
 
 class IngestOperator(StepOperator):

@@ -1,4 +1,4 @@
-"""SageMakerJobOperator: what the operators over SageMaker jobs share."""
+"""SageMakerJobOperator, the base class of the operators that run SageMaker jobs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class SageMakerJobOperator(ReturnsResult, BaseOperator):
     """Prepare and start one SageMaker job, and let its trigger wait for it.
 
-    Goes before one of the Amazon provider's operators, which has the constructor. A subclass names its `JobTask` and
-    the dataclass of the fields that go into it.
+    A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
+    used. It names its `JobTask` and the dataclass of the fields that go into it.
     """
 
     job_task: ClassVar[type[JobTask]]
@@ -44,7 +44,8 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
     _task: JobTask | None = None
 
     def __init__(self, **kwargs: Any) -> None:
-        # Airflow wraps each class's constructor: an inherited one would be BaseOperator's, past the provider's.
+        # Airflow wraps the constructor that each class has. Without this one, BaseOperator's would be called directly,
+        # and not the provider's.
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> Any:
@@ -104,7 +105,7 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
         )
 
     def _make_task(self, context: Context) -> JobTask:
-        """Make the job task of the rendered fields, and keep it for `on_kill`."""
+        """Create the job task from the rendered fields, and keep it for `on_kill`."""
         instance = context["ti"]
         identity = {
             "dag_id": self.dag_id,

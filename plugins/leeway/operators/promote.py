@@ -8,7 +8,7 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
 
 class PromoteOperator(StepOperator):
-    """Make a version the champion if its verdict is yes and it is not older than the champion. Idempotent.
+    """Make a version the champion if its verdict allows it and it is not older than the champion. Idempotent.
 
     A backfill does not move the alias unless it may: the task then succeeds, and a tag of the version says what would
     have happened.
@@ -20,7 +20,7 @@ class PromoteOperator(StepOperator):
         promote_in_backfill: whether a backfill may promote (templated); empty: params.yaml, section promote, decides.
         backfill: whether a backfill runs the task (templated); by default the run says so.
         force: whether to promote a version that is older than the champion, was judged against another one, was
-            rejected, rolled back or retired (templated); never one whose verdict is no.
+            rejected, rolled back or retired (templated); never one whose verdict does not allow it.
         why: reason for the record; required with `force` (templated).
 
     Returns:

@@ -8,7 +8,7 @@ from leeway.operators.step import StepOperator
 
 
 class RollbackOperator(StepOperator):
-    """Make the previous champion the champion again, and block the current one. Idempotent: once a DAG run.
+    """Make the previous champion the champion again, and block the current one. Idempotent: a DAG run does it once.
 
     Args:
         model_name: registered model (templated).

@@ -15,20 +15,20 @@ from leeway.operators.job import SageMakerJobOperator
 
 
 class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
-    """Train on SageMaker managed spot, one job a task. Idempotent.
+    """Train on SageMaker managed spot instances, with one job for each task.
 
     The job's name is a function of DAG, run, task and map index. Before the task starts a job it looks for one with
     that name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its
     result. If it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from
     the same checkpoints if the inputs are the same. So a retry, a clear or a killed worker never pays for a second job.
-    The task waits in the triggerer, and shows the job's log in its own. A person's clear or mark
-    stops the job. Idempotent.
+    The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
+    is stopped. Idempotent.
 
     Args:
         entry_point: training script, relative to the project; runs as `python NAME --hyperparameter value ...`.
         bundle: text file that lists the other files that the script needs, relative to the project.
-        channels: channel name to folder or s3:// prefix (templated); folders are uploaded, once a content.
-        hyperparameters: of the script; they go before those of section `train` of params.yaml (templated).
+        channels: channel name to folder or s3:// prefix (templated); folders are uploaded, once for each content.
+        hyperparameters: of the script (templated); they override those of section `train` of params.yaml.
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of channels, code, checkpoints and models (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in it (templated).

@@ -1,4 +1,4 @@
-"""StepOperator: what the operators over steps have in common."""
+"""StepOperator, the base class of the operators that run steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Renders to True in a run that a backfill started, or ran again."""
 
 WHO = {
-    # default(): runs that nobody triggered have none.
+    # default(): a run that no person triggered has no user name.
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
 }
@@ -39,7 +39,7 @@ class StepOperator(ReturnsResult, BaseOperator):
     fields: ClassVar[Sequence[str]] = ()
     """Attributes that go into the spec as they are, under their own names."""
     source_conn_id: str | None = None
-    """Connection of the source, in operators over steps that read one; its credentials are shown nowhere."""
+    """Connection of the source, in operators over steps that read one; its credentials are not in the UI or the log."""
     template_fields: Sequence[str] = ("python", "env", "who")
     ui_color = "#dcebf7"
 
@@ -64,7 +64,7 @@ class StepOperator(ReturnsResult, BaseOperator):
         return self.run_step(self.step, self.build_spec())
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Run any step as this operator's own, and return its Result."""
+        """Run a step with the environment of this operator, and return its Result."""
         secrets = build_source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
@@ -81,10 +81,10 @@ def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, Any]:
-    """Return the Result, if it has no reason why nothing was done.
+    """Return the Result; skip the task if the Result has a reason why nothing was done.
 
     Raises:
-        AirflowSkipException: it has one. The Result is the task's XCom nevertheless.
+        AirflowSkipException: it has such a reason. The Result is the task's XCom nevertheless.
     """
     if result["reason"]:
         context["ti"].xcom_push("return_value", result)

@@ -15,7 +15,7 @@ from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.sagemaker.wait_for_job import read_waiter, stop_job, tag_waiter, wait_for_job
 
 _KILLS: set[asyncio.Task[None]] = set()
-"""Kills that are under way; the event loop itself holds its tasks by weak references only."""
+"""Kills that have not ended: the event loop itself keeps only weak references to its tasks."""
 
 
 class JobTrigger(BaseTrigger):
@@ -33,7 +33,7 @@ class JobTrigger(BaseTrigger):
         self._number = uuid4().hex[:12]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what the triggerer makes this trigger of."""
+        """Return the class and the arguments from which the triggerer recreates this trigger."""
         return f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.wait)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -69,11 +69,11 @@ class JobTrigger(BaseTrigger):
         await stop_job(self.wait, self.log)
 
     async def _is_taken_over(self) -> bool:
-        """Return whether another triggerer waits for the job now, because this one was slow; nobody touched the task.
+        """Return whether another triggerer waits for the job now, because this one was slow.
 
-        Airflow 3.3.2 calls `on_kill` then, too. The job's tag names the same try then, with another trigger; after a
-        clear it names another try. False if the tag cannot be read: a job that nobody needs must be stopped, because it
-        costs money.
+        Airflow 3.3.2 calls `on_kill` then, too, although nobody cleared or marked the task. The job's tag then names
+        the same try with another trigger; after a clear it names another try. False if the tag cannot be read: a job
+        that nobody needs must be stopped, because it costs money.
         """
         try:
             waiter = await read_waiter(self.wait)

@@ -381,7 +381,7 @@ REFUSED = {
         {"transform_above_rows": "many"},
         "transform_above_rows of the task score is not a whole number",
     ),
-    "unknown instance type": ({"instance_type": "big"}, "no instance types of SageMaker: big"),
+    "unknown instance type": ({"instance_type": "big"}, "not instance types of SageMaker: big"),
     "no instance": ({"instance_count": 0}, "instance_count of the task score must be"),
     "max_run_s over the limit": (
         {"max_run_s": 10**9},

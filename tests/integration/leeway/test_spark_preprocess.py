@@ -273,7 +273,7 @@ REFUSED = {
         {"validation_days": "zero"},
         "validation_days of the task preprocess is not a whole number: 'zero'",
     ),
-    "unknown instance type": ({"instance_type": "big"}, "no instance types of SageMaker: big"),
+    "unknown instance type": ({"instance_type": "big"}, "not instance types of SageMaker: big"),
     "no volume": ({"volume_size_gb": 0}, "volume_size_gb of the task preprocess must be"),
     "max_run_s over the limit": (
         {"max_run_s": 10**9},

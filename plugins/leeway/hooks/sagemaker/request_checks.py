@@ -27,7 +27,7 @@ def parse_count(name: str, value: Any, most: int | None = None) -> int:
     """Return `value` as a whole number from 1 to `most`: templates give strings, and botocore refuses them.
 
     Raises:
-        AirflowFailException: it is none. A retry cannot help.
+        AirflowFailException: it is not one. A retry cannot help.
     """
     try:
         number = int(value)
@@ -57,14 +57,14 @@ def parse_usd(name: str, value: Any) -> float | None:
 
 
 def check_instance_types(
-    task: str, one: str, several: Sequence[str] | None, policies: Sequence[str], policy: str
+    task: str, instance_type: str, instance_types: Sequence[str] | None, policies: Sequence[str], policy: str
 ) -> list[str]:
     """Return the instance types to try in turn.
 
     Args:
         task: name of the task in the error.
-        one: the one type, if there are no several.
-        several: types to try in turn, or None.
+        instance_type: the only type, if `instance_types` is empty.
+        instance_types: types to try in turn, or None.
         policies: values that `policy` may have.
         policy: what follows a job that got no machine.
 
@@ -73,13 +73,13 @@ def check_instance_types(
     """
     if policy not in policies:
         raise AirflowFailException(f"on_no_capacity of {task} is {policy!r}: give one of {', '.join(policies)}.")
-    types = list(several or [one])
+    types = list(instance_types or [instance_type])
     wrong = [str(name) for name in types if not INSTANCE_TYPE.fullmatch(str(name))]
     if wrong:
-        raise AirflowFailException(f"no instance types of SageMaker: {', '.join(wrong)}; they look like ml.m5.large.")
+        raise AirflowFailException(f"not instance types of SageMaker: {', '.join(wrong)}; an example is ml.m5.large.")
     if policy == "fail" and len(types) > 1:
         raise AirflowFailException(
-            f"{task} names {len(types)} instance types, and on_no_capacity='fail' would use the first alone: "
+            f"{task} names {len(types)} instance types, but on_no_capacity='fail' uses only the first: "
             "give on_no_capacity='next_instance_type'."
         )
     return types
@@ -91,9 +91,9 @@ def merge_config(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[
     Raises:
         AirflowFailException: `config` has a part that only the task may give. A retry cannot help.
     """
-    own = [path for path in TASK_FIELDS if _has(config, path.split("."))]
-    if own:
-        raise AirflowFailException(f"config must not have {', '.join(own)}: the task gives them itself.")
+    reserved = [path for path in TASK_FIELDS if _has(config, path.split("."))]
+    if reserved:
+        raise AirflowFailException(f"config must not have {', '.join(reserved)}: the task gives them itself.")
     return _merge(request, config)
 
 
@@ -101,20 +101,20 @@ def _has(config: Any, path: Sequence[str]) -> bool:
     return not path or (isinstance(config, Mapping) and path[0] in config and _has(config[path[0]], path[1:]))
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        name: _merge(below[name], value)
-        for name, value in above.items()
-        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {
+        name: _merge(base[name], value)
+        for name, value in overrides.items()
+        if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
     }
-    return {**below, **above, **both}
+    return {**base, **overrides, **merged}
 
 
 def check_checkpoint_folder(request: Mapping[str, Any], bucket: str) -> None:
     """Check that the checkpoints have a folder of their own, in the task's bucket.
 
     Raises:
-        AirflowFailException: they have not. A retry cannot help.
+        AirflowFailException: they have none. A retry cannot help.
     """
     uri = str(request["CheckpointConfig"].get("S3Uri", ""))
     folder = uri.rstrip("/") + "/"
@@ -123,9 +123,7 @@ def check_checkpoint_folder(request: Mapping[str, Any], bucket: str) -> None:
     for name, other_uri in _list_folders(request):
         other = other_uri.rstrip("/") + "/"
         if folder.startswith(other) or other.startswith(folder):
-            raise AirflowFailException(
-                f"the checkpoints' folder {uri} and {name} {other_uri} are one inside the other."
-            )
+            raise AirflowFailException(f"the checkpoints' folder {uri} and {name} {other_uri} overlap.")
 
 
 def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -137,7 +135,7 @@ def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def check_shape(request: Mapping[str, Any], model: Shape) -> None:
-    """Check the types, patterns and limits of the service's own model; botocore checks types alone.
+    """Check the types, patterns and limits of the service's own model; botocore checks only types.
 
     Raises:
         AirflowFailException: SageMaker would refuse the request. A retry cannot help.

@@ -25,7 +25,7 @@ def register_asset(task: BaseOperator, asset: Asset) -> None:
     """Let the task emit events of the asset, and remember them once Airflow has them."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
-    task.on_success_callback = [*task.on_success_callback, remember]
+    task.on_success_callback = [*task.on_success_callback, remember_versions]
 
 
 def emit_event(context: Context, asset: Asset, partition: str, result: Mapping[str, Any], key: str = "") -> bool:
@@ -52,7 +52,7 @@ def emit_event(context: Context, asset: Asset, partition: str, result: Mapping[s
     return True
 
 
-def remember(context: Context) -> None:
+def remember_versions(context: Context) -> None:
     """Remember the versions that had events, so that they get no others. Call it when Airflow has the task's events."""
     for asset in context["ti"].task.outlets:
         if isinstance(asset, Asset):

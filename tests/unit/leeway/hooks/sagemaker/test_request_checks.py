@@ -67,8 +67,8 @@ def test_accepts_one_or_several_instance_types():
 @pytest.mark.parametrize(
     ("instance_type", "instance_types", "policy", "message"),
     [
-        ("m5.large", None, "fail", "no instance types of SageMaker: m5.large"),
-        ("ml.m5.large", ["ml.m5.large", 5], "on_demand", "no instance types of SageMaker: 5"),
+        ("m5.large", None, "fail", "not instance types of SageMaker: m5.large"),
+        ("ml.m5.large", ["ml.m5.large", 5], "on_demand", "not instance types of SageMaker: 5"),
         ("ml.m5.large", ["ml.m5.large", "ml.m5.xlarge"], "fail", "names 2 instance types, and on_no_capacity='fail'"),
         ("ml.m5.large", None, "pray", "on_no_capacity of t is 'pray': give one of fail, next_instance_type, on_demand"),
     ],
@@ -148,9 +148,9 @@ def test_refuses_a_request_that_sagemaker_would_refuse(fields, message):
         ("s3://other/checkpoints", "must be in a folder of s3://b, not in s3://other/checkpoints"),
         ("s3://b/", "must be in a folder of s3://b"),
         ("", "not in none"),
-        ("s3://b/leeway/jobs/here", "the models' folder s3://b/leeway/jobs are one inside the other"),
+        ("s3://b/leeway/jobs/here", "the models' folder s3://b/leeway/jobs overlap"),
         ("s3://b/leeway", "the models' folder"),
-        ("s3://b/data", "the channel train s3://b/data/ are one inside the other"),
+        ("s3://b/data", "the channel train s3://b/data/ overlap"),
         ("s3://b/data/x", "the channel train"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
-from leeway.hooks.step.asset_events import remember
+from leeway.hooks.step.asset_events import remember_versions
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.validate import ValidateOperator
@@ -51,12 +51,12 @@ def test_snapshot_is_announced_until_airflow_has_its_event(write_python, project
         assert (event.extra["changes"], event.extra["snapshot_id"]) == (CHANGES, 7)
         assert event.partition_keys == {"2013-01-01"}
         assert task.outlets == [OTHER, FLIGHTS]
-    remember(context)
+    remember_versions(context)
     assert context["asset_state_store"][FLIGHTS] == {"announced 2013-01-01": 7}
     task = make_task(write_python, outlets=[OTHER])
     execute(task, context)
     assert task.outlets == [OTHER], "an asset that is no outlet gets no event"
-    remember(context)
+    remember_versions(context)
     assert context["asset_state_store"][FLIGHTS] == {"announced 2013-01-01": 7}
 
 
@@ -76,7 +76,10 @@ def test_event_has_no_partition_key_if_the_run_has_it(write_python, project, con
 def test_asset_is_added_to_the_outlets_only_once(write_python):
     assert make_task(write_python, outlets=[FLIGHTS]).outlets == [FLIGHTS]
     calls: list[Any] = []
-    assert make_task(write_python, on_success_callback=calls.append).on_success_callback == [calls.append, remember]
+    assert make_task(write_python, on_success_callback=calls.append).on_success_callback == [
+        calls.append,
+        remember_versions,
+    ]
 
 
 def test_task_without_an_asset_announces_nothing(write_python, project):
