@@ -1,4 +1,4 @@
-"""A drydock as a person starts it: a process of its own, on a free port, in a folder of its own."""
+"""Start drydock as a user does: as a process, on a free port, in its own folder."""
 
 import contextlib
 import io
@@ -25,19 +25,19 @@ from tests.tools import forking
 from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 BUCKET = "bucket"
-ENDED = ("Completed", "Failed", "Stopped")
+END_STATUSES = ("Completed", "Failed", "Stopped")
 
 
-def until(what: str, probe: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
-    """Return the probe's first true value; fail the test if there is none within within_s seconds."""
-    return wait_until(probe, within_s, most_s=0.1, reason=what)
+def wait_for(reason: str, condition: Callable[[], Any], within_s: float = TIMEOUT_S) -> Any:
+    """Return the condition's first true value; fail the test if there is none within within_s seconds."""
+    return wait_until(condition, within_s, most_s=0.1, reason=reason)
 
 
 @dataclass
 class Drydock:
-    """One running server and clients for it."""
+    """A running server, its clients, and what tests do with it."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -45,6 +45,7 @@ class Drydock:
     clients: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def client(self, service: str, region: str = "us-east-1") -> Any:
+        """Return a client of a service, which is created once."""
         if (service, region) not in self.clients:
             session = boto3.session.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=region)
             config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, proxies={})
@@ -57,41 +58,48 @@ class Drydock:
         return session.client(service, endpoint_url=self.url, config=Config(parameter_validation=False, proxies={}))
 
     def put(self, key: str, body: bytes) -> str:
+        """Write an object, and return its URI."""
         self.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body)
         return f"s3://{BUCKET}/{key}"
 
     def get(self, uri: str) -> bytes:
+        """Read an object."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         return bytes(self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
 
-    def keys(self, prefix: str) -> list[str]:
-        answer = self.client("s3").list_objects_v2(Bucket=BUCKET, Prefix=prefix)
-        return [item["Key"] for item in answer.get("Contents", [])]
+    def list_keys(self, prefix: str) -> list[str]:
+        """List the keys of the bucket that begin with a prefix."""
+        response = self.client("s3").list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+        return [item["Key"] for item in response.get("Contents", [])]
 
-    def source(self, name: str, script: str) -> str:
-        return self.put(f"code/{name}/sourcedir.tar.gz", tarball({"train.py": script}))
+    def upload_source(self, name: str, script: str) -> str:
+        """Upload a bundle with a training script, and return its URI."""
+        return self.put(f"code/{name}/sourcedir.tar.gz", pack_archive({"train.py": script}))
 
-    def request(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
-        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": self.source(name, script)}
-        return training_request(name, **{**more, "HyperParameters": {**given, **more.get("HyperParameters", {})}})
+    def build_request(self, name: str, script: str = "", **fields: Any) -> dict[str, Any]:
+        """Upload a training script, and return the request of a job that runs it."""
+        program = {"sagemaker_program": "train.py", "sagemaker_submit_directory": self.upload_source(name, script)}
+        hyperparameters = {**program, **fields.get("HyperParameters", {})}
+        return build_training_request(name, **{**fields, "HyperParameters": hyperparameters})
 
-    def create(self, name: str, script: str = "", **more: Any) -> str:
-        answer = self.client("sagemaker").create_training_job(**self.request(name, script, **more))
-        return str(answer["TrainingJobArn"])
+    def create_job(self, name: str, script: str = "", **fields: Any) -> str:
+        """Create a training job that runs a script, and return its ARN."""
+        response = self.client("sagemaker").create_training_job(**self.build_request(name, script, **fields))
+        return str(response["TrainingJobArn"])
 
-    def send_raw(self, operation: str, body: bytes, **more: str) -> tuple[int, str, str]:
+    def send_raw(self, operation: str, body: bytes, **headers: str) -> tuple[int, str, str]:
         """Send a request that no client would send; return HTTP status, error code and message."""
         credential = "test/20250101/us-east-1/sagemaker/aws4_request"
-        headers = {
+        all_headers = {
             "X-Amz-Target": f"SageMaker.{operation}",
             "Content-Type": "application/x-amz-json-1.1",
             "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0",
-            **more,
+            **headers,
         }
-        request = urllib.request.Request(self.url, data=body, headers=headers)
+        request = urllib.request.Request(self.url, data=body, headers=all_headers)
         try:
-            with urllib.request.urlopen(request) as answer:
-                return answer.status, "", ""
+            with urllib.request.urlopen(request) as response:
+                return response.status, "", ""
         except urllib.error.HTTPError as error:
             content = error.read()
             if not content.startswith(b"{"):
@@ -99,24 +107,30 @@ class Drydock:
             details = {name.lower(): value for name, value in json.loads(content).items()}
             return error.code, details["__type"], details["message"]
 
-    def describe(self, name: str) -> dict[str, Any]:
+    def describe_job(self, name: str) -> dict[str, Any]:
+        """Return the description of a training job."""
         return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))
 
-    def stop(self, name: str) -> None:
+    def stop_job(self, name: str) -> None:
+        """Stop a training job."""
         self.client("sagemaker").stop_training_job(TrainingJobName=name)
 
     def wait_for_end(self, name: str) -> dict[str, Any]:
-        def probe() -> dict[str, Any] | None:
-            job = self.describe(name)
-            return job if job["TrainingJobStatus"] in ENDED else None
+        """Wait for the end of a training job, and return its description."""
 
-        return dict(until(f"the end of {name}", probe))
+        def find_ended() -> dict[str, Any] | None:
+            job = self.describe_job(name)
+            return job if job["TrainingJobStatus"] in END_STATUSES else None
 
-    def run(self, name: str, script: str = "", **more: Any) -> dict[str, Any]:
-        self.create(name, script, **more)
+        return dict(wait_for(f"the end of {name}", find_ended))
+
+    def run_job(self, name: str, script: str = "", **fields: Any) -> dict[str, Any]:
+        """Create a training job, wait for its end, and return its description."""
+        self.create_job(name, script, **fields)
         return self.wait_for_end(name)
 
     def read_log(self, name: str) -> list[str]:
+        """Return the lines of the first stream of a training job's log."""
         logs, group = self.client("logs"), "/aws/sagemaker/TrainingJobs"
         with contextlib.suppress(ClientError):
             streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
@@ -135,71 +149,78 @@ class Drydock:
                 lines += [event["message"] for event in logs.get_log_events(**query)["events"]]
         return lines
 
-    def wait_for_line(self, name: str, start: str, within_s: float = PATIENCE_S) -> str:
+    def wait_for_line(self, name: str, start: str, within_s: float = TIMEOUT_S) -> str:
         """Wait for a line of the job's log that begins with start, and return it."""
-        lines = until(
+        lines = wait_for(
             f"{start!r} in the log of {name}",
             lambda: [line for line in self.read_log(name) if line.startswith(start)],
             within_s,
         )
         return str(lines[0])
 
-    def tree(self, name: str, host: str = "algo-1") -> Path:
+    def get_job_folder(self, name: str, host: str = "algo-1") -> Path:
+        """Return the folder of a job on this machine."""
         return self.data / "jobs" / "123456789012" / "us-east-1" / name / host
 
-    def base(self, name: str, host: str = "algo-1") -> str:
-        """Return the path at which a job sees its tree."""
-        return "/opt/ml" if self.health()["opt_ml"] else str(self.tree(name, host))
+    def get_base_path(self, name: str, host: str = "algo-1") -> str:
+        """Return the path at which a job sees its folder."""
+        return "/opt/ml" if self.get_health()["opt_ml"] else str(self.get_job_folder(name, host))
 
-    def until(self, what: str, probe: Callable[[], Any]) -> Any:
-        return until(what, probe)
+    def wait_until(self, reason: str, condition: Callable[[], Any]) -> Any:
+        """Return the condition's first true value; fail the test if there is none in time."""
+        return wait_for(reason, condition)
 
-    def tarball(self, files: Mapping[str, str]) -> bytes:
-        return tarball(files)
+    def pack_archive(self, files: Mapping[str, str]) -> bytes:
+        """Return a tar.gz archive of files: name to text."""
+        return pack_archive(files)
 
     def read_archive(self, uri: str) -> dict[str, bytes]:
         """Return the files of an archive in S3."""
         with tarfile.open(fileobj=io.BytesIO(self.get(uri))) as tar:
             return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}  # type: ignore[union-attr]
 
-    def channel(self, name: str, uri: str) -> dict[str, Any]:
+    def build_channel(self, name: str, uri: str) -> dict[str, Any]:
+        """Return a channel of a request for an S3 prefix."""
         return {
             "ChannelName": name,
             "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri}},
         }
 
-    def spot_members(self, name: str, **more: Any) -> dict[str, Any]:
-        """Return the members of a request for spot instances, with a checkpoint folder of the job's own."""
+    def build_spot_fields(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Return the fields of a request for spot instances, with the job's own checkpoint folder."""
         return {
             "EnableManagedSpotTraining": True,
             "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
             "CheckpointConfig": {"S3Uri": f"s3://{BUCKET}/checkpoints/{name}"},
-            **more,
+            **fields,
         }
 
     def is_alive(self, pid: int) -> bool:
+        """Whether the process exists and is no zombie."""
         with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two calls
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False
 
-    def send_order(self, page: str, **body: Any) -> dict[str, Any]:
-        """Send an order to drydock: interrupt, capacity or outage."""
+    def send_command(self, page: str, **body: Any) -> dict[str, Any]:
+        """Send a command to drydock's own API: interrupt, capacity or outage."""
         request = urllib.request.Request(f"{self.url}/drydock/{page}", data=json.dumps(body).encode())
-        with urllib.request.urlopen(request) as answer:
-            return dict(json.load(answer))
+        with urllib.request.urlopen(request) as response:
+            return dict(json.load(response))
 
-    def send_refused_order(self, page: str, **body: Any) -> tuple[int, str]:
-        """Send an order that drydock must refuse; return the HTTP status and the reason."""
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            self.send_order(page, **body)
-        return caught.value.code, str(json.load(caught.value)["error"])
+    def send_refused_command(self, page: str, **body: Any) -> tuple[int, str]:
+        """Send a command that drydock must refuse; return the HTTP status and the reason."""
+        with pytest.raises(urllib.error.HTTPError) as error:
+            self.send_command(page, **body)
+        return error.value.code, str(json.load(error.value)["error"])
 
-    def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/drydock/health") as answer:
-            return dict(json.load(answer))
+    def get_health(self) -> dict[str, Any]:
+        """Return the server's health report."""
+        with urllib.request.urlopen(f"{self.url}/drydock/health") as response:
+            return dict(json.load(response))
 
 
-def tarball(files: Mapping[str, str]) -> bytes:
+def pack_archive(files: Mapping[str, str]) -> bytes:
+    """Return a tar.gz archive of files: name to text."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, text in files.items():
@@ -209,7 +230,8 @@ def tarball(files: Mapping[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def training_request(name: str, **more: Any) -> dict[str, Any]:
+def build_training_request(name: str, **fields: Any) -> dict[str, Any]:
+    """Return the request of a training job without a script."""
     return {
         "TrainingJobName": name,
         "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
@@ -217,7 +239,7 @@ def training_request(name: str, **more: Any) -> dict[str, Any]:
         "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/output"},
         "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
         "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-        **more,
+        **fields,
     }
 
 
@@ -234,33 +256,33 @@ def start_server(folder: Path, *options: str, environment: Mapping[str, str] | N
         forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True) as process,
     ):
         try:
-            until("the server's port", lambda: port_file.exists() or process.poll() is not None)
-            assert process.returncode is None, f"it does not start:\n{path.read_text()}"
+            wait_for("the server's port", lambda: port_file.exists() or process.poll() is not None)
+            assert process.returncode is None, f"drydock does not start:\n{path.read_text()}"
             server = Drydock(process, f"http://127.0.0.1:{port_file.read_text()}", folder / "data")
             server.client("s3").create_bucket(Bucket=BUCKET)
             yield server
         finally:
-            ended_by_test = process.returncode is not None  # the test has waited for its end
-            by_itself = process.poll() is not None
+            was_ended_by_test = process.returncode is not None  # the test has waited for its end
+            has_ended = process.poll() is not None
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(PATIENCE_S)
+                process.wait(TIMEOUT_S)
             finally:
                 process.kill()
-            well = ended_by_test or (not by_itself and process.returncode == 0)
-            assert well, f"drydock went away with {process.returncode}:\n{path.read_text()[-10_000:]}"
+            is_correct = was_ended_by_test or (not has_ended and process.returncode == 0)
+            assert is_correct, f"drydock ended with {process.returncode}:\n{path.read_text()[-10_000:]}"
 
 
 @pytest.fixture
-def start() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
-    """Return the context manager that runs one more server: start(folder, *options, environment=...)."""
+def run_drydock() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
+    """Return the context manager that runs one more server: run_drydock(folder, *options, environment=...)."""
     return start_server
 
 
 @pytest.fixture(scope="module")
-def dock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
-    """One server per test module, with short grace periods."""
-    folder = tmp_path_factory.mktemp("dock")
+def drydock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
+    """Start one server per test module, with short grace periods."""
+    folder = tmp_path_factory.mktemp("drydock")
     options = (
         "--cores",
         "8",

@@ -39,19 +39,19 @@ while True:
 """
 
 
-def left_running(dock: Any) -> list[str]:
+def left_running(drydock: Any) -> list[str]:
     """Return the processes of any tree of the server."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(tree.is_relative_to(dock.data.resolve()) for tree in strays.read_host_trees(process)):
+            if any(tree.is_relative_to(drydock.data.resolve()) for tree in strays.read_host_trees(process)):
                 found.append(f"{process.pid} {process.cmdline()}")
     return found
 
 
-def files(dock: Any, pattern: str) -> list[str]:
+def files(drydock: Any, pattern: str) -> list[str]:
     """Return the names of the server's files that match. Unlike rglob it does not mind a folder that goes meanwhile."""
-    return fnmatch.filter([name for _, _, names in os.walk(dock.data) for name in names], pattern)
+    return fnmatch.filter([name for _, _, names in os.walk(drydock.data) for name in names], pattern)
 
 
 def phases(description: dict[str, Any]) -> list[str]:
@@ -62,11 +62,11 @@ def phases(description: dict[str, Any]) -> list[str]:
 def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """After each test the module's server is well, and nothing of any job is alive, nor noted as if it were."""
     yield
-    if "dock" in request.fixturenames:
-        dock = request.getfixturevalue("dock")
-        assert dock.health()["status"] == "ok"
-        assert left_running(dock) == []
-        assert not files(dock, "*.process.json")
+    if "drydock" in request.fixturenames:
+        drydock = request.getfixturevalue("drydock")
+        assert drydock.get_health()["status"] == "ok"
+        assert left_running(drydock) == []
+        assert not files(drydock, "*.process.json")
 
 
 FAILS = {
@@ -95,9 +95,9 @@ FAILS = {
 
 
 @pytest.mark.parametrize("name", FAILS)
-def test_reports_a_failed_script(dock: Any, name: str) -> None:
+def test_reports_a_failed_script(drydock: Any, name: str) -> None:
     script, code, said = FAILS[name]
-    failed = dock.run(name, script)
+    failed = drydock.run_job(name, script)
     assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
     assert phases(failed) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
     reason = failed["FailureReason"]
@@ -116,16 +116,16 @@ COMPLETES = {
 
 
 @pytest.mark.parametrize("name", COMPLETES)
-def test_a_script_without_a_model_completes(dock: Any, name: str) -> None:
-    done = dock.run(name, COMPLETES[name])
+def test_a_script_without_a_model_completes(drydock: Any, name: str) -> None:
+    done = drydock.run_job(name, COMPLETES[name])
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    lines = dock.read_log(name)
+    lines = drydock.read_log(name)
     assert NO_MODEL in lines or any(line.startswith("not in model.tar.gz") for line in lines)
 
 
-def test_a_model_folder_that_is_a_file(dock: Any) -> None:
+def test_a_model_folder_that_is_a_file(drydock: Any) -> None:
     script = "import os; os.rmdir(os.environ['SM_MODEL_DIR']); open(os.environ['SM_MODEL_DIR'], 'w').write('model')"
-    failed = dock.run("model-is-a-file", script)
+    failed = drydock.run_job("model-is-a-file", script)
     assert failed["TrainingJobStatus"] == "Failed"
     assert "/opt/ml/model" in failed["FailureReason"], failed["FailureReason"]
 
@@ -141,7 +141,7 @@ LOG_HARMS = {
 
 
 @pytest.mark.parametrize("name", LOG_HARMS)
-def test_a_script_may_damage_its_log(dock: Any, name: str) -> None:
+def test_a_script_may_damage_its_log(drydock: Any, name: str) -> None:
     script = f"""
 import os, pathlib, time
 log = os.readlink("/proc/self/fd/1")
@@ -153,21 +153,21 @@ print("after", flush=True)
 time.sleep(0.4)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
-    dock.create(f"log-{name}", script)
-    dock.wait_for_line(f"log-{name}", "before")  # what is read is kept, whatever becomes of the file
-    (dock.tree(f"log-{name}") / "go").touch()
-    done = dock.wait_for_end(f"log-{name}")
+    drydock.create_job(f"log-{name}", script)
+    drydock.wait_for_line(f"log-{name}", "before")  # what is read is kept, whatever becomes of the file
+    (drydock.get_job_folder(f"log-{name}") / "go").touch()
+    done = drydock.wait_for_end(f"log-{name}")
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    assert "before" in dock.read_log(f"log-{name}")
+    assert "before" in drydock.read_log(f"log-{name}")
 
 
-def rss(dock: Any) -> int:
-    return int(psutil.Process(dock.process.pid).memory_info().rss)
+def rss(drydock: Any) -> int:
+    return int(psutil.Process(drydock.process.pid).memory_info().rss)
 
 
-def events(dock: Any, name: str) -> Iterator[list[str]]:
+def events(drydock: Any, name: str) -> Iterator[list[str]]:
     """Yield the job's log page by page."""
-    logs, group = dock.client("logs"), "/aws/sagemaker/TrainingJobs"
+    logs, group = drydock.client("logs"), "/aws/sagemaker/TrainingJobs"
     (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
     asked = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
     page = logs.get_log_events(**asked)
@@ -176,44 +176,46 @@ def events(dock: Any, name: str) -> Iterator[list[str]]:
         page = logs.get_log_events(**asked, nextToken=page["nextForwardToken"])
 
 
-def test_a_script_that_prints_100_megabytes(dock: Any) -> None:
-    before = most = rss(dock)
-    dock.create("loud", "line = 'x' * 999\nfor n in range(100_000):\n    print(line)\nprint('the end')")
-    while (found := dock.describe("loud"))["TrainingJobStatus"] == "InProgress":
-        most = max(most, rss(dock))
+def test_a_script_that_prints_100_megabytes(drydock: Any) -> None:
+    before = most = rss(drydock)
+    drydock.create_job("loud", "line = 'x' * 999\nfor n in range(100_000):\n    print(line)\nprint('the end')")
+    while (found := drydock.describe_job("loud"))["TrainingJobStatus"] == "InProgress":
+        most = max(most, rss(drydock))
         time.sleep(0.1)
     assert found["TrainingJobStatus"] == "Completed"
     assert most - before < MUCH_MEMORY
-    pages = list(events(dock, "loud"))
+    pages = list(events(drydock, "loud"))
     assert len(pages) > 90 and pages[-1][-2:] == ["the end", NO_MODEL]
     assert sum(page.count("x" * 999) for page in pages) == 100_000
 
 
-def test_a_script_that_prints_one_line_of_10_megabytes(dock: Any) -> None:
-    before = rss(dock)
-    done = dock.run("long-line", "print('x' * 10_000_000, end='')")
+def test_a_script_that_prints_one_line_of_10_megabytes(drydock: Any) -> None:
+    before = rss(drydock)
+    done = drydock.run_job("long-line", "print('x' * 10_000_000, end='')")
     assert done["TrainingJobStatus"] == "Completed"
-    assert sum(line.count("x") for page in events(dock, "long-line") for line in page) == 10_000_000
-    assert rss(dock) - before < MUCH_MEMORY
+    assert sum(line.count("x") for page in events(drydock, "long-line") for line in page) == 10_000_000
+    assert rss(drydock) - before < MUCH_MEMORY
 
 
-def test_a_script_that_ignores_a_stop_is_killed(dock: Any) -> None:
-    dock.create("deaf-stop", DEAF)
-    pid = int(dock.wait_for_line("deaf-stop", "pid").split()[1])
-    dock.stop("deaf-stop")
-    stopped = dock.wait_for_end("deaf-stop")
+def test_a_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
+    drydock.create_job("deaf-stop", DEAF)
+    pid = int(drydock.wait_for_line("deaf-stop", "pid").split()[1])
+    drydock.stop_job("deaf-stop")
+    stopped = drydock.wait_for_end("deaf-stop")
     assert stopped["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped
-    assert not dock.is_alive(pid) and left_running(dock) == []
+    assert not drydock.is_alive(pid) and left_running(drydock) == []
 
 
-def test_a_script_that_ignores_an_interruption_is_killed(dock: Any) -> None:
-    dock.create("deaf-spot", DEAF, **dock.spot_members("deaf-spot"))
-    pid = int(dock.wait_for_line("deaf-spot", "pid").split()[1])
-    dock.send_order("interrupt", job="deaf-spot", notice_s=0.3, capacity_back_after_s=600)
-    dock.until("the interruption", lambda: dock.describe("deaf-spot")["SecondaryStatus"] == "Interrupted")
-    assert not dock.is_alive(pid) and left_running(dock) == []
-    dock.stop("deaf-spot")  # while Interrupted: it waits, so that this is its end
-    assert dock.describe("deaf-spot")["TrainingJobStatus"] == "Stopped"
+def test_a_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
+    drydock.create_job("deaf-spot", DEAF, **drydock.build_spot_fields("deaf-spot"))
+    pid = int(drydock.wait_for_line("deaf-spot", "pid").split()[1])
+    drydock.send_command("interrupt", job="deaf-spot", notice_s=0.3, capacity_back_after_s=600)
+    drydock.wait_until(
+        "the interruption", lambda: drydock.describe_job("deaf-spot")["SecondaryStatus"] == "Interrupted"
+    )
+    assert not drydock.is_alive(pid) and left_running(drydock) == []
+    drydock.stop_job("deaf-spot")  # while Interrupted: it waits, so that this is its end
+    assert drydock.describe_job("deaf-spot")["TrainingJobStatus"] == "Stopped"
 
 
 DAEMONS = {
@@ -235,13 +237,15 @@ time.sleep(0.3)
 
 @pytest.mark.parametrize("name", DAEMONS)
 @pytest.mark.parametrize("code", [0, 1])
-def test_daemons_end_with_their_job(dock: Any, name: str, code: int) -> None:
-    ended = dock.run(f"daemons-{name}-{code}", f"import os, subprocess, sys, time\n{DAEMONS[name]}\nsys.exit({code})")
+def test_daemons_end_with_their_job(drydock: Any, name: str, code: int) -> None:
+    ended = drydock.run_job(
+        f"daemons-{name}-{code}", f"import os, subprocess, sys, time\n{DAEMONS[name]}\nsys.exit({code})"
+    )
     assert ended["TrainingJobStatus"] == ("Failed" if code else "Completed")
-    assert left_running(dock) == []
+    assert left_running(drydock) == []
 
 
-def test_checkpoints_that_lead_out_of_the_tree_are_not_copied(dock: Any, tmp_path: Path) -> None:
+def test_checkpoints_that_lead_out_of_the_tree_are_not_copied(drydock: Any, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("not the job's")
     script = f"""
 import os, shutil, time
@@ -251,21 +255,21 @@ os.rmdir(os.environ["SM_MODEL_DIR"])
 os.symlink({str(tmp_path)!r}, os.environ["SM_MODEL_DIR"])
 time.sleep(0.6)
 """
-    dock.put("checkpoints/leads-out/theirs", b"1")
-    failed = dock.run("leads-out", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/leads-out"})
+    drydock.put("checkpoints/leads-out/theirs", b"1")
+    failed = drydock.run_job("leads-out", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/leads-out"})
     assert failed["TrainingJobStatus"] == "Failed" and "/opt/ml/model is not a folder" in failed["FailureReason"]
-    assert dock.keys("checkpoints/leads-out/") == ["checkpoints/leads-out/theirs"]
-    assert dock.keys("output/leads-out/") == []
+    assert drydock.list_keys("checkpoints/leads-out/") == ["checkpoints/leads-out/theirs"]
+    assert drydock.list_keys("output/leads-out/") == []
 
 
-def test_foreign_files_among_the_checkpoints(dock: Any) -> None:
+def test_foreign_files_among_the_checkpoints(drydock: Any) -> None:
     long, binary = "x" * 250, bytes(range(256))
     files = {"a b\u00e9\u2603": b"1", long: b"2", "deep/er/file": binary, "empty": b"", "marker/": b""}
     for key, body in files.items():
-        dock.put(f"checkpoints/foreign/{key}", body)
-    dock.put("checkpoints/foreign//twice", b"3")
-    dock.put("checkpoints/foreign/../up", b"4")
-    dock.put(f"checkpoints/foreign/{'y' * 300}", b"5")
+        drydock.put(f"checkpoints/foreign/{key}", body)
+    drydock.put("checkpoints/foreign//twice", b"3")
+    drydock.put("checkpoints/foreign/../up", b"4")
+    drydock.put(f"checkpoints/foreign/{'y' * 300}", b"5")
     script = """
 import os, pathlib
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
@@ -275,9 +279,9 @@ assert found["deep/er/file"] == bytes(range(256)) and found["empty"] == b"", sor
 os.mkfifo(folder / "fifo")
 (folder / "own").write_text("1")
 """
-    done = dock.run("foreign", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/foreign"})
+    done = drydock.run_job("foreign", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/foreign"})
     assert done["TrainingJobStatus"] == "Completed", done["FailureReason"]
-    keys = dock.keys("checkpoints/foreign/")
+    keys = drydock.list_keys("checkpoints/foreign/")
     assert "checkpoints/foreign/own" in keys and "checkpoints/foreign/fifo" not in keys
     assert {"checkpoints/foreign/../up", f"checkpoints/foreign/{'y' * 300}", "checkpoints/foreign/empty"} <= set(keys)
 
@@ -313,13 +317,13 @@ BUNDLES = {
 
 
 @pytest.mark.parametrize("name", BUNDLES)
-def test_refuses_an_invalid_source_bundle(dock: Any, name: str) -> None:
+def test_refuses_an_invalid_source_bundle(drydock: Any, name: str) -> None:
     content, said = BUNDLES[name]
-    uri = dock.put(f"bundles/{name}.tar.gz", content)
-    failed = dock.run(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
+    uri = drydock.put(f"bundles/{name}.tar.gz", content)
+    failed = drydock.run_job(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
     assert failed["TrainingJobStatus"] == "Failed" and phases(failed)[-2] == "Downloading"
     assert said in failed["FailureReason"], failed["FailureReason"]
-    assert not files(dock, "up.txt")
+    assert not files(drydock, "up.txt")
 
 
 REFUSED = {
@@ -343,23 +347,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_request_that_is_refused_leaves_nothing(dock: Any, name: str) -> None:
-    request = {**dock.request("refused"), **REFUSED[name]}
+def test_a_request_that_is_refused_leaves_nothing(drydock: Any, name: str) -> None:
+    request = {**drydock.build_request("refused"), **REFUSED[name]}
     with pytest.raises(ClientError) as caught:
-        dock.create_unchecked_client("sagemaker").create_training_job(**request)
+        drydock.create_unchecked_client("sagemaker").create_training_job(**request)
     error = caught.value.response["Error"]
     assert error["Code"] == "ValidationException" and len(error["Message"]) <= 2_000
-    assert "Traceback" not in error["Message"] and not dock.tree("refused").parent.exists()
+    assert "Traceback" not in error["Message"] and not drydock.get_job_folder("refused").parent.exists()
 
 
-def test_accepts_a_request_of_maximum_size(dock: Any) -> None:
+def test_accepts_a_request_of_maximum_size(drydock: Any) -> None:
     script = "import json, os; assert len(json.loads(os.environ['SM_HPS'])) == 98, os.environ['SM_HPS'][:99]"
     given = {f"n{n:02d}-\u00e9 $(x)": "x" * 400 for n in range(98)}
     names = {f"_{n:02d}{'N' * 500}": "\n\t$HOME 'x' \u2603" for n in range(100)}
-    done = dock.run("much", script, HyperParameters=given, Environment=names)
+    done = drydock.run_job("much", script, HyperParameters=given, Environment=names)
     assert done["TrainingJobStatus"] == "Completed", done["FailureReason"]
     # Linux lets no variable have more than 128 KiB, and SM_HPS is one.
-    failed = dock.run("too-much", script, HyperParameters=dict.fromkeys(given, "x" * 2_500))
+    failed = drydock.run_job("too-much", script, HyperParameters=dict.fromkeys(given, "x" * 2_500))
     assert failed["TrainingJobStatus"] == "Failed" and "Argument list too long" in failed["FailureReason"]
 
 
@@ -371,15 +375,15 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_reports_values_that_no_process_can_have(dock: Any, name: str) -> None:
-    failed = dock.run(f"odd-{name}", "print('never')", **ODD[name])
+def test_reports_values_that_no_process_can_have(drydock: Any, name: str) -> None:
+    failed = drydock.run_job(f"odd-{name}", "print('never')", **ODD[name])
     assert failed["TrainingJobStatus"] == "Failed" and "cannot execute" in failed["FailureReason"]
-    assert dock.read_log(f"odd-{name}") == []
+    assert drydock.read_log(f"odd-{name}") == []
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH"])
-def test_a_job_may_set_any_variable(dock: Any, name: str) -> None:
-    ended = dock.run(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
+def test_a_job_may_set_any_variable(drydock: Any, name: str) -> None:
+    ended = drydock.run_job(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
     assert ended["TrainingJobStatus"] in ("Completed", "Failed")
     assert ended["TrainingJobStatus"] == "Completed" or "exit code: " in ended["FailureReason"]
 
@@ -389,91 +393,93 @@ def while_out(attempt: Callable[[float], bool]) -> None:
     assert any(attempt(for_s) for for_s in (2, 8, 32)), "none was in time"
 
 
-def test_a_stop_while_downloading(dock: Any) -> None:
-    dock.put("held/train/a.csv", b"1")
-    channels = [dock.channel("train", "s3://bucket/held/train/")]
+def test_a_stop_while_downloading(drydock: Any) -> None:
+    drydock.put("held/train/a.csv", b"1")
+    channels = [drydock.build_channel("train", "s3://bucket/held/train/")]
 
     def attempt(for_s: float) -> bool:
         name = f"held-down-{for_s}"
-        request = dock.request(name, WAITS, InputDataConfig=channels)
-        dock.send_order("outage", service="s3", for_s=for_s)
-        dock.client("sagemaker").create_training_job(**request)
-        dock.until("the download", lambda: dock.describe(name)["SecondaryStatus"] != "Starting")
-        dock.stop(name)
-        stopping = dock.describe(name)["SecondaryStatus"]
-        stopped = dock.wait_for_end(name)
+        request = drydock.build_request(name, WAITS, InputDataConfig=channels)
+        drydock.send_command("outage", service="s3", for_s=for_s)
+        drydock.client("sagemaker").create_training_job(**request)
+        drydock.wait_until("the download", lambda: drydock.describe_job(name)["SecondaryStatus"] != "Starting")
+        drydock.stop_job(name)
+        stopping = drydock.describe_job(name)["SecondaryStatus"]
+        stopped = drydock.wait_for_end(name)
         if stopping != "Stopping" or "Training" in phases(stopped):
             return False
         assert phases(stopped) == ["Starting", "Downloading", "Stopping", "Stopped"]
-        assert dock.read_log(name) == [] and dock.keys(f"output/{name}/") == []
+        assert drydock.read_log(name) == [] and drydock.list_keys(f"output/{name}/") == []
         return True
 
     while_out(attempt)
 
 
-def uploading(dock: Any, name: str, for_s: float, **more: Any) -> None:
+def uploading(drydock: Any, name: str, for_s: float, **more: Any) -> None:
     """The job uploads, for as long as S3 is out; it has ended where that was shorter than a look."""
-    dock.create(name, WAITS, **more)
-    dock.wait_for_line(name, "on")
-    dock.send_order("outage", service="s3", for_s=for_s)
-    (dock.tree(name) / "go").touch()
-    dock.until("the upload", lambda: dock.describe(name)["SecondaryStatus"] in ("Uploading", "Completed"))
+    drydock.create_job(name, WAITS, **more)
+    drydock.wait_for_line(name, "on")
+    drydock.send_command("outage", service="s3", for_s=for_s)
+    (drydock.get_job_folder(name) / "go").touch()
+    drydock.wait_until(
+        "the upload", lambda: drydock.describe_job(name)["SecondaryStatus"] in ("Uploading", "Completed")
+    )
 
 
-def test_a_stop_while_uploading(dock: Any) -> None:
+def test_a_stop_while_uploading(drydock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"held-up-{for_s}"
-        uploading(dock, name, for_s)
+        uploading(drydock, name, for_s)
         with contextlib.suppress(ClientError):  # it has ended
-            dock.stop(name)
-        stopped = dock.wait_for_end(name)
+            drydock.stop_job(name)
+        stopped = drydock.wait_for_end(name)
         if "Stopping" not in phases(stopped):
             return False
         assert phases(stopped)[-3:] == ["Uploading", "Stopping", "Stopped"]
-        assert dock.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+        assert drydock.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
         return True
 
     while_out(attempt)
 
 
-def test_an_interruption_while_uploading_comes_too_late(dock: Any) -> None:
+def test_an_interruption_while_uploading_comes_too_late(drydock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"too-late-{for_s}"
-        uploading(dock, name, for_s, **dock.spot_members(name))
+        uploading(drydock, name, for_s, **drydock.build_spot_fields(name))
         try:
-            dock.send_order("interrupt", job=name)
+            drydock.send_command("interrupt", job=name)
         except urllib.error.HTTPError:  # it has ended
             return False
-        too_late(dock, dock.wait_for_end(name))
+        too_late(drydock, drydock.wait_for_end(name))
         return True
 
     while_out(attempt)
 
 
-def too_late(dock: Any, done: dict[str, Any]) -> None:
+def too_late(drydock: Any, done: dict[str, Any]) -> None:
     assert done["TrainingJobStatus"] == "Completed" and "Interrupted" not in phases(done)
-    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
 
 
-def test_a_stop_during_the_notice_of_an_interruption(dock: Any) -> None:
-    dock.create("both", DEAF, **dock.spot_members("both"))
-    dock.wait_for_line("both", "pid")
-    dock.send_order("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
-    dock.stop("both")
-    stopped = dock.wait_for_end("both")
+def test_a_stop_during_the_notice_of_an_interruption(drydock: Any) -> None:
+    drydock.create_job("both", DEAF, **drydock.build_spot_fields("both"))
+    drydock.wait_for_line("both", "pid")
+    drydock.send_command("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
+    drydock.stop_job("both")
+    stopped = drydock.wait_for_end("both")
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
-    assert phases(stopped).count("Training") == 1 and left_running(dock) == []
+    assert phases(stopped).count("Training") == 1 and left_running(drydock) == []
 
 
-def test_a_long_outage_of_s3_fails_the_job(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path, "--cores", "8", "--memory-gib", "100", "--s3-patience", "5") as server:
-        server.create("in", WAITS)
+def test_a_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> None:
+    with run_drydock(tmp_path, "--cores", "8", "--memory-gib", "100", "--s3-patience", "5") as server:
+        server.create_job("in", WAITS)
         server.wait_for_line("in", "on")
-        request = server.request("out", WAITS)
-        server.send_order("outage", service="s3", for_s=600)
+        request = server.build_request("out", WAITS)
+        server.send_command("outage", service="s3", for_s=600)
         server.client("sagemaker").create_training_job(**request)
-        (server.tree("in") / "go").touch()
-        server.until("the upload", lambda: server.describe("in")["SecondaryStatus"] in ("Uploading", "Failed"))
+        (server.get_job_folder("in") / "go").touch()
+        server.wait_until("the upload", lambda: server.describe_job("in")["SecondaryStatus"] in ("Uploading", "Failed"))
         for name, what in (("in", "Artifact upload failed: model.tar.gz"), ("out", "Artifact upload failed: s3://")):
             failed = server.wait_for_end(name)
             assert failed["TrainingJobStatus"] == "Failed" and "ModelArtifacts" not in failed
@@ -495,16 +501,16 @@ with open(os.environ["LEDGER"], "a") as ledger:
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.soak)])
-def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, count: int) -> None:
+def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, run_drydock: Any, count: int) -> None:
     ledger, chance = tmp_path / "ledger", random.Random(13)
     names = [f"storm-{number:03d}" for number in range(count)]
     known: list[str] = []
-    with start(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
-        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": server.source("storm", LEDGER)}
+    with run_drydock(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
+        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": server.upload_source("storm", LEDGER)}
 
         def create(name: str) -> None:
             more = {"HyperParameters": given, "Environment": {"LEDGER": str(ledger)}}
-            request = {**server.request(name, **server.spot_members(name)), **more}
+            request = {**server.build_request(name, **server.build_spot_fields(name)), **more}
             server.client("sagemaker").create_training_job(**request)
             known.append(name)
 
@@ -514,12 +520,12 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, 
             return str(caught.value.response["Error"]["Code"])
 
         def disturb(act: Any) -> None:
-            server.until("a job", lambda: known)
+            server.wait_until("a job", lambda: known)
             with contextlib.suppress(ClientError, OSError):  # it has ended already: refused, in a line
                 act(chance.choice(known))
 
         def interrupt(name: str) -> None:
-            server.send_order("interrupt", job=name, capacity_back_after_s=0.2, notice_s=chance.choice([0, 1]))
+            server.send_command("interrupt", job=name, capacity_back_after_s=0.2, notice_s=chance.choice([0, 1]))
 
         server.client("sagemaker")  # made here: boto3's sessions are not for several threads
         with ThreadPoolExecutor(16) as pool:
@@ -530,9 +536,9 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, start: Any, 
                 one.result()
             assert set(pool.map(again, names[:20])) == {"ResourceInUse"}
         ended = {name: server.wait_for_end(name) for name in names}
-        assert left_running(server) == [] and server.health()["running"] == server.health()["waiting"] == 0
-        assert server.health()["cores_free"] == 32 and sum(server.health()["jobs"].values()) == count
-        assert server.run("after", "print(1)")["TrainingJobStatus"] == "Completed"
+        assert left_running(server) == [] and server.get_health()["running"] == server.get_health()["waiting"] == 0
+        assert server.get_health()["cores_free"] == 32 and sum(server.get_health()["jobs"].values()) == count
+        assert server.run_job("after", "print(1)")["TrainingJobStatus"] == "Completed"
     lines = [line.split() for line in ledger.read_text().splitlines()]
     for name, one in ended.items():
         assert one["TrainingJobStatus"] in ("Completed", "Stopped"), (name, one.get("FailureReason"))
@@ -582,11 +588,13 @@ FILLED = {
 
 
 @pytest.mark.parametrize("name", FILLED)
-def test_a_script_that_fills_the_disk(disk: Path, start: Any, name: str) -> None:
+def test_a_script_that_fills_the_disk(disk: Path, run_drydock: Any, name: str) -> None:
     where, code = FILLED[name]
-    with start(disk) as server:
+    with run_drydock(disk) as server:
         uri = server.put("kept", b"kept")
-        server.create(name, FULL.format(where=where, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"})
+        server.create_job(
+            name, FULL.format(where=where, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"}
+        )
         failed = server.wait_for_end(name)
         assert failed["TrainingJobStatus"] in ("Failed", "Completed")
         assert code == 0 or failed["TrainingJobStatus"] == "Failed"
@@ -594,33 +602,33 @@ def test_a_script_that_fills_the_disk(disk: Path, start: Any, name: str) -> None
         assert not reason or "space" in reason or "full" in reason or "ExitCode 1" in reason
         assert left_running(server) == []
         # The next one has room again, and what was there is there.
-        server.until("room", lambda: shutil.disk_usage(disk).free > 16 << 20)
-        assert server.run("after", "print('fine')")["TrainingJobStatus"] == "Completed"
+        server.wait_until("room", lambda: shutil.disk_usage(disk).free > 16 << 20)
+        assert server.run_job("after", "print('fine')")["TrainingJobStatus"] == "Completed"
         assert server.get(uri) == b"kept"
         server.process.kill()
         server.process.wait(60)
         (disk / "port").unlink()
-    with start(disk) as server:
-        assert server.describe(name)["TrainingJobStatus"] == failed["TrainingJobStatus"]
-        assert server.describe(name).get("FailureReason") == failed.get("FailureReason")
+    with run_drydock(disk) as server:
+        assert server.describe_job(name)["TrainingJobStatus"] == failed["TrainingJobStatus"]
+        assert server.describe_job(name).get("FailureReason") == failed.get("FailureReason")
 
 
-def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path, "--shutdown-grace", "1") as server:
-        request = server.request("early", "print('ran')")
-        server.send_order("outage", service="s3", for_s=600)
+def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, run_drydock: Any) -> None:
+    with run_drydock(tmp_path, "--shutdown-grace", "1") as server:
+        request = server.build_request("early", "print('ran')")
+        server.send_command("outage", service="s3", for_s=600)
         server.client("sagemaker").create_training_job(**request)
-        server.until("the download", lambda: server.describe("early")["SecondaryStatus"] == "Downloading")
+        server.wait_until("the download", lambda: server.describe_job("early")["SecondaryStatus"] == "Downloading")
         server.process.terminate()
         assert server.process.wait(60) == 0
     (tmp_path / "port").unlink()
-    with start(tmp_path) as server:
+    with run_drydock(tmp_path) as server:
         done = server.wait_for_end("early")
         assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
         assert server.read_log("early") == ["ran", NO_MODEL], "it has run once"
 
 
-def test_a_server_that_is_killed_while_a_failed_job_uploads(tmp_path: Path, start: Any) -> None:
+def test_a_server_that_is_killed_while_a_failed_job_uploads(tmp_path: Path, run_drydock: Any) -> None:
     script = """
 import os, pathlib, sys
 pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug").write_text("look")
@@ -629,16 +637,16 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
     pass
 sys.exit("no label column")
 """
-    with start(tmp_path) as server:
-        server.create("late", script, **server.spot_members("late"))
+    with run_drydock(tmp_path) as server:
+        server.create_job("late", script, **server.build_spot_fields("late"))
         server.wait_for_line("late", "on")
-        server.send_order("outage", service="s3", for_s=600)
-        (server.tree("late") / "go").touch()
-        server.until("the upload", lambda: server.describe("late")["SecondaryStatus"] == "Uploading")
+        server.send_command("outage", service="s3", for_s=600)
+        (server.get_job_folder("late") / "go").touch()
+        server.wait_until("the upload", lambda: server.describe_job("late")["SecondaryStatus"] == "Uploading")
         server.process.kill()
         server.process.wait(60)
     (tmp_path / "port").unlink()
-    with start(tmp_path) as server:
+    with run_drydock(tmp_path) as server:
         failed = server.wait_for_end("late")
         assert failed["TrainingJobStatus"] == "Failed" and phases(failed).count("Training") == 1
         assert "ExitCode 1\n" in failed["FailureReason"]

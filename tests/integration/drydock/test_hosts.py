@@ -35,44 +35,44 @@ def resources(count: int) -> dict[str, Any]:
     return {"InstanceType": "ml.m5.large", "InstanceCount": count, "VolumeSizeInGB": 1}
 
 
-def test_three_hosts_connect_and_share_the_data(dock: Any) -> None:
+def test_three_hosts_connect_and_share_the_data(drydock: Any) -> None:
     for number in range(7):
-        dock.put(f"shards/{number}.csv", b"1")
-    channel = dock.channel("train", "s3://bucket/shards/")
+        drydock.put(f"shards/{number}.csv", b"1")
+    channel = drydock.build_channel("train", "s3://bucket/shards/")
     channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] = "ShardedByS3Key"
-    done = dock.run("three", MEET, ResourceConfig=resources(3), InputDataConfig=[channel])
+    done = drydock.run_job("three", MEET, ResourceConfig=resources(3), InputDataConfig=[channel])
     assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-    lines = dock.read_full_log("three")
+    lines = drydock.read_full_log("three")
     assert "met algo-1 algo-2 algo-3" in lines
     shares = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("data")}
     assert sorted(name for share in shares.values() for name in share) == [f"{number}.csv" for number in range(7)]
     assert sorted(len(share) for share in shares.values()) == [2, 2, 3]
-    model = dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"])
+    model = drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"])
     assert {name: text.decode() for name, text in model.items()} == {
         "algo-1.txt": "algo-1",
         "algo-2.txt": "algo-2",
         "algo-3.txt": "algo-3",
         "shared.txt": "algo-1",
     }
-    streams = dock.client("logs").describe_log_streams(
+    streams = drydock.client("logs").describe_log_streams(
         logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix="three/"
     )
     hosts = {stream["logStreamName"].split("/")[1].rsplit("-", 1)[0] for stream in streams["logStreams"]}
     assert hosts == {"algo-1", "algo-2", "algo-3"}
 
 
-def test_one_host_that_fails_ends_the_others(dock: Any) -> None:
+def test_one_host_that_fails_ends_the_others(drydock: Any) -> None:
     script = """
 import os, sys, time
 if os.environ["SM_CURRENT_HOST"] == "algo-2":
     sys.exit(3)
 time.sleep(600)
 """
-    done = dock.run("fails", script, ResourceConfig=resources(2))
+    done = drydock.run_job("fails", script, ResourceConfig=resources(2))
     assert done["TrainingJobStatus"] == "Failed" and "ExitCode 3" in done["FailureReason"]
 
 
-def test_an_interruption_takes_all_hosts(dock: Any) -> None:
+def test_an_interruption_takes_all_hosts(drydock: Any) -> None:
     script = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
@@ -83,11 +83,11 @@ if (folder / own).exists():
 (folder / own).write_text(own)
 time.sleep(600)
 """
-    dock.create("all", script, ResourceConfig=resources(2), **dock.spot_members("all"))
-    dock.until("both checkpoints", lambda: len(dock.keys("checkpoints/all/")) == 2)
-    dock.send_order("interrupt", job="all", capacity_back_after_s=0.1)
-    done = dock.wait_for_end("all")
+    drydock.create_job("all", script, ResourceConfig=resources(2), **drydock.build_spot_fields("all"))
+    drydock.wait_until("both checkpoints", lambda: len(drydock.list_keys("checkpoints/all/")) == 2)
+    drydock.send_command("interrupt", job="all", capacity_back_after_s=0.1)
+    done = drydock.wait_for_end("all")
     assert done["TrainingJobStatus"] == "Completed"
-    found = [line for line in dock.read_full_log("all") if line.startswith("found")]
+    found = [line for line in drydock.read_full_log("all") if line.startswith("found")]
     assert sorted(found) == ["found", "found", "found algo-1 algo-2", "found algo-1 algo-2"]
-    assert dock.keys("checkpoints/all/") == ["checkpoints/all/algo-1", "checkpoints/all/algo-2"]
+    assert drydock.list_keys("checkpoints/all/") == ["checkpoints/all/algo-1", "checkpoints/all/algo-2"]

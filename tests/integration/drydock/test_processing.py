@@ -18,8 +18,8 @@ def s3_output(name: str, uri: str, path: str, mode: str = "EndOfJob") -> dict[st
     return {"OutputName": name, "S3Output": {"S3Uri": uri, "LocalPath": path, "S3UploadMode": mode}}
 
 
-def request(dock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
-    dock.put(f"processing/{name}/code/main.py", script.encode())
+def request(drydock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
+    drydock.put(f"processing/{name}/code/main.py", script.encode())
     code = s3_input("code", f"s3://bucket/processing/{name}/code/", "/opt/ml/processing/input/code")
     outputs = [s3_output("out", f"s3://bucket/processing/{name}/out", "/opt/ml/processing/output/out")]
     return {
@@ -39,12 +39,12 @@ def request(dock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def wait_for_end(dock: Any, name: str) -> dict[str, Any]:
+def wait_for_end(drydock: Any, name: str) -> dict[str, Any]:
     def probe() -> dict[str, Any] | None:
-        found = dock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
+        found = drydock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
         return dict(found) if found["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped") else None
 
-    return dict(dock.until(f"the end of {name}", probe))
+    return dict(drydock.wait_until(f"the end of {name}", probe))
 
 
 COPY = """
@@ -60,56 +60,56 @@ text = (base / "input" / "data" / "a.csv").read_text()
 """
 
 
-def test_downloads_inputs_and_uploads_outputs(dock: Any) -> None:
-    dock.put("processing/data/a.csv", b"abc")
+def test_downloads_inputs_and_uploads_outputs(drydock: Any) -> None:
+    drydock.put("processing/data/a.csv", b"abc")
     data = s3_input("data", "s3://bucket/processing/data/", "/opt/ml/processing/input/data")
-    asked = request(dock, "copy", COPY, inputs=[data], Environment={"OWN": "1"}, Tags=[{"Key": "k", "Value": "v"}])
-    arn = dock.client("sagemaker").create_processing_job(**asked)["ProcessingJobArn"]
+    asked = request(drydock, "copy", COPY, inputs=[data], Environment={"OWN": "1"}, Tags=[{"Key": "k", "Value": "v"}])
+    arn = drydock.client("sagemaker").create_processing_job(**asked)["ProcessingJobArn"]
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:processing-job/copy"
-    done = wait_for_end(dock, "copy")
+    done = wait_for_end(drydock, "copy")
     assert done["ProcessingJobStatus"] == "Completed" and done["ExitMessage"] == "all well"
     assert done["ProcessingStartTime"] <= done["ProcessingEndTime"] and done["AppSpecification"]["ImageUri"] == "image"
-    assert dock.get("s3://bucket/processing/copy/out/sub/b.csv") == b"ABC"
-    assert dock.read_full_log("copy", GROUP) == ["args --depth 3"]
-    listed = dock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
+    assert drydock.get("s3://bucket/processing/copy/out/sub/b.csv") == b"ABC"
+    assert drydock.read_full_log("copy", GROUP) == ["args --depth 3"]
+    listed = drydock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
     assert [one["ProcessingJobStatus"] for one in listed] == ["Completed"]
-    assert dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
+    assert drydock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
     with pytest.raises(ClientError, match="already exists"):
-        dock.client("sagemaker").create_processing_job(**asked)
+        drydock.client("sagemaker").create_processing_job(**asked)
 
 
-def test_reports_a_failed_command(dock: Any) -> None:
+def test_reports_a_failed_command(drydock: Any) -> None:
     script = """
 import pathlib, sys
 (pathlib.Path(__file__).parents[3] / "output" / "message").write_text("no such column")
 sys.exit(5)
 """
-    dock.client("sagemaker").create_processing_job(**request(dock, "wrong", script))
-    done = wait_for_end(dock, "wrong")
+    drydock.client("sagemaker").create_processing_job(**request(drydock, "wrong", script))
+    done = wait_for_end(drydock, "wrong")
     assert done["ProcessingJobStatus"] == "Failed" and done["ExitMessage"] == "no such column"
     assert "ExitCode 5" in done["FailureReason"]
-    assert dock.keys("processing/wrong/out") == []
+    assert drydock.list_keys("processing/wrong/out") == []
 
 
-def test_reports_a_missing_input(dock: Any) -> None:
+def test_reports_a_missing_input(drydock: Any) -> None:
     data = s3_input("data", "s3://bucket/not-there/", "/opt/ml/processing/input/data")
-    dock.client("sagemaker").create_processing_job(**request(dock, "nowhere", "print(1)", inputs=[data]))
-    assert "No S3 objects found" in wait_for_end(dock, "nowhere")["FailureReason"]
+    drydock.client("sagemaker").create_processing_job(**request(drydock, "nowhere", "print(1)", inputs=[data]))
+    assert "No S3 objects found" in wait_for_end(drydock, "nowhere")["FailureReason"]
 
 
-def test_a_stopped_job_has_its_continuous_output(dock: Any) -> None:
+def test_a_stopped_job_has_its_continuous_output(drydock: Any) -> None:
     script = """
 import pathlib, time
 (pathlib.Path(__file__).parents[2] / "output" / "live" / "part").write_text("1")
 time.sleep(600)
 """
     live = s3_output("live", "s3://bucket/processing/live/out", "/opt/ml/processing/output/live", "Continuous")
-    dock.client("sagemaker").create_processing_job(**request(dock, "live", script, outputs=[live]))
-    dock.until("the live output", lambda: dock.keys("processing/live/out/"))
-    dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
-    assert wait_for_end(dock, "live")["ProcessingJobStatus"] == "Stopped"
+    drydock.client("sagemaker").create_processing_job(**request(drydock, "live", script, outputs=[live]))
+    drydock.wait_until("the live output", lambda: drydock.list_keys("processing/live/out/"))
+    drydock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
+    assert wait_for_end(drydock, "live")["ProcessingJobStatus"] == "Stopped"
     with pytest.raises(ClientError, match="is in status Stopped"):
-        dock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
+        drydock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ time.sleep(600)
         ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "greater than or equal to 1"),
     ],
 )
-def test_what_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(dock.client("sagemaker").exceptions.ClientError) as caught:
+def test_what_is_refused(drydock: Any, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(drydock.client("sagemaker").exceptions.ClientError) as caught:
         # A raw client: boto3 itself would refuse some of these.
-        dock.create_unchecked_client("sagemaker").create_processing_job(
-            **request(dock, "refused", "print(1)", **change)
+        drydock.create_unchecked_client("sagemaker").create_processing_job(
+            **request(drydock, "refused", "print(1)", **change)
         )
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert said in caught.value.response["Error"]["Message"]
 
 
 @pytest.mark.parametrize("operation", ["describe_processing_job", "stop_processing_job"])
-def test_an_unknown_job(dock: Any, operation: str) -> None:
+def test_an_unknown_job(drydock: Any, operation: str) -> None:
     with pytest.raises(ClientError, match="Could not find processing job") as caught:
-        getattr(dock.client("sagemaker"), operation)(ProcessingJobName="unknown")
+        getattr(drydock.client("sagemaker"), operation)(ProcessingJobName="unknown")
     assert caught.value.response["Error"]["Code"] == "ValidationException"

@@ -63,58 +63,58 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_a_malformed_request_is_refused(dock: Any, change: dict[str, Any], said: str) -> None:
-    request = {**dock.request("refused"), **change}
-    status, code, message = dock.send_raw("CreateTrainingJob", json.dumps(request).encode())
+def test_a_malformed_request_is_refused(drydock: Any, change: dict[str, Any], said: str) -> None:
+    request = {**drydock.build_request("refused"), **change}
+    status, code, message = drydock.send_raw("CreateTrainingJob", json.dumps(request).encode())
     assert (status, code) == (400, "ValidationException")
     assert said in message
     # No trace of it: the name is free.
     with pytest.raises(ClientError, match="Requested resource not found"):
-        dock.describe("refused")
+        drydock.describe_job("refused")
 
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[]", b'"text"', b"\xff"])
-def test_a_body_that_is_no_object_is_refused(dock: Any, body: bytes) -> None:
-    status, code, _ = dock.send_raw("CreateTrainingJob", body)
+def test_a_body_that_is_no_object_is_refused(drydock: Any, body: bytes) -> None:
+    status, code, _ = drydock.send_raw("CreateTrainingJob", body)
     assert (status, code) == (400, "ValidationException")
 
 
-def test_accepts_valid_spot_limits(dock: Any) -> None:
+def test_accepts_valid_spot_limits(drydock: Any) -> None:
     limits = {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9}
-    done = dock.run("spot", StoppingCondition=limits, **SPOT)
+    done = drydock.run_job("spot", StoppingCondition=limits, **SPOT)
     assert done["EnableManagedSpotTraining"] is True and done["StoppingCondition"] == limits
     assert done["TrainingJobStatus"] == "Completed"
 
 
 @pytest.fixture(scope="module")
-def four(dock: Any) -> list[str]:
+def four(drydock: Any) -> list[str]:
     """Four ended jobs, in the order of their creation."""
     names = ["list-b", "list-a", "list-d", "list-c"]
     for name in names:
-        dock.run(name, "import sys; sys.exit(3)" if name == "list-d" else "")
+        drydock.run_job(name, "import sys; sys.exit(3)" if name == "list-d" else "")
     return names
 
 
-def listed(dock: Any, **options: Any) -> list[str]:
-    answer = dock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
+def listed(drydock: Any, **options: Any) -> list[str]:
+    answer = drydock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
     return [item["TrainingJobName"] for item in answer["TrainingJobSummaries"]]
 
 
-def test_listing_sorts_and_filters(dock: Any, four: list[str]) -> None:
-    assert listed(dock) == four
-    assert listed(dock, SortOrder="Descending") == four[::-1]
-    assert listed(dock, SortBy="Name") == sorted(four)
-    assert listed(dock, SortBy="Status", StatusEquals="Failed") == ["list-d"]
-    moment = dock.describe("list-a")["CreationTime"]
-    assert listed(dock, CreationTimeAfter=moment)[-2:] == four[2:]
-    assert listed(dock, CreationTimeBefore=moment) == four[:1]
-    assert listed(dock, StatusEquals="InProgress") == []
+def test_listing_sorts_and_filters(drydock: Any, four: list[str]) -> None:
+    assert listed(drydock) == four
+    assert listed(drydock, SortOrder="Descending") == four[::-1]
+    assert listed(drydock, SortBy="Name") == sorted(four)
+    assert listed(drydock, SortBy="Status", StatusEquals="Failed") == ["list-d"]
+    moment = drydock.describe_job("list-a")["CreationTime"]
+    assert listed(drydock, CreationTimeAfter=moment)[-2:] == four[2:]
+    assert listed(drydock, CreationTimeBefore=moment) == four[:1]
+    assert listed(drydock, StatusEquals="InProgress") == []
 
 
 @pytest.mark.parametrize("options", [{}, {"SortBy": "Name", "SortOrder": "Descending"}, {"SortBy": "Status"}])
-def test_pages_show_every_job_once(dock: Any, four: list[str], options: dict[str, str]) -> None:
+def test_pages_show_every_job_once(drydock: Any, four: list[str], options: dict[str, str]) -> None:
     pages = (
-        dock.client("sagemaker")
+        drydock.client("sagemaker")
         .get_paginator("list_training_jobs")
         .paginate(NameContains="list-", PaginationConfig={"PageSize": 2}, **options)
     )
@@ -132,7 +132,7 @@ def test_pages_show_every_job_once(dock: Any, four: list[str], options: dict[str
         ({"CreationTimeAfter": "the day before yesterday"}, "CreationTimeAfter"),
     ],
 )
-def test_malformed_listings_are_refused(dock: Any, options: dict[str, Any], said: str) -> None:
-    status, code, message = dock.send_raw("ListTrainingJobs", json.dumps(options).encode())
+def test_malformed_listings_are_refused(drydock: Any, options: dict[str, Any], said: str) -> None:
+    status, code, message = drydock.send_raw("ListTrainingJobs", json.dumps(options).encode())
     assert (status, code) == (400, "ValidationException")
     assert said in message

@@ -60,13 +60,13 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, start: Any) -> None:
+def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, run_drydock: Any) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with start(tmp_path / "a") as first, start(tmp_path / "b") as second:
+    with run_drydock(tmp_path / "a") as first, run_drydock(tmp_path / "b") as second:
         assert first.url != second.url
-        first.run("same-name", "print('first')")
-        second.run("same-name", "print('second')")
+        first.run_job("same-name", "print('first')")
+        second.run_job("same-name", "print('second')")
         assert first.wait_for_line("same-name", "first") and second.wait_for_line("same-name", "second")
         answer = drydock("--port", "0", "--data", str(first.data), cwd=tmp_path)
         assert answer.returncode == 75
@@ -74,10 +74,10 @@ def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, start: Any) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_jobs_end_with_the_server(tmp_path: Path, start: Any, number: signal.Signals) -> None:
-    with start(tmp_path, "--shutdown-grace", "1") as server:
-        server.until("its word", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text())
-        server.create("sleeper", SLEEPER)
+def test_jobs_end_with_the_server(tmp_path: Path, run_drydock: Any, number: signal.Signals) -> None:
+    with run_drydock(tmp_path, "--shutdown-grace", "1") as server:
+        server.wait_until("its word", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text())
+        server.create_job("sleeper", SLEEPER)
         pids = [int(pid) for pid in server.wait_for_line("sleeper", "pids").split()[1:]]
         assert all(server.is_alive(pid) for pid in pids)
         server.process.send_signal(number)
@@ -85,66 +85,66 @@ def test_jobs_end_with_the_server(tmp_path: Path, start: Any, number: signal.Sig
         assert not any(server.is_alive(pid) for pid in pids)
 
 
-def test_an_unexpected_end_of_the_server_shows_its_log(tmp_path: Path, start: Any) -> None:
+def test_an_unexpected_end_of_the_server_shows_its_log(tmp_path: Path, run_drydock: Any) -> None:
     """The negative control of all tests with a server."""
 
     def lost() -> None:
-        with start(tmp_path) as server:
-            server.until("its word", (tmp_path / "log").read_text)
+        with run_drydock(tmp_path) as server:
+            server.wait_until("its word", (tmp_path / "log").read_text)
             os.kill(server.process.pid, signal.SIGKILL)
-            server.until("its end", lambda: not server.is_alive(server.process.pid))
+            server.wait_until("its end", lambda: not server.is_alive(server.process.pid))
 
     with pytest.raises(AssertionError, match=r"went away with -9:\s+drydock answers at"):
         lost()
 
 
-def test_a_signal_to_any_thread_ends_the_server(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path) as server:
+def test_a_signal_to_any_thread_ends_the_server(tmp_path: Path, run_drydock: Any) -> None:
+    with run_drydock(tmp_path) as server:
         pid = server.process.pid
         other = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
         assert ctypes.CDLL(None).tgkill(pid, other, int(signal.SIGTERM)) == 0
         assert server.process.wait(30) == 0
 
 
-def test_the_next_server_kills_leftover_processes(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path) as server:
-        server.create("orphan", SLEEPER)
+def test_the_next_server_kills_leftover_processes(tmp_path: Path, run_drydock: Any) -> None:
+    with run_drydock(tmp_path) as server:
+        server.create_job("orphan", SLEEPER)
         pids = [int(pid) for pid in server.wait_for_line("orphan", "pids").split()[1:]]
         server.process.kill()
         server.process.wait(60)
         assert all(server.is_alive(pid) for pid in pids)
     (tmp_path / "port").unlink()
-    with start(tmp_path) as server:
+    with run_drydock(tmp_path) as server:
         assert not any(server.is_alive(pid) for pid in pids)
-        lost = server.describe("orphan")
+        lost = server.describe_job("orphan")
         assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in lost["FailureReason"]
 
 
-def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, start: Any) -> None:
-    with start(tmp_path, "--cores", "2") as server:
+def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, run_drydock: Any) -> None:
+    with run_drydock(tmp_path, "--cores", "2") as server:
         names = ["job-1", "job-2", "job-3", "job-4"]
         for name in names:
-            server.create(name, WAITER)
+            server.create_job(name, WAITER)
         server.wait_for_line("job-1", "on")
-        waiting = server.describe("job-2")
+        waiting = server.describe_job("job-2")
         assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Starting")
         assert "Waiting for cores" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
-        assert server.health()["waiting"] == 3 and server.health()["running"] == 1
+        assert server.get_health()["waiting"] == 3 and server.get_health()["running"] == 1
 
-        server.stop("job-2")
-        stopped = server.describe("job-2")
+        server.stop_job("job-2")
+        stopped = server.describe_job("job-2")
         assert stopped["TrainingJobStatus"] == "Stopped" and "TrainingStartTime" not in stopped
-        assert not server.tree("job-2").exists() and server.read_log("job-2") == []
+        assert not server.get_job_folder("job-2").exists() and server.read_log("job-2") == []
 
         for name in ("job-1", "job-3", "job-4"):
             server.wait_for_line(name, "on")
-            (server.tree(name) / "go").touch()
+            (server.get_job_folder(name) / "go").touch()
         starts = [server.wait_for_end(name)["TrainingStartTime"] for name in ("job-1", "job-3", "job-4")]
         assert starts == sorted(starts)
 
 
-def test_health_counts_the_jobs_and_hides_no_object(dock: Any) -> None:
-    before = dock.health()
+def test_health_counts_the_jobs_and_hides_no_object(drydock: Any) -> None:
+    before = drydock.get_health()
     assert before["version"] and set(before["jobs"]) == {
         "InProgress",
         "Stopping",
@@ -152,26 +152,26 @@ def test_health_counts_the_jobs_and_hides_no_object(dock: Any) -> None:
         "Failed",
         "Stopped",
     }
-    dock.run("counted")
-    assert dock.health()["jobs"]["Completed"] == before["jobs"]["Completed"] + 1
-    dock.client("s3").create_bucket(Bucket="drydock")
-    dock.client("s3").put_object(Bucket="drydock", Key="health", Body=b"an object")
-    assert dock.get("s3://drydock/health") == b"an object"
+    drydock.run_job("counted")
+    assert drydock.get_health()["jobs"]["Completed"] == before["jobs"]["Completed"] + 1
+    drydock.client("s3").create_bucket(Bucket="drydock")
+    drydock.client("s3").put_object(Bucket="drydock", Key="health", Body=b"an object")
+    assert drydock.get("s3://drydock/health") == b"an object"
 
 
-def test_a_reset_of_moto_stops_what_runs(dock: Any) -> None:
-    dock.create("before-reset", SLEEPER)
-    pids = [int(pid) for pid in dock.wait_for_line("before-reset", "pids").split()[1:]]
-    urllib.request.urlopen(urllib.request.Request(f"{dock.url}/moto-api/reset", method="POST")).close()
-    dock.until("the job's end", lambda: not any(dock.is_alive(pid) for pid in pids))
-    dock.client("s3").create_bucket(Bucket="bucket")
+def test_a_reset_of_moto_stops_what_runs(drydock: Any) -> None:
+    drydock.create_job("before-reset", SLEEPER)
+    pids = [int(pid) for pid in drydock.wait_for_line("before-reset", "pids").split()[1:]]
+    urllib.request.urlopen(urllib.request.Request(f"{drydock.url}/moto-api/reset", method="POST")).close()
+    drydock.wait_until("the job's end", lambda: not any(drydock.is_alive(pid) for pid in pids))
+    drydock.client("s3").create_bucket(Bucket="bucket")
     # Not of the same name: until the old one's thread has ended too, it has the folder of that name.
-    assert dock.run("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"
-    found = dock.client("sagemaker").list_training_jobs()["TrainingJobSummaries"]
+    assert drydock.run_job("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"
+    found = drydock.client("sagemaker").list_training_jobs()["TrainingJobSummaries"]
     assert [one["TrainingJobName"] for one in found] == ["after-reset"]
 
 
 @pytest.mark.parametrize(("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)])
-def test_no_web_page_may_send_a_job(dock: Any, origin: str | None, status: int) -> None:
-    headers = {} if origin is None else {"Origin": dock.url if origin == "own" else origin}
-    assert dock.send_raw("CreateTrainingJob", b"{}", **headers)[0] == status
+def test_no_web_page_may_send_a_job(drydock: Any, origin: str | None, status: int) -> None:
+    headers = {} if origin is None else {"Origin": drydock.url if origin == "own" else origin}
+    assert drydock.send_raw("CreateTrainingJob", b"{}", **headers)[0] == status

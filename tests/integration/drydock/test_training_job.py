@@ -28,19 +28,19 @@ pathlib.Path(env["SM_OUTPUT_DATA_DIR"], "report.txt").write_text("fine")
 """
 
 
-def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
-    dock.put("full/train/a.csv", b"1")
-    dock.put("full/train/b/c.csv", b"2")
-    dock.put("full/train-not/d.csv", b"3")
+def test_a_script_mode_job_from_create_to_model(drydock: Any) -> None:
+    drydock.put("full/train/a.csv", b"1")
+    drydock.put("full/train/b/c.csv", b"2")
+    drydock.put("full/train-not/d.csv", b"3")
     algorithm = {
         "TrainingImage": "image",
         "TrainingInputMode": "File",
         "MetricDefinitions": [{"Name": "auc", "Regex": "auc=([0-9.]+)"}, {"Name": "none", "Regex": "x=(.*)"}],
     }
-    arn = dock.create(
+    arn = drydock.create_job(
         "full",
         FULL,
-        InputDataConfig=[dock.channel("train", "s3://bucket/full/train/")],
+        InputDataConfig=[drydock.build_channel("train", "s3://bucket/full/train/")],
         AlgorithmSpecification=algorithm,
         HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
         Environment={"OWN": "mine"},
@@ -49,19 +49,19 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/full"
 
     # The log is there while the job runs: it waits for the file that is only written now.
-    assert dock.wait_for_line("full", "auc") == "auc=0.5"
-    running = dock.describe("full")
+    assert drydock.wait_for_line("full", "auc") == "auc=0.5"
+    running = drydock.describe_job("full")
     assert (running["TrainingJobStatus"], running["SecondaryStatus"]) == ("InProgress", "Training")
     assert "TrainingEndTime" not in running and "ModelArtifacts" not in running
-    assert dock.health()["jobs"]["InProgress"] == 1
-    tree = dock.tree("full")
+    assert drydock.get_health()["jobs"]["InProgress"] == 1
+    tree = drydock.get_job_folder("full")
     config = json.loads((tree / "input/config/hyperparameters.json").read_text())
     assert config["depth"] == "3" and config["name"] == '"quoted"'
     assert json.loads((tree / "input/config/resourceconfig.json").read_text())["hosts"] == ["algo-1"]
     assert "train" in json.loads((tree / "input/config/inputdataconfig.json").read_text())
     (tree / "go").touch()
 
-    done = dock.wait_for_end("full")
+    done = drydock.wait_for_end("full")
     assert done["TrainingJobStatus"] == done["SecondaryStatus"] == "Completed"
     phases = [line["Status"] for line in done["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -72,16 +72,16 @@ def test_a_script_mode_job_from_create_to_model(dock: Any) -> None:
     assert len(done["FinalMetricDataList"]) == 1
     assert done["HyperParameters"]["since"] == "2013-03-01" and done["Environment"] == {"OWN": "mine"}
     assert done["EnableManagedSpotTraining"] is False
-    tags = dock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
+    tags = drydock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
     assert tags == [{"Key": "team", "Value": "leeway"}]
 
     model = done["ModelArtifacts"]["S3ModelArtifacts"]
     assert model == "s3://bucket/output/full/output/model.tar.gz"
-    assert dock.read_archive(model) == {"model.json": b"{}"}
-    assert dock.read_archive("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
-    assert json.loads(dock.wait_for_line("full", "data")[5:]) == ["a.csv", "b/c.csv"]
-    assert_environment(dock, json.loads(dock.wait_for_line("full", "env")[4:]))
-    assert dock.wait_for_line("full", "cwd") == f"cwd {dock.base('full')}/code"
+    assert drydock.read_archive(model) == {"model.json": b"{}"}
+    assert drydock.read_archive("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
+    assert json.loads(drydock.wait_for_line("full", "data")[5:]) == ["a.csv", "b/c.csv"]
+    assert_environment(drydock, json.loads(drydock.wait_for_line("full", "env")[4:]))
+    assert drydock.wait_for_line("full", "cwd") == f"cwd {drydock.get_base_path('full')}/code"
 
 
 def assert_contiguous(description: dict[str, Any]) -> None:
@@ -94,80 +94,80 @@ def assert_contiguous(description: dict[str, Any]) -> None:
     assert len({line["StatusMessage"] for line in lines}) == len(lines)
 
 
-def assert_environment(dock: Any, env: dict[str, str]) -> None:
-    assert env["SM_MODEL_DIR"] == f"{dock.base('full')}/model"
+def assert_environment(drydock: Any, env: dict[str, str]) -> None:
+    assert env["SM_MODEL_DIR"] == f"{drydock.get_base_path('full')}/model"
     assert env["SM_HP_DEPTH"] == "3" and json.loads(env["SM_HPS"])["depth"] == 3
     assert json.loads(env["SM_HOSTS"]) == ["algo-1"] and env["SM_CURRENT_HOST"] == "algo-1"
     assert json.loads(env["SM_CHANNELS"]) == ["train"]
     assert json.loads(env["SM_TRAINING_ENV"])["job_name"] == env["TRAINING_JOB_NAME"] == "full"
     assert env["TRAINING_JOB_ARN"].endswith(":training-job/full")
-    assert env["AWS_ENDPOINT_URL"] == dock.url and env["OWN"] == "mine"
+    assert env["AWS_ENDPOINT_URL"] == drydock.url and env["OWN"] == "mine"
     assert env["MLFLOW_TRACKING_URI"] == "http://mlflow.invalid"
     assert "SERVER_SECRET" not in env
 
 
-def test_arguments_are_the_hyperparameters_in_order_of_their_names(dock: Any) -> None:
-    dock.run(
+def test_arguments_are_the_hyperparameters_in_order_of_their_names(drydock: Any) -> None:
+    drydock.run_job(
         "arguments",
         "import json, sys; print('args', json.dumps(sys.argv[1:]))",
         HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
     )
-    said = json.loads(dock.wait_for_line("arguments", "args")[5:])
+    said = json.loads(drydock.wait_for_line("arguments", "args")[5:])
     assert said == ["--depth", "3", "-e", "0.5", "--name", "quoted", "--since", "2013-03-01"]
 
 
-def test_equal_model_folders_give_equal_archives(dock: Any) -> None:
+def test_equal_model_folders_give_equal_archives(drydock: Any) -> None:
     script = "import os, pathlib; pathlib.Path(os.environ['SM_MODEL_DIR'], 'm').write_text('{}')"
-    first = dock.run("equal-1", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
-    second = dock.run("equal-2", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
-    other = dock.run("equal-3", script.format(2))["ModelArtifacts"]["S3ModelArtifacts"]
-    assert dock.get(first) == dock.get(second) != dock.get(other)
+    first = drydock.run_job("equal-1", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
+    second = drydock.run_job("equal-2", script.format(1))["ModelArtifacts"]["S3ModelArtifacts"]
+    other = drydock.run_job("equal-3", script.format(2))["ModelArtifacts"]["S3ModelArtifacts"]
+    assert drydock.get(first) == drydock.get(second) != drydock.get(other)
 
 
-def test_the_failure_reason_has_the_exit_code_and_the_log(dock: Any) -> None:
+def test_the_failure_reason_has_the_exit_code_and_the_log(drydock: Any) -> None:
     script = """
 import os, pathlib
 pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug.txt").write_text("look")
 pathlib.Path(os.environ["SM_MODEL_DIR"], "half.txt").write_text("a model of a failed job is none")
 raise KeyError("x" * 3000 + "the end")
 """
-    failed = dock.run("crash", script)
+    failed = drydock.run_job("crash", script)
     assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
     assert failed["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\n")
     assert "the end" in failed["FailureReason"] and len(failed["FailureReason"]) <= 1024
     assert "ModelArtifacts" not in failed
-    assert dock.keys("output/crash/") == ["output/crash/output/output.tar.gz"]
+    assert drydock.list_keys("output/crash/") == ["output/crash/output/output.tar.gz"]
 
 
-def test_the_failure_file_has_precedence_over_the_log(dock: Any) -> None:
+def test_the_failure_file_has_precedence_over_the_log(drydock: Any) -> None:
     script = """
 import os, pathlib, sys
 pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("no label column")
 sys.exit("something else")
 """
-    reason = dock.run("failure-file", script)["FailureReason"]
+    reason = drydock.run_job("failure-file", script)["FailureReason"]
     assert "no label column" in reason and "something else" not in reason
     # The negative control: an exit code of 0 is no failure, whatever the file says.
-    fine = dock.run("failure-file-but-0", script.replace('sys.exit("something else")', ""))
+    fine = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
     assert fine["TrainingJobStatus"] == "Completed" and "FailureReason" not in fine
 
 
-def test_a_signal_gives_the_exit_code_of_a_container(dock: Any) -> None:
-    reason = dock.run("killed", "import os; os.kill(os.getpid(), 9)")["FailureReason"]
+def test_a_signal_gives_the_exit_code_of_a_container(drydock: Any) -> None:
+    reason = drydock.run_job("killed", "import os; os.kill(os.getpid(), 9)")["FailureReason"]
     assert "ExitCode 137" in reason
 
 
-def test_a_container_entrypoint_is_run_as_it_stands(dock: Any) -> None:
+def test_a_container_entrypoint_is_run_as_it_stands(drydock: Any) -> None:
     algorithm = {
         "TrainingImage": "image",
         "TrainingInputMode": "File",
         "ContainerEntrypoint": ["/bin/sh", "-c"],
         "ContainerArguments": ['echo "said $SM_CURRENT_HOST"'],
     }
-    assert dock.run("entrypoint", AlgorithmSpecification=algorithm)["TrainingJobStatus"] == "Completed"
-    assert dock.wait_for_line("entrypoint", "said") == "said algo-1"
+    assert drydock.run_job("entrypoint", AlgorithmSpecification=algorithm)["TrainingJobStatus"] == "Completed"
+    assert drydock.wait_for_line("entrypoint", "said") == "said algo-1"
     algorithm["ContainerEntrypoint"] = ["/no/such/program"]
-    failed = dock.run("entrypoint-missing", AlgorithmSpecification=algorithm)
+    failed = drydock.run_job("entrypoint-missing", AlgorithmSpecification=algorithm)
     assert "cannot execute '/no/such/program'" in failed["FailureReason"]
 
 
@@ -191,85 +191,87 @@ IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 @pytest.fixture
-def patient(tmp_path: Path, start: Any) -> Iterator[Any]:
+def patient(tmp_path: Path, run_drydock: Any) -> Iterator[Any]:
     """A server with SageMaker's own grace, in which any machine has time to save."""
-    with start(tmp_path) as server:
+    with run_drydock(tmp_path) as server:
         yield server
 
 
 @pytest.mark.parametrize(
     ("name", "handler", "files", "server"),
-    [("stop-clean", CLEAN_END, 1, "patient"), ("stop-deaf", IGNORES, 0, "dock")],
+    [("stop-clean", CLEAN_END, 1, "patient"), ("stop-deaf", IGNORES, 0, "drydock")],
 )
 def test_a_stop_ends_the_whole_group(
     name: str, handler: str, files: int, server: str, request: pytest.FixtureRequest
 ) -> None:
-    dock = request.getfixturevalue(server)
-    dock.create(name, GROUP.format(handler=handler))
-    pids = [int(pid) for pid in dock.wait_for_line(name, "pids").split()[1:]]
-    assert all(dock.is_alive(pid) for pid in pids)
-    dock.stop(name)
-    assert dock.describe(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
-    stopped = dock.wait_for_end(name)
+    drydock = request.getfixturevalue(server)
+    drydock.create_job(name, GROUP.format(handler=handler))
+    pids = [int(pid) for pid in drydock.wait_for_line(name, "pids").split()[1:]]
+    assert all(drydock.is_alive(pid) for pid in pids)
+    drydock.stop_job(name)
+    assert drydock.describe_job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
+    stopped = drydock.wait_for_end(name)
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
     phases = [line["Status"] for line in stopped["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
-    assert not any(dock.is_alive(pid) for pid in pids)
-    assert len(dock.keys(f"output/{name}/output/model.tar.gz")) == files
+    assert not any(drydock.is_alive(pid) for pid in pids)
+    assert len(drydock.list_keys(f"output/{name}/output/model.tar.gz")) == files
 
 
-def test_background_processes_end_with_the_script(dock: Any) -> None:
+def test_background_processes_end_with_the_script(drydock: Any) -> None:
     script = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("pids", child.pid)
 """
-    assert dock.run("left-behind", script)["TrainingJobStatus"] == "Completed"
-    assert not dock.is_alive(int(dock.wait_for_line("left-behind", "pids").split()[1]))
+    assert drydock.run_job("left-behind", script)["TrainingJobStatus"] == "Completed"
+    assert not drydock.is_alive(int(drydock.wait_for_line("left-behind", "pids").split()[1]))
 
 
-def test_max_runtime_stops_the_job(dock: Any) -> None:
+def test_max_runtime_stops_the_job(drydock: Any) -> None:
     script = "import time\nprint('on')\ntime.sleep(600)"
-    stopped = dock.run("too-long", script, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    stopped = drydock.run_job("too-long", script, StoppingCondition={"MaxRuntimeInSeconds": 1})
     assert stopped["TrainingJobStatus"] == "Stopped"
     assert stopped["SecondaryStatus"] == "MaxRuntimeExceeded"
     assert "FailureReason" not in stopped
 
 
-def test_a_missing_channel_fails_before_the_training(dock: Any) -> None:
-    failed = dock.run("no-data", InputDataConfig=[dock.channel("train", "s3://bucket/nothing/here/")])
+def test_a_missing_channel_fails_before_the_training(drydock: Any) -> None:
+    failed = drydock.run_job("no-data", InputDataConfig=[drydock.build_channel("train", "s3://bucket/nothing/here/")])
     assert failed["FailureReason"].startswith("ClientError: Data download failed: channel train: No S3 objects")
     assert [line["Status"] for line in failed["SecondaryStatusTransitions"]] == [
         *("Starting", "Downloading", "Failed"),
     ]
-    no_bucket = dock.run("no-data-bucket", InputDataConfig=[dock.channel("train", "s3://no-such-bucket/x")])
+    no_bucket = drydock.run_job(
+        "no-data-bucket", InputDataConfig=[drydock.build_channel("train", "s3://no-such-bucket/x")]
+    )
     assert "NoSuchBucket" in no_bucket["FailureReason"]
 
 
-def test_a_missing_output_bucket_fails_before_the_training(dock: Any) -> None:
-    failed = dock.run("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
+def test_a_missing_output_bucket_fails_before_the_training(drydock: Any) -> None:
+    failed = drydock.run_job("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
     assert failed["TrainingJobStatus"] == "Failed" and "NoSuchBucket" in failed["FailureReason"]
     assert "Training" not in [line["Status"] for line in failed["SecondaryStatusTransitions"]]
 
 
-def test_refuses_a_bundle_that_leaves_its_folder(dock: Any) -> None:
-    uri = dock.put("evil.tar.gz", dock.tarball({"train.py": "", "../../../escaped.txt": "out"}))
-    failed = dock.run("evil", HyperParameters={"sagemaker_submit_directory": uri})
+def test_refuses_a_bundle_that_leaves_its_folder(drydock: Any) -> None:
+    uri = drydock.put("evil.tar.gz", drydock.pack_archive({"train.py": "", "../../../escaped.txt": "out"}))
+    failed = drydock.run_job("evil", HyperParameters={"sagemaker_submit_directory": uri})
     assert failed["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
     assert re.search("OutsideDestinationError|leads out of the folder", failed["FailureReason"])
-    assert not list(dock.data.parent.rglob("escaped.txt"))
+    assert not list(drydock.data.parent.rglob("escaped.txt"))
 
 
 @pytest.mark.parametrize("program", ["missing.py", "../../../../../../../../bin/true"])
-def test_refuses_a_program_outside_the_bundle(dock: Any, program: str) -> None:
+def test_refuses_a_program_outside_the_bundle(drydock: Any, program: str) -> None:
     name = f"program-{len(program)}"
-    failed = dock.run(name, HyperParameters={"sagemaker_program": program})
+    failed = drydock.run_job(name, HyperParameters={"sagemaker_program": program})
     assert "in sagemaker_submit_directory" in failed["FailureReason"]
 
 
-def test_checkpoints_are_uploaded_while_the_job_runs_and_restored(dock: Any) -> None:
+def test_checkpoints_are_uploaded_while_the_job_runs_and_restored(drydock: Any) -> None:
     config = {"S3Uri": "s3://bucket/checkpoints/one"}
-    dock.put("checkpoints/one-other/x", b"not of this job")
+    drydock.put("checkpoints/one-other/x", b"not of this job")
     script = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
@@ -281,42 +283,42 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 (folder / "1").unlink()
 (folder / "3").write_text("three")
 """
-    dock.create("checkpoint-1", script, CheckpointConfig=config)
-    dock.until(
+    drydock.create_job("checkpoint-1", script, CheckpointConfig=config)
+    drydock.wait_until(
         "the first checkpoints in S3",
-        lambda: dock.keys("checkpoints/one/") == ["checkpoints/one/1", "checkpoints/one/2"],
+        lambda: drydock.list_keys("checkpoints/one/") == ["checkpoints/one/1", "checkpoints/one/2"],
     )
-    (dock.tree("checkpoint-1") / "go").touch()
-    assert dock.wait_for_end("checkpoint-1")["TrainingJobStatus"] == "Completed"
-    assert dock.wait_for_line("checkpoint-1", "found") == "found []"
-    assert dock.keys("checkpoints/one/") == ["checkpoints/one/2", "checkpoints/one/3"]
+    (drydock.get_job_folder("checkpoint-1") / "go").touch()
+    assert drydock.wait_for_end("checkpoint-1")["TrainingJobStatus"] == "Completed"
+    assert drydock.wait_for_line("checkpoint-1", "found") == "found []"
+    assert drydock.list_keys("checkpoints/one/") == ["checkpoints/one/2", "checkpoints/one/3"]
 
     config["LocalPath"] = "/opt/ml/checkpoints"
-    dock.run("checkpoint-2", script.replace("while not", "while False and not"), CheckpointConfig=config)
-    assert dock.wait_for_line("checkpoint-2", "found") == "found ['2', '3']"
+    drydock.run_job("checkpoint-2", script.replace("while not", "while False and not"), CheckpointConfig=config)
+    assert drydock.wait_for_line("checkpoint-2", "found") == "found ['2', '3']"
 
 
-def test_a_name_can_be_used_only_once(dock: Any) -> None:
-    dock.run("taken")
+def test_a_name_can_be_used_only_once(drydock: Any) -> None:
+    drydock.run_job("taken")
     with pytest.raises(ClientError, match="Training job names must be unique") as caught:
-        dock.create("taken")
+        drydock.create_job("taken")
     assert caught.value.response["Error"]["Code"] == "ResourceInUse"
     # The negative control: the same name in another region is another job.
-    request = dock.request("taken")
-    dock.client("sagemaker", "eu-west-1").create_training_job(**request)
+    request = drydock.build_request("taken")
+    drydock.client("sagemaker", "eu-west-1").create_training_job(**request)
 
 
-def test_an_ended_job_cannot_be_stopped(dock: Any) -> None:
-    dock.run("ended")
+def test_an_ended_job_cannot_be_stopped(drydock: Any) -> None:
+    drydock.run_job("ended")
     with pytest.raises(ClientError, match="the training job is in status Completed") as caught:
-        dock.stop("ended")
+        drydock.stop_job("ended")
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_log_events_are_found_by_the_prefix_of_their_stream(dock: Any) -> None:
-    dock.run("prefix-one", "print('word one')")
-    dock.run("prefix-two", "print('word two')")
-    logs = dock.client("logs")
+def test_log_events_are_found_by_the_prefix_of_their_stream(drydock: Any) -> None:
+    drydock.run_job("prefix-one", "print('word one')")
+    drydock.run_job("prefix-two", "print('word two')")
+    logs = drydock.client("logs")
 
     def found(prefix: str) -> list[str]:
         asked = {"logStreamNamePrefix": prefix, "filterPattern": "word"}
@@ -331,24 +333,24 @@ def test_log_events_are_found_by_the_prefix_of_their_stream(dock: Any) -> None:
     ("operation", "code"),
     [("describe_training_job", "ValidationException"), ("stop_training_job", "ResourceNotFound")],
 )
-def test_an_unknown_job(dock: Any, operation: str, code: str) -> None:
+def test_an_unknown_job(drydock: Any, operation: str, code: str) -> None:
     with pytest.raises(ClientError, match="Requested resource not found") as caught:
-        getattr(dock.client("sagemaker"), operation)(TrainingJobName="unknown")
+        getattr(drydock.client("sagemaker"), operation)(TrainingJobName="unknown")
     assert caught.value.response["Error"]["Code"] == code
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_motos_other_operations_work(dock: Any) -> None:
-    assert dock.client("sts").get_caller_identity()["Account"] == "123456789012"
-    sagemaker = dock.client("sagemaker")
+def test_motos_other_operations_work(drydock: Any) -> None:
+    assert drydock.client("sts").get_caller_identity()["Account"] == "123456789012"
+    sagemaker = drydock.client("sagemaker")
     role = "arn:aws:iam::123456789012:role/drydock"
     sagemaker.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "image"})
     assert sagemaker.describe_model(ModelName="m")["ModelName"] == "m"
 
 
-def test_a_large_object_is_unchanged(dock: Any) -> None:
+def test_a_large_object_is_unchanged(drydock: Any) -> None:
     data = bytes(range(256)) * 4096 * 12  # 12 MiB: beyond the threshold for multipart transfers
-    dock.put("large/blob", data)
+    drydock.put("large/blob", data)
     script = "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
-    done = dock.run("large", script, InputDataConfig=[dock.channel("big", "s3://bucket/large")])
-    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}
+    done = drydock.run_job("large", script, InputDataConfig=[drydock.build_channel("big", "s3://bucket/large")])
+    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}

@@ -75,11 +75,11 @@ def proxy() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def aws(dock: Any, proxy: str) -> dict[str, str]:
+def aws(drydock: Any, proxy: str) -> dict[str, str]:
     """A client's whole environment: the server by AWS_ENDPOINT_URL, any keys, no other configuration, no network."""
     offline = {name: proxy for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
     own = {
-        "AWS_ENDPOINT_URL": dock.url,
+        "AWS_ENDPOINT_URL": drydock.url,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_PAGER": "",
@@ -101,9 +101,9 @@ def python(aws: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Cal
     return begin
 
 
-def processing_request(dock: Any, name: str, script: str) -> dict[str, Any]:
+def processing_request(drydock: Any, name: str, script: str) -> dict[str, Any]:
     """A processing job that runs script as main.py; what it leaves in output/out is at s3://bucket/NAME/out."""
-    dock.put(f"{name}/code/main.py", script.encode())
+    drydock.put(f"{name}/code/main.py", script.encode())
     where = {"S3DataType": "S3Prefix", "S3InputMode": "File", "LocalPath": "/opt/ml/processing/input/code"}
     there = {"LocalPath": "/opt/ml/processing/output/out", "S3UploadMode": "EndOfJob"}
     cluster = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
@@ -124,7 +124,7 @@ def processing_request(dock: Any, name: str, script: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def processing() -> Callable[..., dict[str, Any]]:
-    """Makes the request of a processing job: processing(dock, name, script)."""
+    """Makes the request of a processing job: processing(drydock, name, script)."""
     return processing_request
 
 

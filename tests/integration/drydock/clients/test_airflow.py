@@ -80,11 +80,11 @@ print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
 BOTH = pytest.mark.parametrize("kind", ["waiting", "deferred"])
 
 
-def transform(dock: Any, name: str, answer: str) -> dict[str, Any]:
+def transform(drydock: Any, name: str, answer: str) -> dict[str, Any]:
     """Requests for a model that says `answer` to a body, and for a job of it."""
     code = f"def model_fn(model_dir): pass\ndef transform_fn(model, body, content_type, accept): return {answer}\n"
-    uri = dock.put(f"transform/{name}/model.tar.gz", dock.tarball({"code/inference.py": code}))
-    dock.put(f"transform/{name}/in/a.txt", b"ahoy")
+    uri = drydock.put(f"transform/{name}/model.tar.gz", drydock.pack_archive({"code/inference.py": code}))
+    drydock.put(f"transform/{name}/in/a.txt", b"ahoy")
     place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://bucket/transform/{name}/in/"}
     role = "arn:aws:iam::123456789012:role/drydock"
     return {
@@ -98,12 +98,12 @@ def transform(dock: Any, name: str, answer: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def env(dock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def env(drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An Airflow of its own, with the connection that points at the server."""
     home = tmp_path_factory.mktemp("airflow")
     (home / "dags").mkdir()
     (home / "dags" / "stock.py").write_text(DAG)
-    extra = {"endpoint_url": dock.url, "region_name": "us-east-1"}
+    extra = {"endpoint_url": drydock.url, "region_name": "us-east-1"}
     connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
     return {
         "AIRFLOW_HOME": str(home),
@@ -117,7 +117,7 @@ def env(dock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def ran(
-    dock: Any,
+    drydock: Any,
     aws: Any,
     env: Any,
     scripts: Any,
@@ -130,14 +130,16 @@ def ran(
     """What became of the tasks, their XComs, and the log of it all."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
     training = {
-        "spot": dock.request("z", scripts["counter"], **dock.spot_members("z"), Environment={"GOAL": "60", **held}),
-        "stopped": dock.request("w", scripts["counter"], Environment=forever),
-        "fine": dock.request("x", scripts["counter"]),
-        "broken": dock.request("y", scripts["fails"]),
+        "spot": drydock.build_request(
+            "z", scripts["counter"], **drydock.build_spot_fields("z"), Environment={"GOAL": "60", **held}
+        ),
+        "stopped": drydock.build_request("w", scripts["counter"], Environment=forever),
+        "fine": drydock.build_request("x", scripts["counter"]),
+        "broken": drydock.build_request("y", scripts["fails"]),
     }
-    reports = processing(dock, "reports", programs["reports"])
-    wrong = processing(dock, "wrong", programs["fails"])
-    told = {"louder": transform(dock, "louder", "body.upper()"), "mute": transform(dock, "mute", "1 / 0")}
+    reports = processing(drydock, "reports", programs["reports"])
+    wrong = processing(drydock, "wrong", programs["fails"])
+    told = {"louder": transform(drydock, "louder", "body.upper()"), "mute": transform(drydock, "mute", "1 / 0")}
     given = {"training": training, "processing": {"reports": reports, "wrong": wrong}, "transform": told}
     (folder / "given.json").write_text(json.dumps(given))
     everything = {**aws, **env}
@@ -147,12 +149,12 @@ def ran(
         run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)
     try:
         for kind in ("waiting", "deferred"):
-            dock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
+            drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
             # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
-            dock.until("a checkpoint", lambda kind=kind: dock.keys(f"checkpoints/z/spot-{kind}/"))
-            dock.send_order("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
-            dock.wait_for_line(f"stopped-{kind}", "from 0")
-            dock.stop(f"stopped-{kind}")
+            drydock.wait_until("a checkpoint", lambda kind=kind: drydock.list_keys(f"checkpoints/z/spot-{kind}/"))
+            drydock.send_command("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
+            drydock.wait_for_line(f"stopped-{kind}", "from 0")
+            drydock.stop_job(f"stopped-{kind}")
         code, said = run.wait(300), (folder / "log").read_text()
     finally:
         run.kill()
@@ -162,11 +164,11 @@ def ran(
 
 
 @BOTH
-def test_training(ran: SimpleNamespace, dock: Any, kind: str) -> None:
+def test_training(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert ran.states[f"fine-{kind}"] == "success"
     told = ran.xcoms[f"fine-{kind}"]["Training"]
     assert told["TrainingJobStatus"] == "Completed" and told["TrainingJobName"] == f"fine-{kind}"
-    assert dock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert drydock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
 @BOTH
@@ -176,11 +178,11 @@ def test_a_failed_training(ran: SimpleNamespace, kind: str) -> None:
 
 
 @BOTH
-def test_an_interrupted_training_resumes(ran: SimpleNamespace, dock: Any, kind: str) -> None:
+def test_an_interrupted_training_resumes(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert ran.states[f"spot-{kind}"] == "success"
     told = ran.xcoms[f"spot-{kind}"]["Training"]
     assert "Interrupted" in [one["Status"] for one in told["SecondaryStatusTransitions"]]
-    assert dock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
+    assert drydock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
 
 
 def test_a_stopped_training(ran: SimpleNamespace) -> None:
@@ -200,11 +202,11 @@ def test_processing(ran: SimpleNamespace, kind: str) -> None:
 
 
 @BOTH
-def test_transform(ran: SimpleNamespace, dock: Any, kind: str) -> None:
+def test_transform(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert ran.states[f"louder-{kind}"] == "success"
     told = ran.xcoms[f"louder-{kind}"]
     assert told["Transform"]["TransformJobStatus"] == "Completed" and told["Model"]["ModelName"] == f"louder-{kind}"
-    assert dock.get("s3://bucket/transform/louder/out/a.txt.out") == b"AHOY"
+    assert drydock.get("s3://bucket/transform/louder/out/a.txt.out") == b"AHOY"
     assert ran.states[f"mute-{kind}"] == "failed" and f"mute-{kind}" not in ran.xcoms
 
 
@@ -236,11 +238,11 @@ print("\\n" + json.dumps({"names": names, "error": error}))
 """
 
 
-def test_the_hook(dock: Any, env: dict[str, str], python: Callable[..., Any], scripts: dict[str, str]) -> None:
-    dock.put("hook/data.csv", b"1")
-    channels = [dock.channel("train", "s3://bucket/hook/")]
-    fine = dock.request("hook-fine", "print('said by the job')", InputDataConfig=channels)
-    client = python(HOOK, [fine, dock.request("hook-bad", scripts["fails"])], **env)
+def test_the_hook(drydock: Any, env: dict[str, str], python: Callable[..., Any], scripts: dict[str, str]) -> None:
+    drydock.put("hook/data.csv", b"1")
+    channels = [drydock.build_channel("train", "s3://bucket/hook/")]
+    fine = drydock.build_request("hook-fine", "print('said by the job')", InputDataConfig=channels)
+    client = python(HOOK, [fine, drydock.build_request("hook-bad", scripts["fails"])], **env)
     said, _ = client.communicate(timeout=120)
     assert client.returncode == 0, said[-3000:]
     answer = json.loads(said.splitlines()[-1])

@@ -12,7 +12,7 @@ FAST = {"Delay": 1, "MaxAttempts": 60}
 
 
 @pytest.fixture(scope="module")
-def client(dock: Any, aws: dict[str, str]) -> Callable[[str], Any]:
+def client(drydock: Any, aws: dict[str, str]) -> Callable[[str], Any]:
     def make(service: str) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -37,11 +37,11 @@ def wait(sagemaker: Any) -> Callable[[str], None]:
 
 
 def test_create_wait_describe_logs_outputs(
-    dock: Any, client: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]
+    drydock: Any, client: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]
 ) -> None:
     metrics = [{"Name": "loss", "Regex": "loss=([0-9.]+);"}]
     algorithm = {"TrainingImage": "image", "TrainingInputMode": "File", "MetricDefinitions": metrics}
-    request = dock.request("whole", scripts["counter"], AlgorithmSpecification=algorithm)
+    request = drydock.build_request("whole", scripts["counter"], AlgorithmSpecification=algorithm)
     arn = sagemaker.create_training_job(**request)["TrainingJobArn"]
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/whole"
     wait("whole")
@@ -54,11 +54,11 @@ def test_create_wait_describe_logs_outputs(
         .paginate(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix="whole/")
     )
     assert [event["message"] for page in pages for event in page["events"]] == ["from 0", "loss=0.25;"]
-    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
-def test_a_failed_job_fails_its_waiter(dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]) -> None:
-    sagemaker.create_training_job(**dock.request("broken", scripts["fails"]))
+def test_a_failed_job_fails_its_waiter(drydock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str]) -> None:
+    sagemaker.create_training_job(**drydock.build_request("broken", scripts["fails"]))
     with pytest.raises(WaiterError, match="terminal failure"):
         wait("broken")
     done = sagemaker.describe_training_job(TrainingJobName="broken")
@@ -67,10 +67,10 @@ def test_a_failed_job_fails_its_waiter(dock: Any, sagemaker: Any, wait: Any, scr
 
 
 def test_a_stop_ends_the_waiter_and_cannot_be_repeated(
-    dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], forever: dict[str, str]
+    drydock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], forever: dict[str, str]
 ) -> None:
-    sagemaker.create_training_job(**dock.request("stopped", scripts["counter"], Environment=forever))
-    dock.wait_for_line("stopped", "from 0")
+    sagemaker.create_training_job(**drydock.build_request("stopped", scripts["counter"], Environment=forever))
+    drydock.wait_for_line("stopped", "from 0")
     sagemaker.stop_training_job(TrainingJobName="stopped")
     wait("stopped")
     assert sagemaker.describe_training_job(TrainingJobName="stopped")["TrainingJobStatus"] == "Stopped"
@@ -79,27 +79,27 @@ def test_a_stop_ends_the_waiter_and_cannot_be_repeated(
 
 
 def test_an_interruption_ends_no_waiter(
-    dock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], held: dict[str, str]
+    drydock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], held: dict[str, str]
 ) -> None:
     sagemaker.create_training_job(
-        **dock.request("spot", scripts["counter"], Environment=held, **dock.spot_members("spot"))
+        **drydock.build_request("spot", scripts["counter"], Environment=held, **drydock.build_spot_fields("spot"))
     )
-    dock.wait_for_line("spot", "from 0")
-    dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-    dock.send_order("interrupt", job="spot", capacity_back_after_s=0.2)
+    drydock.wait_for_line("spot", "from 0")
+    drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
+    drydock.send_command("interrupt", job="spot", capacity_back_after_s=0.2)
     wait("spot")
     done = sagemaker.describe_training_job(TrainingJobName="spot")
     assert done["TrainingJobStatus"] == "Completed" and done["EnableManagedSpotTraining"] is True
     assert [one["Status"] for one in done["SecondaryStatusTransitions"]].count("Interrupted") == 1
-    assert dock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
     # Not interrupted is who runs on demand.
-    sagemaker.create_training_job(**dock.request("demand", "import time; time.sleep(60)"))
-    assert dock.send_refused_order("interrupt", job="demand") == (409, "job demand is not a spot job")
+    sagemaker.create_training_job(**drydock.build_request("demand", "import time; time.sleep(60)"))
+    assert drydock.send_refused_command("interrupt", job="demand") == (409, "job demand is not a spot job")
     sagemaker.stop_training_job(TrainingJobName="demand")
 
 
-def test_exceptions_by_their_names(dock: Any, sagemaker: Any, wait: Any) -> None:
-    request = dock.request("taken", "print(1)")
+def test_exceptions_by_their_names(drydock: Any, sagemaker: Any, wait: Any) -> None:
+    request = drydock.build_request("taken", "print(1)")
     sagemaker.create_training_job(**request)
     with pytest.raises(sagemaker.exceptions.ResourceInUse, match="must be unique"):
         sagemaker.create_training_job(**request)
@@ -119,16 +119,16 @@ def test_exceptions_by_their_names(dock: Any, sagemaker: Any, wait: Any) -> None
         sagemaker.create_training_job(**wrong)
 
 
-def test_paginators(dock: Any, sagemaker: Any) -> None:
+def test_paginators(drydock: Any, sagemaker: Any) -> None:
     names = [f"page-{number:02}" for number in range(13)]
     for name in names:
-        sagemaker.create_training_job(**dock.request(name, "print(1)"))
+        sagemaker.create_training_job(**drydock.build_request(name, "print(1)"))
     options = {"NameContains": "page-", "SortBy": "Name", "SortOrder": "Ascending"}
     pages = list(sagemaker.get_paginator("list_training_jobs").paginate(**options, PaginationConfig={"PageSize": 5}))
     assert [len(page["TrainingJobSummaries"]) for page in pages] == [5, 5, 3]
     assert [one["TrainingJobName"] for page in pages for one in page["TrainingJobSummaries"]] == names
     for name in names:
-        dock.wait_for_end(name)
+        drydock.wait_for_end(name)
     # As documented: of 100 jobs of any status, those that have this one.
     found = sagemaker.list_training_jobs(**options, StatusEquals="Failed", MaxResults=5)
     assert found["TrainingJobSummaries"] == [] and "NextToken" in found
@@ -137,9 +137,9 @@ def test_paginators(dock: Any, sagemaker: Any) -> None:
         sagemaker.list_training_jobs(NextToken="none of ours")
 
 
-def test_tags_and_search(dock: Any, client: Any, sagemaker: Any, wait: Any) -> None:
+def test_tags_and_search(drydock: Any, client: Any, sagemaker: Any, wait: Any) -> None:
     tags = [{"Key": "team", "Value": "harbour"}]
-    arn = sagemaker.create_training_job(**dock.request("tagged", "print(1)"), Tags=tags)["TrainingJobArn"]
+    arn = sagemaker.create_training_job(**drydock.build_request("tagged", "print(1)"), Tags=tags)["TrainingJobArn"]
     wait("tagged")
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "run", "Value": "7"}])
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [*tags, {"Key": "run", "Value": "7"}]
@@ -162,21 +162,21 @@ def test_tags_and_search(dock: Any, client: Any, sagemaker: Any, wait: Any) -> N
     assert search("tagged") == ["tagged"] and search("untagged") == []
 
 
-def test_processing(dock: Any, sagemaker: Any, wait: Any, processing: Any, programs: dict[str, str]) -> None:
-    sagemaker.create_processing_job(**processing(dock, "reports", programs["reports"]))
+def test_processing(drydock: Any, sagemaker: Any, wait: Any, processing: Any, programs: dict[str, str]) -> None:
+    sagemaker.create_processing_job(**processing(drydock, "reports", programs["reports"]))
     wait("reports", "processing")
-    assert dock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}'
+    assert drydock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}'
     with pytest.raises(sagemaker.exceptions.ResourceInUse):
-        sagemaker.create_processing_job(**processing(dock, "reports", programs["reports"]))
+        sagemaker.create_processing_job(**processing(drydock, "reports", programs["reports"]))
 
-    sagemaker.create_processing_job(**processing(dock, "breaks", programs["fails"]))
+    sagemaker.create_processing_job(**processing(drydock, "breaks", programs["fails"]))
     with pytest.raises(WaiterError, match="terminal failure"):
         wait("breaks", "processing")
     failed = sagemaker.describe_processing_job(ProcessingJobName="breaks")
-    assert "ExitCode 7" in failed["FailureReason"] and dock.keys("breaks/out") == []
+    assert "ExitCode 7" in failed["FailureReason"] and drydock.list_keys("breaks/out") == []
 
-    sagemaker.create_processing_job(**processing(dock, "waits", programs["waits"]))
-    dock.until("its log", lambda: "waiting" in dock.read_full_log("waits", "/aws/sagemaker/ProcessingJobs"))
+    sagemaker.create_processing_job(**processing(drydock, "waits", programs["waits"]))
+    drydock.wait_until("its log", lambda: "waiting" in drydock.read_full_log("waits", "/aws/sagemaker/ProcessingJobs"))
     sagemaker.stop_processing_job(ProcessingJobName="waits")
     wait("waits", "processing")
     assert sagemaker.describe_processing_job(ProcessingJobName="waits")["ProcessingJobStatus"] == "Stopped"

@@ -37,12 +37,12 @@ def cli(aws: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 
 @pytest.fixture(scope="module")
-def create(cli: Callable[..., Any], dock: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def create(cli: Callable[..., Any], drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Types `aws sagemaker create-training-job --cli-input-json file://...`."""
     folder = tmp_path_factory.mktemp("requests")
 
     def run(name: str, script: str, refused: str = "", **more: Any) -> Any:
-        (folder / f"{name}.json").write_text(json.dumps(dock.request(name, script, **more)))
+        (folder / f"{name}.json").write_text(json.dumps(drydock.build_request(name, script, **more)))
         given = ("--cli-input-json", f"file://{folder / name}.json")
         return cli("sagemaker", "create-training-job", *given, refused=refused)
 
@@ -53,8 +53,8 @@ def sagemaker(cli: Callable[..., Any], verb: str, name: str, refused: str = "") 
     return cli("sagemaker", f"{verb}-training-job", "--training-job-name", name, refused=refused)
 
 
-def wait(cli: Callable[..., Any], dock: Any, name: str, refused: str = "") -> None:
-    dock.wait_for_end(name)  # the CLI's own waiter asks once in two minutes, and cannot be told to ask more often
+def wait(cli: Callable[..., Any], drydock: Any, name: str, refused: str = "") -> None:
+    drydock.wait_for_end(name)  # the CLI's own waiter asks once in two minutes, and cannot be told to ask more often
     words = ("training-job-completed-or-stopped", "--training-job-name", name)
     cli("sagemaker", "wait", *words, refused=refused)
 
@@ -67,16 +67,16 @@ def said(cli: Callable[..., Any], name: str) -> list[str]:
 
 
 def test_create_wait_describe_logs_outputs(
-    cli: Any, create: Any, dock: Any, scripts: dict[str, str], tmp_path: Path
+    cli: Any, create: Any, drydock: Any, scripts: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "rows" / "deep").mkdir(parents=True)
     (tmp_path / "rows" / "a.csv").write_text("1")
     (tmp_path / "rows" / "deep" / "b.csv").write_text("2")
     cli("s3", "sync", str(tmp_path / "rows"), "s3://bucket/rows/")
-    channels = [dock.channel("train", "s3://bucket/rows/")]
+    channels = [drydock.build_channel("train", "s3://bucket/rows/")]
     answer = create("whole", scripts["counter"], InputDataConfig=channels)
     assert answer["TrainingJobArn"].endswith(":training-job/whole")
-    wait(cli, dock, "whole")
+    wait(cli, drydock, "whole")
     done = sagemaker(cli, "describe", "whole")
     assert done["TrainingJobStatus"] == "Completed" and done["BillableTimeInSeconds"] >= 1
     assert said(cli, "whole") == ["from 0", "loss=0.25;"]
@@ -97,35 +97,35 @@ def test_create_wait_describe_logs_outputs(
     assert cli(*listed) == ["whole"]
 
 
-def test_a_failure(cli: Any, create: Any, dock: Any, scripts: dict[str, str]) -> None:
+def test_a_failure(cli: Any, create: Any, drydock: Any, scripts: dict[str, str]) -> None:
     create("broken", scripts["fails"])
-    wait(cli, dock, "broken", refused="terminal failure state")
+    wait(cli, drydock, "broken", refused="terminal failure state")
     done = sagemaker(cli, "describe", "broken")
     assert done["TrainingJobStatus"] == "Failed" and "the hull is leaking" in done["FailureReason"]
 
 
-def test_a_stop(cli: Any, create: Any, dock: Any, scripts: dict[str, str], forever: dict[str, str]) -> None:
+def test_a_stop(cli: Any, create: Any, drydock: Any, scripts: dict[str, str], forever: dict[str, str]) -> None:
     create("stopped", scripts["counter"], Environment=forever)
-    dock.wait_for_line("stopped", "from 0")
+    drydock.wait_for_line("stopped", "from 0")
     sagemaker(cli, "stop", "stopped")
-    wait(cli, dock, "stopped")
+    wait(cli, drydock, "stopped")
     assert sagemaker(cli, "describe", "stopped")["TrainingJobStatus"] == "Stopped"
     sagemaker(cli, "stop", "stopped", refused="The request was rejected because the training job is in status Stopped.")
 
 
-def test_an_interruption(cli: Any, create: Any, dock: Any, scripts: dict[str, str], held: dict[str, str]) -> None:
-    create("spot", scripts["counter"], Environment=held, **dock.spot_members("spot"))
-    dock.wait_for_line("spot", "from 0")
-    dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-    dock.send_order("interrupt", job="spot", capacity_back_after_s=0.2)
-    wait(cli, dock, "spot")
+def test_an_interruption(cli: Any, create: Any, drydock: Any, scripts: dict[str, str], held: dict[str, str]) -> None:
+    create("spot", scripts["counter"], Environment=held, **drydock.build_spot_fields("spot"))
+    drydock.wait_for_line("spot", "from 0")
+    drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
+    drydock.send_command("interrupt", job="spot", capacity_back_after_s=0.2)
+    wait(cli, drydock, "spot")
     done = sagemaker(cli, "describe", "spot")
     assert "Interrupted" in [one["Status"] for one in done["SecondaryStatusTransitions"]]
     assert done["TrainingJobStatus"] == "Completed"
     assert done["BillableTimeInSeconds"] <= done["TrainingTimeInSeconds"]
 
 
-def test_what_is_refused(cli: Any, create: Any, dock: Any) -> None:
+def test_what_is_refused(cli: Any, create: Any, drydock: Any) -> None:
     create("taken", "print(1)")
     create("taken", "print(1)", refused="(ResourceInUse)")
     sagemaker(cli, "describe", "nobody", refused="(ValidationException)")
@@ -134,12 +134,12 @@ def test_what_is_refused(cli: Any, create: Any, dock: Any) -> None:
         "no-role", "print(1)", refused="Member must satisfy regular expression pattern", RoleArn="arn:aws:iam::1:user/x"
     )
     limits = {"StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 30}}
-    create("wrong-way", "print(1)", refused="It must be above or equal to", **dock.spot_members("w", **limits))
+    create("wrong-way", "print(1)", refused="It must be above or equal to", **drydock.build_spot_fields("w", **limits))
 
 
-def test_processing(cli: Any, dock: Any, processing: Any, programs: dict[str, str], tmp_path: Path) -> None:
+def test_processing(cli: Any, drydock: Any, processing: Any, programs: dict[str, str], tmp_path: Path) -> None:
     for name, program in (("reports", "reports"), ("breaks", "fails")):
-        (tmp_path / "request.json").write_text(json.dumps(processing(dock, name, programs[program])))
+        (tmp_path / "request.json").write_text(json.dumps(processing(drydock, name, programs[program])))
         cli("sagemaker", "create-processing-job", "--cli-input-json", f"file://{tmp_path}/request.json")
     words = ("sagemaker", "wait", "processing-job-completed-or-stopped", "--processing-job-name")
     cli(*words, "reports")

@@ -153,9 +153,9 @@ def running(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]
 
 
 @pytest.fixture(scope="module")
-def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleNamespace:
+def ran(drydock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleNamespace:
     """What the SDK told of its jobs, and all that it printed."""
-    if not dock.health()["opt_ml"]:
+    if not drydock.get_health()["opt_ml"]:
         pytest.skip("the process executor cannot mount /opt/ml here; the SDK's drivers need it, or the docker executor")
     lines = []
     # IAM here is moto's, which cannot say what a role may do: the SDK is told not to ask.
@@ -165,20 +165,20 @@ def ran(dock: Any, python: Callable[..., Any], given: dict[str, Any]) -> SimpleN
             lines.append(line)
             _, _, begun = line.rpartition("begun ")
             if begun.startswith(("spot-", "stopped-")):
-                dock.wait_for_line(begun.strip(), "from 0")
+                drydock.wait_for_line(begun.strip(), "from 0")
             if begun.startswith("spot-"):
                 # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
-                dock.until("a checkpoint", lambda: dock.keys("checkpoints/spot/"))
-                dock.send_order("interrupt", job=begun.strip(), capacity_back_after_s=0.1)
+                drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
+                drydock.send_command("interrupt", job=begun.strip(), capacity_back_after_s=0.1)
             if begun.startswith("stopped-"):
-                dock.stop(begun.strip())
+                drydock.stop_job(begun.strip())
     assert lines and lines[-1].startswith("{"), "".join(lines)[-4000:]
     return SimpleNamespace(log="".join(lines), **json.loads(lines[-1]))
 
 
-def test_a_training_job_with_its_drivers_and_its_log(ran: SimpleNamespace, dock: Any) -> None:
+def test_a_training_job_with_its_drivers_and_its_log(ran: SimpleNamespace, drydock: Any) -> None:
     assert ran.fine["status"] == "Completed" and ran.fine["error"] == ""
-    assert dock.read_archive(ran.fine["model"]) == {"model": b"1,2"}
+    assert drydock.read_archive(ran.fine["model"]) == {"model": b"1,2"}
     said = " ".join(ran.log.split())
     assert 'trained on 1,2 with {"depth": 3, "words": "two words"}' in said
     assert "Running Basic Script driver" in said and "Training Container Execution Completed" in said
@@ -193,9 +193,9 @@ def test_a_stop(ran: SimpleNamespace) -> None:
     assert ran.stopped["status"] == "Stopped" and ran.stopped["states"][-2:] == ["Uploading", "Stopped"]
 
 
-def test_an_interruption(ran: SimpleNamespace, dock: Any) -> None:
+def test_an_interruption(ran: SimpleNamespace, drydock: Any) -> None:
     assert ran.spot["status"] == "Completed" and ran.spot["states"].count("Interrupted") == 1
-    starts = [line for line in dock.read_full_log(ran.spot["name"]) if line.startswith("from")]
+    starts = [line for line in drydock.read_full_log(ran.spot["name"]) if line.startswith("from")]
     assert len(starts) == 2 and starts[0] == "from 0" and starts[1] != "from 0"
 
 
@@ -204,13 +204,13 @@ def test_what_is_refused(ran: SimpleNamespace) -> None:
     assert "It must be above or equal to MaxRuntimeInSeconds" in ran.backwards
 
 
-def test_processing(ran: SimpleNamespace, dock: Any) -> None:
-    assert dock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}' and "reported" in ran.log
+def test_processing(ran: SimpleNamespace, drydock: Any) -> None:
+    assert drydock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}' and "reported" in ran.log
     # The SDK (3.27.0) raises, but stumbles over an exception of its own that is not where it looks for it.
     assert ran.breaks
-    failed = dock.client("sagemaker").list_processing_jobs(NameContains="breaks")["ProcessingJobSummaries"]
+    failed = drydock.client("sagemaker").list_processing_jobs(NameContains="breaks")["ProcessingJobSummaries"]
     assert [("ExitCode 7" in one["FailureReason"], one["ProcessingJobStatus"]) for one in failed] == [(True, "Failed")]
-    assert dock.keys("breaks/out") == []
+    assert drydock.list_keys("breaks/out") == []
 
 
 def test_telemetry_is_off(ran: SimpleNamespace) -> None:
