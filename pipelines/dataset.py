@@ -122,7 +122,7 @@ class Dataset:
         Raises:
             SpecError: the source has no cursor. A retry cannot help.
         """
-        source: ChangingSource = self._open(folder, "changes", "has partitions: the step `ingest` reads it")
+        source: ChangingSource = self._open(folder, "read_changes", "has partitions: the step `ingest` reads it")
         return source
 
     def load_model(self, folder: Path) -> TrainedModel:

@@ -57,15 +57,15 @@ class Settings(BaseSettings):
         """Address of S3. Empty: AWS."""
         return self.aws_endpoint_url_s3 or self.aws_endpoint_url
 
-    def docs_page(self, dataset: str, partition: str) -> str:
+    def build_docs_url(self, dataset: str, partition: str) -> str:
         """Build the address of the data docs' page of one partition."""
         return f"{self._docs}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
 
-    def report_page(self, model: str, version: str) -> str:
+    def build_report_url(self, model: str, version: str) -> str:
         """Build the address of the evaluation report of one model version."""
         return f"{self._docs}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
 
-    def drift_page(self, model: str, day: str) -> str:
+    def build_drift_url(self, model: str, day: str) -> str:
         """Build the address of the drift report of a model up to a day."""
         return f"{self._docs}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
@@ -85,7 +85,7 @@ def settings() -> Settings:
     return Settings()
 
 
-def actor() -> str:
+def get_actor() -> str:
     """Return who makes the request: LEEWAY_ACTOR, or else the user of the operating system."""
     if settings().actor:
         return settings().actor

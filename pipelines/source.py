@@ -31,7 +31,7 @@ class Source(Protocol):
     def describe(self) -> Description:
         """Return what the source reads and where, without any secret."""
 
-    def partitions(self, days: Days) -> list[dt.date]:
+    def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` for which the source has data, in ascending order."""
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
@@ -51,5 +51,5 @@ class ChangingSource(Protocol):
     def describe(self) -> Description:
         """Return what the source reads and where, without any secret."""
 
-    def changes(self, since: str | None) -> pa.RecordBatchReader:
+    def read_changes(self, since: str | None) -> pa.RecordBatchReader:
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None."""

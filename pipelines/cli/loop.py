@@ -29,7 +29,7 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
     """List every event, oldest first: time, as_of, kind, guard or outcome, who requested it, and why."""
     from pipelines.loop.journal import Journal
 
-    recorded = Journal.open().state(model).events
+    recorded = Journal.open().read_state(model).events
     _require_events(model, recorded)
     if as_json:
         write_json([vars(event) for event in recorded])
@@ -54,7 +54,7 @@ def status(
     date = as_of or str(dt.datetime.now(dt.UTC).date())
     values = {"dataset": dataset, "model_name": model, "as_of": date, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
-    history = Journal.open().state(model)
+    history = Journal.open().read_state(model)
     training = build_request(spec, NO_RUN, load_training_window(spec.as_of).window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(training, history, spec.policy)}
     for guard in GUARDS:
@@ -73,7 +73,7 @@ def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; i
     if not why.strip():
         raise SpecError("--why is empty.", "Give the reason; it is recorded.")
     journal = Journal.open()
-    _require_events(model, journal.state(model).events)
+    _require_events(model, journal.read_state(model).events)
     journal.change(model, lambda history: transitions.reset_breaker(model, why, history))
     write_line(f"{model}: the breaker is closed again")
 

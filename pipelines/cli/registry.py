@@ -20,7 +20,7 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
     """List every event of the model, oldest first: time, kind, version, champion before and after, who, and why."""
     from pipelines.registry.lifecycle import Journal, State
 
-    state: State = Journal.open().state(model)
+    state: State = Journal.open().read_state(model)
     if not state.events:
         hint = "Check the name; the step `evaluate` registers the first version."
         raise DataError(f"the registry's journal has no event of {model!r}.", hint)

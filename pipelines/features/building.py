@@ -81,7 +81,7 @@ def _cast(column: ibis.Column, kind: str) -> ibis.Column:
     return column.cast("float64").name(column.get_name()) if kind == "number" else column
 
 
-def feature_schema(dataset: Dataset, rows: pa.Schema) -> pa.Schema:
+def build_feature_schema(dataset: Dataset, rows: pa.Schema) -> pa.Schema:
     """Return the schema of the features of rows with the columns `rows`: it is the same for all engines."""
     kinds = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
     keys = {name: rows.field(name).type for name in dataset.key}

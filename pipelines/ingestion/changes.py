@@ -88,7 +88,7 @@ def read_changes(
     Raises:
         DataError: a column of the table is missing, or a row has no day or no cursor. A retry cannot help.
     """
-    reader = source.changes(since)
+    reader = source.read_changes(since)
     _check_columns(reader.schema.names, source.cursor, known, title)
     schema = to_iceberg_schema(reader.schema, known)
     with spill_folder() as folder:

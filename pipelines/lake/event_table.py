@@ -71,7 +71,7 @@ class EventTable(ABC, Generic[E, S]):
     def fold(self, rows: Iterable[Row]) -> S:
         """Return the state after the events of these rows: oldest first, without partition and place."""
 
-    def state(self, model: str) -> S:
+    def read_state(self, model: str) -> S:
         """Return the state of a model after all its events."""
         return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from pipelines.settings import actor
+from pipelines.settings import get_actor
 
 Trigger = Literal["drift", "schedule", "manual", "backfill"]
 Outcome = Literal["passed", "not_passed", "failed"]
@@ -71,7 +71,7 @@ class Event:
             fields: the other fields.
         """
         event_id = hashlib.sha256(json.dumps([model, kind, run, key]).encode()).hexdigest()[:32]
-        return cls(event_id, model, kind, dt.datetime.now(dt.UTC), actor(), run, **fields)
+        return cls(event_id, model, kind, dt.datetime.now(dt.UTC), get_actor(), run, **fields)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class History:
     breaker_runs: tuple[str, ...] = ()
     """Runs that drift started and that ended since the last reset, newest last."""
 
-    def last_answer(self, run: str) -> Event | None:
+    def find_last_answer(self, run: str) -> Event | None:
         """Return the event that started the run or held it back; None where it has none yet, or has ended since."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None

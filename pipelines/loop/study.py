@@ -149,7 +149,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         DataError: there was no champion on the first day, or no day is published from it on. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    registry, lake, history = Registry.open(), Lake.open(), Journal.open().state(name)
+    registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
     days = sorted(
         day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
     )
@@ -177,7 +177,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         DataError: there was no champion on the first day. A retry cannot help.
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}
-    events = Lifecycle.open().state(name).events
+    events = Lifecycle.open().read_state(name).events
     promoted = {event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions}
     earlier = sorted(
         (read_as_of(versions[number]), int(number)) for number in promoted if read_as_of(versions[number]) <= first
@@ -251,7 +251,7 @@ def _list_moments(registry: Registry, name: str, history: History, first: dt.dat
             str(event.kind),
             f"version {event.from_version or 'none'} to {event.to_version or 'none'}",
         )
-        for event in Lifecycle.open().state(name).events
+        for event in Lifecycle.open().read_state(name).events
         if event.changes_champion and event.version in trained
     ]
     return sorted((moment for moment in moments if first <= moment.day <= last), key=lambda moment: moment.day)

@@ -12,7 +12,7 @@ from pipelines.window import DAY
 
 def answer_request(request: Request, history: History, policy: Policy) -> Event | None:
     """Make the event that starts the requested training or holds it back; None where its run has an answer already."""
-    if history.last_answer(request.run):
+    if history.find_last_answer(request.run):
         return None
     fields: dict[str, Any] = {name: getattr(request, name) for name in ("as_of", "trigger", "reason", "worst", "data")}
     hold_back = combine_hold_backs(request, history, policy)
@@ -26,7 +26,7 @@ def answer_request(request: Request, history: History, policy: Policy) -> Event 
 
 def end_training(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
     """Make the event that ends the run's training; None where it has ended before, or was never started."""
-    start = history.last_answer(run)
+    start = history.find_last_answer(run)
     if start is None or start.kind is not Kind.STARTED:
         return None
     fields: dict[str, Any] = {"as_of": start.as_of, "trigger": start.trigger, "data": start.data}

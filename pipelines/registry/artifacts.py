@@ -59,7 +59,7 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
         ServiceError: MLflow failed. A retry can help.
     """
     with service_errors():
-        return Path(mlflow.artifacts.download_artifacts(model_uri(version), dst_path=str(folder)))
+        return Path(mlflow.artifacts.download_artifacts(get_model_uri(version), dst_path=str(folder)))
 
 
 def find_model_files(package: Path) -> Path:
@@ -85,7 +85,7 @@ def download_complete_package(version: ModelVersion, folder: Path) -> Path:
         ServiceError: MLflow failed. A retry can help.
     """
     try:
-        package = Path(mlflow.artifacts.download_artifacts(model_uri(version), dst_path=str(folder)))
+        package = Path(mlflow.artifacts.download_artifacts(get_model_uri(version), dst_path=str(folder)))
         find_model_files(package)
     except (OSError, StopIteration, MlflowException) as error:
         if is_transient(error):
@@ -112,6 +112,6 @@ def download_importance(registry: Registry, version: ModelVersion) -> dict[str, 
         return read_importance(path) if path else {}
 
 
-def model_uri(version: ModelVersion) -> str:
+def get_model_uri(version: ModelVersion) -> str:
     """Return MLflow's address of the packaged model."""
     return f"models:/{version.name}/{version.version}"

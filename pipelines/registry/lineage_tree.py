@@ -48,7 +48,7 @@ def print_tree(model: str, selector: str) -> None:
     version = registry.find_version(model, selector)
     run = registry.client.get_run(version.run_id).data if version.run_id else None
     metrics, params = (run.metrics, run.params) if run else ({}, {})
-    tree = build_tree(version, metrics, params, Journal.open().state(model))
+    tree = build_tree(version, metrics, params, Journal.open().read_state(model))
     console = Console(width=None if Console().is_terminal else WIDTH, highlight=False)
     console.print(tree, soft_wrap=True)
 

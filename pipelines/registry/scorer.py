@@ -11,7 +11,7 @@ import pandas as pd
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError, ServiceError
-from pipelines.registry.artifacts import model_uri
+from pipelines.registry.artifacts import get_model_uri
 from pipelines.registry.mlflow_errors import is_transient, service_errors
 
 Scorer = Callable[[pd.DataFrame], Any]
@@ -30,7 +30,7 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
         ServiceError: MLflow failed. A retry can help.
     """
     try:
-        model = mlflow.pyfunc.load_model(str(package) if package else model_uri(version))
+        model = mlflow.pyfunc.load_model(str(package) if package else get_model_uri(version))
         columns = [column.name for column in model.metadata.get_input_schema().inputs]
     except Exception as error:  # a broken package can raise anything
         if is_transient(error):

@@ -86,7 +86,7 @@ def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.S
         lake.open_files(dataset.published, day, day) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        schema = building.feature_schema(dataset, columns)
+        schema = building.build_feature_schema(dataset, columns)
         yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), Days(day, day)))
 
 

@@ -69,7 +69,7 @@ def run(spec: BackfillSpec) -> BackfillResult:
     if not len(days):
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
-    source_days = list(days) if spec.absent == "fail" else source.partitions(days)
+    source_days = list(days) if spec.absent == "fail" else source.list_partitions(days)
     already_published = {} if spec.again else lake.count_rows_by_day(dataset.published)
     days_to_publish = [day for day in source_days if day not in already_published]
     changed = _publish_days(dataset, source, days_to_publish)

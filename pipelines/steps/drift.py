@@ -196,7 +196,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         reasons=list(decision.reasons),
         worst=list(decision.worst),
         retrain=decision.is_drift and (spec.in_backfill or not spec.backfill),
-        page=settings().drift_page(spec.model_name, str(spec.partition)),
+        page=settings().build_drift_url(spec.model_name, str(spec.partition)),
         rows=window.rows,
         missing=[],
         changed=changed,

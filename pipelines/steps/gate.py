@@ -177,7 +177,7 @@ def _compare_with_champion(candidacy: Candidacy | None) -> dict[str, list[str]]:
 
 def _get_report_address(spec: GateSpec) -> str:
     if spec.model_name:
-        return settings().report_page(spec.model_name, spec.version)
+        return settings().build_report_url(spec.model_name, spec.version)
     return str(spec.report / "report.html")
 
 

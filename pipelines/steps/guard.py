@@ -95,7 +95,7 @@ def run(spec: GuardSpec) -> GuardResult:
     request = build_request(spec, resolve_run(spec.run), window.window())
     journal = Journal.open()
     event = journal.change(spec.model_name, lambda history: answer_request(request, history, spec.policy))
-    answer = event or journal.state(spec.model_name).last_answer(request.run)
+    answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
     assert answer is not None  # `change` adds no event only where an earlier call added the answer
     _log_answer(answer)
     return _build_result(answer, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))

@@ -48,7 +48,7 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
     event = journal.change(
         spec.model_name, lambda history: end_training(spec.model_name, run_id, outcome, spec.version, history)
     )
-    training = journal.state(spec.model_name).trainings.get(run_id)
+    training = journal.read_state(spec.model_name).trainings.get(run_id)
     recorded = training.outcome if training else ""
     log.info("%s: the training of %s: %s", spec.model_name, run_id, recorded or "the guard never let it start")
     return RecordOutcomeResult.model_validate(
@@ -60,7 +60,7 @@ def _find_outcome(spec: RecordOutcomeSpec) -> Outcome:
     """Find the outcome in the last event of the version: the gate's verdict, or the decision of a person."""
     from pipelines.registry.lifecycle import Journal, Kind
 
-    last = Journal.open().state(spec.model_name).judgements.get(spec.version)
+    last = Journal.open().read_state(spec.model_name).judgements.get(spec.version)
     if last is None:
         return "failed"
     passed = last.kind is Kind.APPROVED or last.evidence.get("verdict") == "passed"

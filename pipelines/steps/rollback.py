@@ -66,7 +66,7 @@ def run(spec: RollbackSpec) -> RollbackResult:
     if spec.to:
         registry.get_version(spec.model_name, spec.to)
     adopt_alias(registry, journal, spec.model_name)
-    rollback = _Rollback(spec, registry, journal.state(spec.model_name))
+    rollback = _Rollback(spec, registry, journal.read_state(spec.model_name))
     event = journal.change(spec.model_name, rollback.decide)
     state = sync_aliases(registry, journal, spec.model_name)
     done = event or _find_rollback_of_run(state) or _find_last_rollback(state)

@@ -87,7 +87,7 @@ def _ingest_missing(dataset: Dataset, window: Window, published: Collection[dt.d
     """Ingest and validate the window's unpublished days that the source has; some may be refused."""
     from pipelines.steps import backfill
 
-    days = [day for day in dataset.open_source().partitions(window.all) if day not in published]
+    days = [day for day in dataset.open_source().list_partitions(window.all) if day not in published]
     if days:
         try:
             backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=days[0], last=days[-1]))

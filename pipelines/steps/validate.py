@@ -124,7 +124,7 @@ def _make_result(
         evaluated=judgement.evaluated,
         warnings=judgement.list_failures("warning", "info")[:MAX_FAILURES],
         evidence=evidence,
-        docs=settings().docs_page(spec.dataset, str(spec.partition)),
+        docs=settings().build_docs_url(spec.dataset, str(spec.partition)),
         snapshot_id=commit.snapshot_id,
         changed=commit.changed,
         changes=Changes(**asdict(commit.changes)),
@@ -157,13 +157,13 @@ def _make_error(spec: ValidateSpec, critical: list[dict[str, Any]], split: Split
         failures = "; ".join(describe_failure(failure) for failure in critical[:MAX_FAILURES])
         reason = f"{len(critical)} critical expectation(s) failed: {failures}."
     else:
-        failures = "; ".join(describe_failure(verdict.summary()) for verdict in split.verdicts[:MAX_FAILURES])
+        failures = "; ".join(describe_failure(verdict.summarize()) for verdict in split.verdicts[:MAX_FAILURES])
         reason = (
             f"{split.count} of {split.rows.count} rows are bad, more than the "
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
         )
     if withdrawn:
         reason = f"{reason} Its {withdrawn} rows published before were withdrawn."
-    page = settings().docs_page(spec.dataset, str(spec.partition))
+    page = settings().build_docs_url(spec.dataset, str(spec.partition))
     message = f"{spec.dataset} {spec.partition} was not published: {reason}"
     return ValidationError(message, f"Correct the source and ingest again. See {page}")

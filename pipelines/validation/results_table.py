@@ -62,7 +62,7 @@ class Evidence:
         return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
 
 
-def evidence_path(dataset: str, day: dt.date) -> Path:
+def get_evidence_path(dataset: str, day: dt.date) -> Path:
     """Return the path of the evidence of a partition's last validation."""
     return settings().home / "validation" / dataset / f"{day}.json"
 
@@ -73,7 +73,7 @@ def store_results(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, 
     about: dict[str, Any] = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": moment.isoformat()}
     about |= {"verdict": outcome.verdict, "rows": outcome.rows, "bad_rows": outcome.bad, "allowed": outcome.allowed}
     evidence = judgement.evidence
-    path = evidence_path(dataset, day)
+    path = get_evidence_path(dataset, day)
     write_json(path, evidence | {"meta": evidence["meta"] | about})
     common = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": moment}
     common |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}

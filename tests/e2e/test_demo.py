@@ -41,7 +41,7 @@ DEMO_COMMAND = ("-m", "stack", "demo", "--from", "2013-01-26", "--to", "2013-01-
 REMOVED_PREFIXES = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 PRINT_EVENTS = """
 from pipelines.registry.lifecycle import Journal
-print([(str(event.kind), event.who, event.why) for event in Journal.open().state("flights").events])
+print([(str(event.kind), event.who, event.why) for event in Journal.open().read_state("flights").events])
 """
 FINAL_STATES = ("success", "failed", "skipped", "upstream_failed")
 LINEAGE = (

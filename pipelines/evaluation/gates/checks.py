@@ -7,7 +7,7 @@ import math
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, REPORTED, UNDECIDED, Check, Outcome
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import decide, rows_needed
+from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide
 
 
 def check_value(
@@ -65,7 +65,7 @@ def check_estimate(
     effect = matters or abs(estimate.value - bound)
     needed = None
     if outcome == UNDECIDED and effect > 0:
-        needed = rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
+        needed = compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     return Check(
         check=name,

@@ -126,7 +126,7 @@ def _sample_groups(metrics: Sequence[WeightedMetric], groups: Array, draws: int,
     weights = resampling.draw_groups(number, len(groups), draws, random)
     groupable = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
     if len(groupable) == len(metrics) and number <= MAX_TABLE_GROUPS:
-        return _compute_samples(_subtract([metric.by_group(groups, number) for metric in groupable]), weights)
+        return _compute_samples(_subtract([metric.build_group_metric(groups, number) for metric in groupable]), weights)
     return _compute_samples(_subtract(metrics), (batch[:, groups] for batch in weights))
 
 

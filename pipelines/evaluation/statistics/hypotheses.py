@@ -74,7 +74,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p_value) for p_value in adjusted]
 
 
-def rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:
+def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:
     """Compute how many rows detect a true difference of `effect`, one-sided at alpha, with this power.
 
     Normal approximation (Lachin 1981, Controlled Clinical Trials 2): effect = (z[alpha] + z[1 - power]) * se, and the

@@ -13,7 +13,7 @@ CELLS = 1 << 20
 """Weights in a batch: 8 MB for each array that a metric computes from it."""
 
 
-def batch_size(rows: int) -> int:
+def compute_batch_size(rows: int) -> int:
     """Return how many draws of that many rows are in a batch."""
     return max(1, CELLS // rows)
 
@@ -21,7 +21,8 @@ def batch_size(rows: int) -> int:
 def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
     """Draw rows with replacement, keeping the number of rows of each label.
 
-    Draws the same as scipy.stats.bootstrap(batch=batch_size(rows)) of the two samples (label 1, label 0) in scipy 1.17.
+    It draws the same as scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of the two samples, label 1
+    and label 0.
 
     Yields:
         Batches of weights of rows, shape (draws, rows).
@@ -86,7 +87,7 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
 
 
 def _split_into_batches(draws: int, rows: int) -> Iterator[int]:
-    size = batch_size(rows)
+    size = compute_batch_size(rows)
     for first in range(0, draws, size):
         yield min(size, draws - first)
 

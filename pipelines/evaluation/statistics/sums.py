@@ -27,7 +27,7 @@ class WeightedSums:
         """Compute the metric of each draw from weights of rows, shape (draws, rows)."""
         return self.combine(*(weights[:, members] @ values for members, values in self.columns))
 
-    def by_group(self, groups: Array, number: int) -> WeightedSums:
+    def build_group_metric(self, groups: Array, number: int) -> WeightedSums:
         """Return the metric as a function of weights of groups, shape (draws, number).
 
         Args:
@@ -59,7 +59,7 @@ class WeightedAuc:
         ones = weights[:, self._ones]
         return divide(np.einsum("ij,ij->i", ones, wins), ones.sum(axis=1) * below[:, -1], np.nan)
 
-    def by_group(self, groups: Array, number: int) -> Callable[[Array], Array]:
+    def build_group_metric(self, groups: Array, number: int) -> Callable[[Array], Array]:
         """Return the AUC as a function of weights of groups, shape (draws, number).
 
         The function uses a table of the pairs in the right order by the groups of both rows; shape (number, number).

@@ -40,11 +40,11 @@ def sync_aliases(
         DataError: MLflow has no longer the version that is champion by the events. A retry cannot help.
         ServiceError: MLflow does not answer. The events are committed, and a retry sets the aliases.
     """
-    state = journal.state(model)
+    state = journal.read_state(model)
     try:
         while True:
             _set_aliases(registry, model, state, aliases)
-            before, state = state, journal.state(model)
+            before, state = state, journal.read_state(model)
             if (before.champion, before.challenger) == (state.champion, state.challenger):
                 break
         if CHAMPION in aliases and state.last_change:
@@ -70,7 +70,7 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
     """
     aliases, _ = get_aliases_and_tags(registry, model)
     version = aliases.get(CHAMPION, "")
-    if journal.state(model).last_change or not version:
+    if journal.read_state(model).last_change or not version:
         return f"champion is {version or 'none'}"
 
     def decide(state: State) -> Event | None:

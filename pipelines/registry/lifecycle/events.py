@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from pipelines.settings import actor, settings
+from pipelines.settings import get_actor, settings
 
 
 class Kind(StrEnum):
@@ -84,7 +84,7 @@ class Event:
             from_version=moved[0],
             to_version=moved[1],
             at=dt.datetime.now(dt.UTC),
-            who=actor(),
+            who=get_actor(),
             why=why,
             evidence={**(evidence or {}), **run},
         )

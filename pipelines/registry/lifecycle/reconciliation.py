@@ -41,7 +41,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         ServiceError: MLflow does not answer. A retry can help.
     """
     adopt_alias(registry, journal, model)
-    state = journal.state(model)
+    state = journal.read_state(model)
     alias, champion = read_champion_alias(registry, model, state), state.champion
     if alias.version == champion:
         sync_aliases(registry, journal, model)
@@ -63,7 +63,7 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
         ConflictError: one of them changed. A retry can help.
     """
     time.sleep(RECHECK_DELAY_S)
-    current = journal.state(model)
+    current = journal.read_state(model)
     alias = read_champion_alias(registry, model, current)
     if current.last_change != state.last_change or alias.version != version:
         raise ConflictError(f"another process is moving alias {CHAMPION} of {model}.", "Try again.")

@@ -64,7 +64,7 @@ class Run:
             (check for check in self.checks if not check.success), key=lambda check: order.index(check.severity)
         )
 
-    def summary(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Summarize the run for an index, as JSON values."""
         return {
             "partition": self.partition,

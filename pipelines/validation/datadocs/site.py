@@ -71,7 +71,7 @@ def _write_run(run: Run) -> Path:
     page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"
     earlier_folder = folder / run.partition
     previous = _read_summary(summary_path)
-    if previous and page.exists() and previous["at"] != run.summary()["at"]:
+    if previous and page.exists() and previous["at"] != run.summarize()["at"]:
         outdated = pages.mark_outdated(page.read_text(encoding="utf-8"), page.name)
         _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated)
     earlier = sorted(earlier_folder.glob("*.html"), reverse=True)
@@ -79,7 +79,7 @@ def _write_run(run: Run) -> Path:
         path.unlink(missing_ok=True)
     addresses = [f"{run.partition}/{path.name}" for path in earlier[:MAX_EARLIER_RUNS]]
     _write(page, pages.render_partition(run, addresses))
-    write_json(summary_path, run.summary())
+    write_json(summary_path, run.summarize())
     return page
 
 

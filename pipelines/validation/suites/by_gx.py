@@ -68,7 +68,7 @@ def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     asset = context.data_sources.add_pandas("rows").add_dataframe_asset("rows")
     batch = asset.add_batch_definition_whole_dataframe("rows").get_batch(
-        {"dataframe": frame(rows.read_batches(_select_columns(rows, expectations), "TRUE").read_all())}
+        {"dataframe": build_frame(rows.read_batches(_select_columns(rows, expectations), "TRUE").read_all())}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of pandas and scipy about the data
@@ -77,7 +77,7 @@ def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     return [_convert_result(rows, by_place[place]) for place in range(len(expectations))]
 
 
-def frame(table: pa.Table) -> pd.DataFrame:
+def build_frame(table: pa.Table) -> pd.DataFrame:
     """Convert rows to a frame; integers stay integers where values are missing."""
     converted: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
     return converted

@@ -74,9 +74,9 @@ class RowCheck:
         judged = values[0]
         wrong = self.counting(rows) if self.counting else values[1]
         success = not judged or (judged - wrong) / judged >= self.mostly
-        return success, self._result(rows.count, judged, wrong, self.examples(rows) if wrong else [])
+        return success, self._build_result(rows.count, judged, wrong, self._query_examples(rows) if wrong else [])
 
-    def examples(self, rows: Rows) -> list[Any]:
+    def _query_examples(self, rows: Rows) -> list[Any]:
         """Query the first unexpected values, as JSON values."""
         selected = ", ".join(rows.value(column) for column in self.columns)
         first = f"LIMIT {EXAMPLES}"
@@ -91,7 +91,7 @@ class RowCheck:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 
-    def _result(self, count: int, judged: int, wrong: int, examples: list[Any]) -> dict[str, Any]:
+    def _build_result(self, count: int, judged: int, wrong: int, examples: list[Any]) -> dict[str, Any]:
         """Build the result as Great Expectations 1.24 does in `_format_map_output` for SUMMARY."""
         of_all = _percent(wrong, count)
         of_judged = of_all if self.of_missing else _percent(wrong, judged)

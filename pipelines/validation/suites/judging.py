@@ -45,7 +45,7 @@ class Verdict:
             "exception_info": self.exception_info,
         }
 
-    def summary(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Summarize the result for logs and step results; bounded in size."""
         return {
             "expectation": self.expectation.type,
@@ -96,7 +96,7 @@ class Judgement:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Summaries of the failed expectations."""
-        return [verdict.summary() for verdict in self.verdicts if not verdict.success]
+        return [verdict.summarize() for verdict in self.verdicts if not verdict.success]
 
     def list_failures(self, *severities: str) -> list[dict[str, Any]]:
         """Return the summaries of the failed expectations of these severities."""
@@ -137,7 +137,7 @@ def judge(suite: Suite, rows: Rows) -> Judgement:
         for expectation, check in zip(suite.expectations, checks, strict=True)
     ]
     open_places = [place for place, verdict in enumerate(verdicts) if verdict is None]
-    gx_verdicts = _by_gx(rows, [suite.expectations[place] for place in open_places])
+    gx_verdicts = _evaluate_with_gx(rows, [suite.expectations[place] for place in open_places])
     for place, gx_verdict in zip(open_places, gx_verdicts, strict=True):
         verdicts[place] = gx_verdict
     return Judgement(suite, [verdict for verdict in verdicts if verdict is not None])
@@ -188,7 +188,7 @@ def _evaluate(expectation: Expectation, check: Check, rows: Rows, aggregates: di
     return Verdict(expectation, success, result, wrong=wrong)
 
 
-def _by_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[Verdict]:
+def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[Verdict]:
     if not expectations:
         return []
     from pipelines.validation.suites import by_gx

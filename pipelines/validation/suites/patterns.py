@@ -27,7 +27,7 @@ _IN_PLAIN_TEXT = {
 _END = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 
-def matches(rows: Rows, column: str, regex: str) -> str:
+def build_match_sql(rows: Rows, column: str, regex: str) -> str:
     """Return SQL that is true where `regex` matches in the column's value; empty where `regex` is not valid."""
     try:
         parsed = parser.parse(regex)

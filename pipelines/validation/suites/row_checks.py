@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.validation.suites import arguments
 from pipelines.validation.suites.checks import RowCheck
-from pipelines.validation.suites.patterns import matches
+from pipelines.validation.suites.patterns import build_match_sql
 from pipelines.validation.suites.rows import Rows, list_literals, to_literal
 
 _COMPARED = ("int", "float")
@@ -63,13 +63,13 @@ def length_equal(args: arguments.LengthEqual, rows: Rows) -> RowCheck | None:
 
 def match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
     """Check that a regular expression is found in every value."""
-    found = rows.kind(args.column) == "text" and matches(rows, args.column, args.regex)
+    found = rows.kind(args.column) == "text" and build_match_sql(rows, args.column, args.regex)
     return _values(args, rows, found) if found else None
 
 
 def not_match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
     """Check that a regular expression is found in no value."""
-    found = rows.kind(args.column) == "text" and matches(rows, args.column, args.regex)
+    found = rows.kind(args.column) == "text" and build_match_sql(rows, args.column, args.regex)
     return _values(args, rows, f"NOT {found}") if found else None
 
 

@@ -17,5 +17,5 @@ class DataDocsLink(PageLink):
 
     name = "Data docs"
     xcom_key = "data_docs"
-    page = "docs_page"
-    of = ("dataset", "partition")
+    url_method = "build_docs_url"
+    url_arguments = ("dataset", "partition")

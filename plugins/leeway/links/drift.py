@@ -13,5 +13,5 @@ class DriftLink(PageLink):
 
     name = "Drift"
     xcom_key = "drift"
-    page = "drift_page"
-    of = ("model_name", "partition")
+    url_method = "build_drift_url"
+    url_arguments = ("model_name", "partition")

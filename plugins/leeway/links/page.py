@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @attrs.define()
 class PageLink(BaseOperatorLink):
-    """A button on a task that opens a page of the docs; subclasses say which."""
+    """A button on a task that opens a page of the docs; subclasses name the page."""
 
-    page: ClassVar[str]
-    """Method of the settings that returns the page's address."""
-    of: ClassVar[Sequence[str]]
-    """Attributes of the operator that are the method's arguments."""
+    url_method: ClassVar[str]
+    """Method of the settings that builds the URL of the page."""
+    url_arguments: ClassVar[Sequence[str]]
+    """Attributes of the operator that are the arguments of the method."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the address of the page; empty, so that there is no button, if an attribute is empty."""
-        values: list[Any] = [getattr(operator, name) for name in self.of]
-        return str(getattr(settings(), self.page)(*values)) if all(values) else ""
+        values: list[Any] = [getattr(operator, name) for name in self.url_arguments]
+        return str(getattr(settings(), self.url_method)(*values)) if all(values) else ""

@@ -13,5 +13,5 @@ class ReportLink(PageLink):
 
     name = "Report"
     xcom_key = "report"
-    page = "report_page"
-    of = ("model_name", "version")
+    url_method = "build_report_url"
+    url_arguments = ("model_name", "version")

@@ -60,7 +60,7 @@ def _build_promote_message(result: Result) -> Message | None:
         return None
     model, version = result["model_name"], result["version"]
     facts = {"model": model, "champion": version, "previous champion": result["previous"] or "none"}
-    links = {"Report": settings().report_page(model, version)}
+    links = {"Report": settings().build_report_url(model, version)}
     return Message.create(f"{model} version {version} is champion", facts, [result["reason"]], links)
 
 
@@ -69,7 +69,7 @@ def _build_rollback_message(result: Result) -> Message | None:
         return None
     model, version = result["model_name"], result["version"]
     facts = {"model": model, "champion": version, "rolled back": result["previous"]}
-    links = {"Report": settings().report_page(model, result["previous"])}
+    links = {"Report": settings().build_report_url(model, result["previous"])}
     return Message.create(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
 
 

@@ -118,7 +118,7 @@ class _Sql:
 class SqlSource(_Sql):
     """The rows of a table or query, by day. For the fields see `_Sql`."""
 
-    def partitions(self, days: Days) -> list[dt.date]:
+    def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` that have rows.
 
         Raises:
@@ -187,7 +187,7 @@ class SqlChanges(_Sql):
         if not self.cursor or (self.columns is not None and self.cursor not in self.columns):
             raise SpecError(f"SqlChanges: cursor={self.cursor!r} is not one of the columns.")
 
-    def changes(self, since: str | None) -> pa.RecordBatchReader:
+    def read_changes(self, since: str | None) -> pa.RecordBatchReader:
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
 
         Raises:

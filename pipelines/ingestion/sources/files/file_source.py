@@ -81,7 +81,7 @@ class FileSource:
         """Return the address, without secrets, and the declared columns."""
         return Description("files", redact(self.url), self.columns)
 
-    def partitions(self, days: Days) -> list[dt.date]:
+    def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` that have a file, or rows where one file holds many days.
 
         Raises:

@@ -136,7 +136,7 @@ class HttpSource(_Http):
         if not any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values())):
             raise SpecError(f"{redact(self.url)}: no {{date}} in it or in params=.", "Which day is to be requested?")
 
-    def partitions(self, days: Days) -> list[dt.date]:
+    def list_partitions(self, days: Days) -> list[dt.date]:
         """List all the days: an API does not say which days it has."""
         return list(days)
 
@@ -174,7 +174,7 @@ class HttpChanges(_Http):
         if self.cursor not in self.columns:
             raise SpecError(f"{redact(self.url)}: cursor={self.cursor!r} is not one of columns=.")
 
-    def changes(self, since: str | None) -> pa.RecordBatchReader:
+    def read_changes(self, since: str | None) -> pa.RecordBatchReader:
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
 
         Raises:

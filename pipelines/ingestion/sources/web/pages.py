@@ -38,10 +38,10 @@ class Page:
 class Pages(Protocol):
     """A way to ask for page after page."""
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the request for the first page."""
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the page after this one; None after the last page."""
 
 
@@ -49,11 +49,11 @@ class Pages(Protocol):
 class OnePage:
     """All rows come in one response."""
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the only request."""
         return PageRequest({})
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return None."""
         return None
 
@@ -74,11 +74,11 @@ class PageNumber:
     size_param: str = ""
     size: int = 1_000
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the request for the first number."""
         return self._request(self.start)
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the next number; None after a page without rows."""
         return self._request(self.start + page.number + 1) if page.rows else None
 
@@ -101,11 +101,11 @@ class Offset:
     limit_param: str = "limit"
     limit: int = 1_000
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the request that skips no rows."""
         return self._request(0)
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the rows that follow; None after a page without rows."""
         return self._request(page.rows_before + page.rows) if page.rows else None
 
@@ -125,11 +125,11 @@ class CursorToken:
     param: str = "cursor"
     path: str = "next_cursor"
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the request without a token."""
         return PageRequest({})
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request with the page's token; None where it has none."""
         token = look_up(page.body, self.path)
         return None if token in (None, "", False) else PageRequest({self.param: str(token)})
@@ -145,11 +145,11 @@ class LinkHeader:
 
     path: str = ""
 
-    def first(self) -> PageRequest:
+    def get_first_request(self) -> PageRequest:
         """Return the request for the source's own address."""
         return PageRequest({})
 
-    def after(self, page: Page) -> PageRequest | None:
+    def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the page's link; None where it has none."""
         link = look_up(page.body, self.path) if self.path else page.link
         return PageRequest({}, str(link)) if link else None

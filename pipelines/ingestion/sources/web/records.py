@@ -44,7 +44,7 @@ class RecordReader:
             SpecError: a secret is not in the environment, or is refused.
             ServiceError: the API failed several times. A retry can help.
         """
-        client, request, total, seen = self._open_client(), self.pages.first(), 0, set[bytes]()
+        client, request, total, seen = self._open_client(), self.pages.get_first_request(), 0, set[bytes]()
         for number in range(MAX_PAGES):
             address = resolve_link(url, request.url) if request.url else url
             query = {} if request.url else {**params, **request.params}
@@ -55,7 +55,7 @@ class RecordReader:
             _check_new(seen, request, query, records, place)
             yield records
             link = response.links.get("next", {}).get("url", "")
-            following = self.pages.after(Page(number, body, len(records), total, link))
+            following = self.pages.get_next_request(Page(number, body, len(records), total, link))
             if following is None:
                 return
             request, total = following, total + len(records)

@@ -50,7 +50,7 @@ def record_outcome(run: str, version: str = "") -> recording.RecordOutcomeResult
 
 def list_kinds() -> list[str]:
     """List the kinds of the model's events."""
-    return [str(event.kind) for event in Journal.open().state("m").events]
+    return [str(event.kind) for event in Journal.open().read_state("m").events]
 
 
 def run_cli(*arguments: str) -> str:
@@ -90,7 +90,7 @@ def test_only_one_of_twelve_processes_starts_and_no_event_is_lost() -> None:
 
 def test_without_compare_and_swap_more_than_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: each process decides on the state at its start, and adds its event in any case."""
-    change, old_state = Journal.change, Journal.open().state("m")
+    change, old_state = Journal.change, Journal.open().read_state("m")
 
     def change_without_check(self: Journal, name: str, decide: Callable[[Any], Any]) -> Any:
         event = decide(old_state)
@@ -289,7 +289,7 @@ def test_refuses_a_guard_without_a_run(monkeypatch: pytest.MonkeyPatch, fresh_se
     monkeypatch.setenv("LEEWAY_RUN", "d/1")
     fresh_settings()
     run_guard("")
-    assert Journal.open().state("m").events[0].run == "d/1"
+    assert Journal.open().read_state("m").events[0].run == "d/1"
 
 
 def test_a_person_can_start_a_training_with_an_empty_lake(

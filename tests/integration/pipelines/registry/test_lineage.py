@@ -102,7 +102,7 @@ def test_prints_the_lineage_of_a_version(model: str, trained: SimpleNamespace) -
 
 
 def test_the_steps_record_events(model: str) -> None:
-    events = Journal.open().state(model).events
+    events = Journal.open().read_state(model).events
     assert [event.kind for event in events] == ["registered", "judged", "promoted"] * 2
     assert [event.version for event in events] == ["1"] * 3 + ["2"] * 3
     verdict_event = events[4]
@@ -110,7 +110,7 @@ def test_the_steps_record_events(model: str) -> None:
     assert verdict_event.evidence["champion"] == "1"
     assert verdict_event.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
     evaluating.run(evaluating.EvaluateSpec(register_as=model))
-    assert len(Journal.open().state(model).events) == 6, "evaluating again adds no event"
+    assert len(Journal.open().read_state(model).events) == 6, "evaluating again adds no event"
 
 
 @pytest.mark.parametrize("role", ["train", "holdout"])

@@ -437,7 +437,7 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
             promote(model, version)
     gate(model, version)
     assert promote(model, version).changed
-    kinds = [(event.kind, event.evidence.get("verdict")) for event in Journal.open().state(model).events]
+    kinds = [(event.kind, event.evidence.get("verdict")) for event in Journal.open().read_state(model).events]
     assert kinds == [("registered", None), ("judged", "failed"), ("judged", "passed"), ("promoted", None)]
 
 

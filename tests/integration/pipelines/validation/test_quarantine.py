@@ -207,7 +207,7 @@ def test_evidence_has_one_row_for_each_expectation_of_each_run(validate_rows: Va
     assert (failure["dataset"], failure["severity"], failure["unexpected_count"]) == ("flights", "warning", 1)
     assert json.loads(failure["examples"]) == ["1048.0"]
     assert json.loads(failure["result"])["result"]["partial_unexpected_list"] == [1048.0]
-    last_evidence = json.loads(results_table.evidence_path("flights", DAY).read_text())
+    last_evidence = json.loads(results_table.get_evidence_path("flights", DAY).read_text())
     assert (last_evidence["statistics"]["unsuccessful_expectations"], last_evidence["meta"]["partition"]) == (
         1,
         str(DAY),

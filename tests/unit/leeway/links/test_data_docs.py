@@ -23,7 +23,7 @@ def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:
     from pipelines.settings import settings
 
     assert get_url(make_task()) == (home / "docs/flights/2013-01-01.html").as_uri()
-    assert get_url(make_task()) == settings().docs_page("flights", "2013-01-01")
+    assert get_url(make_task()) == settings().build_docs_url("flights", "2013-01-01")
 
 
 @pytest.mark.parametrize("url", ["https://docs.example.com/leeway", "https://docs.example.com/leeway/"])

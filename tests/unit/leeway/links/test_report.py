@@ -18,7 +18,9 @@ def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:
     from pipelines.settings import settings
 
     assert (
-        get_url("3") == (home / "docs/models/flights/3/report.html").as_uri() == settings().report_page("flights", "3")
+        get_url("3")
+        == (home / "docs/models/flights/3/report.html").as_uri()
+        == settings().build_report_url("flights", "3")
     )
 
 

@@ -106,7 +106,7 @@ def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:
 
     url = DriftLink().get_link(make_sensor(), ti_key=None)  # type: ignore[arg-type]
     assert url == (home / "docs/drift/flights/2013-04-07/drift.html").as_uri()
-    assert url == settings().drift_page("flights", "2013-04-07")
+    assert url == settings().build_drift_url("flights", "2013-04-07")
     assert DriftLink().get_link(make_sensor(partition=""), ti_key=None) == ""  # type: ignore[arg-type]
     assert f"{DriftLink.__module__}.{DriftLink.__qualname__}" in get_provider_info()["extra-links"]
 

@@ -243,7 +243,7 @@ def test_a_run_is_answered_once() -> None:
     assert start and refusal and (start.kind, refusal.kind, refusal.guard) == ("started", "held_back", "in_flight")
     assert answer(later_history, build_request(0, run="a"), Policy())[0] is None
     assert answer(later_history, build_request(1, run="b"), Policy())[0] is None, "the guards are not run again"
-    assert later_history.last_answer("b") == refusal
+    assert later_history.find_last_answer("b") == refusal
 
 
 def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:

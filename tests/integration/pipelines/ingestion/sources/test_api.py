@@ -46,7 +46,7 @@ def test_one_response_can_have_all_rows(source: Any, site: Any, create_response:
     site.set_responses(create_json_response(create_response, PAGES[0]))
     dated_source = HttpSource(f"{site.url}/{{date:%Y/%m/%d}}/sales", columns=COLUMNS)
     assert read_ids(dated_source) == [1, 2] and site.requests[0][:2] == ("/2013/01/02/sales", {})
-    assert dated_source.partitions(Days(DAY, DAY)) == [DAY]
+    assert dated_source.list_partitions(Days(DAY, DAY)) == [DAY]
 
 
 def test_numbered_pages_end_with_a_page_without_rows(source: Any, site: Any, create_response: Any) -> None:
@@ -211,15 +211,15 @@ def changes(home: Path, site: Any) -> HttpChanges:
 def test_changes_are_the_rows_after_the_watermark(changes: HttpChanges, site: Any, create_response: Any) -> None:
     page = [{"id": n, "seen": f"2013-01-0{n}T00:00:00Z"} for n in (1, 2, 3)]
     site.set_responses(create_json_response(create_response, page), create_json_response(create_response, []))
-    table = changes.changes(None).read_all()
+    table = changes.read_changes(None).read_all()
     assert table["id"].to_pylist() == [1, 2, 3] and table["date"].to_pylist()[1] == DAY
     assert "since" not in site.requests[0][1]
     since = table["seen"][1].as_py().isoformat()
     site.set_responses(create_json_response(create_response, page[1:]), create_json_response(create_response, []))
-    assert changes.changes(since).read_all()["id"].to_pylist() == [3]
+    assert changes.read_changes(since).read_all()["id"].to_pylist() == [3]
     assert site.requests[0][1]["since"] == since
     with pytest.raises(SpecError, match="the watermark 'noon' is not of type"):
-        changes.changes("noon")
+        changes.read_changes("noon")
 
 
 def test_changes_that_are_not_in_cursor_order_are_refused(
@@ -231,7 +231,7 @@ def test_changes_that_are_not_in_cursor_order_are_refused(
             create_json_response(create_response, []),
         )
         with pytest.raises(DataError, match="not come in the order of seen"):
-            changes.changes(None).read_all()
+            changes.read_changes(None).read_all()
 
 
 def test_the_constructor_refuses_invalid_arguments() -> None:

@@ -97,8 +97,8 @@ def test_a_partition_is_a_day_in_utc_for_each_type_of_column(source: Any, postgr
     days = [DAY, dt.date(2013, 1, 3), dt.date(2013, 7, 3)]
     for day in ("at", "local"):
         zoned_source = source(day=day, timezone="America/New_York")
-        assert zoned_source.partitions(YEAR) == days
-        assert zoned_source.partitions(Days(days[1], days[1])) == [days[1]]
+        assert zoned_source.list_partitions(YEAR) == days
+        assert zoned_source.list_partitions(Days(days[1], days[1])) == [days[1]]
         assert [zoned_source.read(partition).read_all()["id"].to_pylist() for partition in days] == [[1], [2], [4]]
         assert zoned_source.read(DAY).read_all()["at"][0].as_py() == dt.datetime(2013, 1, 2, 23, 59, tzinfo=dt.UTC)
     with pytest.raises(DataError, match=r"row 1, column local: .* has no time zone"):
@@ -116,7 +116,7 @@ def test_queries_can_contain_colons_and_percent_signs_and_names_are_quoted(sourc
     )
     rows = source(table="Sales; DROP").read(DAY).read_all().to_pylist()
     assert rows[0] == {"id": 1, "date": DAY, 'the "Name': "a:b"}
-    assert source(table="public.Sales; DROP").partitions(YEAR) == [DAY]
+    assert source(table="public.Sales; DROP").list_partitions(YEAR) == [DAY]
     query = """SELECT id::bigint, date, "the ""Name" AS name FROM "Sales; DROP" WHERE "the ""Name" IN ('a:b', ' :x')
         OR "the ""Name" LIKE '5%';"""
     query_source = source(table="", query=query, order_by=("id",))
@@ -124,7 +124,7 @@ def test_queries_can_contain_colons_and_percent_signs_and_names_are_quoted(sourc
         {"id": 1, "date": DAY, "name": "a:b"},
         {"id": 2, "date": DAY, "name": "50%"},
     ]
-    assert query_source.partitions(YEAR) == [DAY]
+    assert query_source.list_partitions(YEAR) == [DAY]
 
 
 def test_declared_columns_must_exist_and_have_their_types(source: Any, sales: sa.Engine) -> None:
@@ -193,14 +193,14 @@ def test_a_dropped_connection_does_not_change_the_lake(source: Any, sales: sa.En
 def test_a_missing_server_is_a_service_error(home: Path, free_port: Any) -> None:
     missing_server = SqlSource(table="sales", url=f"postgresql+psycopg://me:secret@127.0.0.1:{free_port()}/postgres")
     with pytest.raises(ServiceError, match="refused") as error:
-        missing_server.partitions(YEAR)
+        missing_server.list_partitions(YEAR)
     assert "secret" not in str(error.value)
 
 
 def test_a_wrong_password_or_database_is_a_spec_error(source: Any, postgres: sa.Engine) -> None:
     for url in (postgres.url.set(password="hunter2"), postgres.url.set(database="nosuch")):
         with pytest.raises(SpecError, match=r"refuses the connection.*(authentication failed|does not exist)") as error:
-            source(url_env="", url=url.render_as_string(hide_password=False)).partitions(YEAR)
+            source(url_env="", url=url.render_as_string(hide_password=False)).list_partitions(YEAR)
         assert "hunter2" not in str(error.value)
 
 
@@ -220,7 +220,7 @@ def test_messages_contain_no_secret(source: Any, postgres: sa.Engine, monkeypatc
     ):
         monkeypatch.setenv("SALES_DB_URL", wrong_url)
         with pytest.raises(SpecError, match="SALES_DB_URL") as error:
-            source().partitions(YEAR)
+            source().list_partitions(YEAR)
         assert "hunter2" not in str(error.value) and "ter2" not in str(error.value)
     for options in ({"query": "SELECT 1"}, {"url": "sqlite://"}, {"columns": {}}, {"timezone": "Mars"}):
         with pytest.raises(SpecError):
@@ -233,18 +233,18 @@ def test_changes_are_in_the_order_of_the_cursor(source: Any, postgres: sa.Engine
     execute(postgres, f"CREATE TABLE sales (id int PRIMARY KEY, date date, seen {kind})")
     execute(postgres, f"INSERT INTO sales SELECT 100 - n, '2013-01-02', {value} FROM generate_series(1, 50) AS n")
     changes = SqlChanges(url_env="SALES_DB_URL", table="sales", cursor="seen")
-    first = changes.changes(None).read_all()
+    first = changes.read_changes(None).read_all()
     assert first["id"].to_pylist() == [100 - n for n in range(1, 51)]
     for position in (10, 49):
         since = first["seen"][position].as_py()
         text = since.isoformat() if kind == "timestamptz" else str(since)
-        assert changes.changes(text).read_all()["id"].to_pylist() == [100 - n for n in range(position + 2, 51)]
+        assert changes.read_changes(text).read_all()["id"].to_pylist() == [100 - n for n in range(position + 2, 51)]
     with pytest.raises(SpecError, match="the watermark 'noon' is not of type"):
-        changes.changes("noon")
+        changes.read_changes("noon")
     with pytest.raises(SpecError, match="cursor="):
         SqlChanges(url_env="SALES_DB_URL", table="sales")
     with pytest.raises(DataError, match="lacks the column nosuch, the cursor"):
-        SqlChanges(url_env="SALES_DB_URL", table="sales", cursor="nosuch").changes(None)
+        SqlChanges(url_env="SALES_DB_URL", table="sales", cursor="nosuch").read_changes(None)
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def sqlite_file(home: Path, tmp_path: Path) -> Path:
 
 def test_sqlite_is_read_day_by_day(sqlite_file: Path) -> None:
     table_source = SqlSource(url=f"sqlite:///{sqlite_file}", table="sales", timezone="America/New_York")
-    assert table_source.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
+    assert table_source.list_partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
     table = table_source.read(DAY).read_all()
     assert table.schema.field("at").type == UTC and table.schema.field("price").type == pa.decimal128(8, 2)
     assert table.to_pylist()[0] == {
@@ -279,13 +279,13 @@ def test_sqlite_is_read_day_by_day(sqlite_file: Path) -> None:
     time_source = SqlSource(
         url=f"sqlite:///{sqlite_file}", table="sales", day="at", columns=columns, timezone="America/New_York"
     )
-    assert time_source.partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
+    assert time_source.list_partitions(YEAR) == [DAY, dt.date(2013, 1, 3)]
     assert [time_source.read(day).read_all()["id"].to_pylist() for day in (DAY, dt.date(2013, 1, 3))] == [[1], [2, 3]]
     options: Any = {"day": "at", "columns": columns, "order_by": ["id"], "timezone": "UTC"}
     query_source = SqlSource(url=f"sqlite:///{sqlite_file}", query="SELECT id, at FROM sales", **options)
     assert query_source.read(DAY).read_all()["id"].to_pylist() == [1, 2]
     changes = SqlChanges(url=f"sqlite:///{sqlite_file}", table="sales", cursor="id", timezone="UTC")
-    assert changes.changes("1").read_all()["id"].to_pylist() == [2, 3]
+    assert changes.read_changes("1").read_all()["id"].to_pylist() == [2, 3]
 
 
 def test_values_that_sqlite_does_not_check_are_checked(sqlite_file: Path) -> None:
@@ -307,11 +307,11 @@ def test_values_that_sqlite_does_not_check_are_checked(sqlite_file: Path) -> Non
         with pytest.raises(DataError, match=message):
             SqlSource(**{"url": f"sqlite:///{sqlite_file}", "table": "sales", **options}).read(DAY).read_all()  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no SQLite database"):
-        SqlSource(url=f"sqlite:///{sqlite_file}.gone", table="sales").partitions(YEAR)
+        SqlSource(url=f"sqlite:///{sqlite_file}.gone", table="sales").list_partitions(YEAR)
     assert not Path(f"{sqlite_file}.gone").exists()
     sqlite_file.write_bytes(b"no database at all" * 100)
     with pytest.raises(DataError, match="not a database"):
-        table_source.partitions(YEAR)
+        table_source.list_partitions(YEAR)
 
 
 @pytest.mark.parametrize("kind", ["NUM", "REAL", "BOOLEAN", "DATE"])
@@ -321,8 +321,8 @@ def test_a_day_column_with_an_unsuitable_type_is_named(sqlite_file: Path, kind: 
         connection.execute(f"CREATE TABLE days (id INT PRIMARY KEY, day {kind})")
     changes = SqlChanges(url=f"sqlite:///{sqlite_file}", table="days", day="day", cursor="id")
     if kind == "DATE":
-        assert changes.changes(None).read_all().num_rows == 0
+        assert changes.read_changes(None).read_all().num_rows == 0
         return
     with pytest.raises(DataError, match=r"column day: cannot convert \w+(\(.*\))? to date32\[day\]") as error:
-        changes.changes(None)
+        changes.read_changes(None)
     assert "columns=" in str(error.value)

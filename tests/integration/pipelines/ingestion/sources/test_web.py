@@ -103,10 +103,10 @@ def test_partitions_on_the_web_are_requested_day_by_day(
 ) -> None:
     source, days = FileSource(f"{site.url}/{{date}}.csv", "csv"), Days(dt.date(2013, 1, 1), dt.date(2013, 1, 3))
     site.set_responses(create_response(code=404), create_response(CSV), create_response(code=404))
-    assert source.partitions(days) == [DAY]
+    assert source.list_partitions(days) == [DAY]
     site.set_responses(create_response(code=404), create_response(code=500))
     with pytest.raises(ServiceError, match="500, 5 times"):
-        source.partitions(days)
+        source.list_partitions(days)
 
 
 def test_a_server_that_does_not_answer_is_a_service_error(home: Path, free_port: Any, pauses: list[float]) -> None:
@@ -158,11 +158,11 @@ def test_files_in_s3_are_listed_and_read(bucket: Any) -> None:
     }.items():
         bucket.put_object(Key=f"in/{name}", Body=content)
     source = FileSource("s3://sales/in/{date:%Y/%m/%d}/*.csv.gz", "csv", columns=COLUMNS)
-    assert source.partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 1, 31))) == [DAY, dt.date(2013, 1, 4)]
+    assert source.list_partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 1, 31))) == [DAY, dt.date(2013, 1, 4)]
     assert source.read(DAY).read_all().to_pylist() == ROWS
     assert source.describe().location == "s3://sales/in/{date:%Y/%m/%d}/*.csv.gz"
     bucket.put_object(Key="in/2013/01/05/a.csv.gz", Body=gzip.compress(b"id\n3\n"))
-    assert source.partitions(Days(dt.date(2013, 1, 5), dt.date(2013, 1, 31))) == [dt.date(2013, 1, 5)]
+    assert source.list_partitions(Days(dt.date(2013, 1, 5), dt.date(2013, 1, 31))) == [dt.date(2013, 1, 5)]
 
 
 def test_a_large_object_is_read_in_pieces(bucket: Any) -> None:

@@ -91,7 +91,7 @@ def rollback(model: str, **fields: Any) -> rolling.RollbackResult:
 
 
 def read_state(model: str) -> State:
-    return Journal.open().state(model)
+    return Journal.open().read_state(model)
 
 
 def read_alias(client: Any, model: str, name: str = "champion") -> str:

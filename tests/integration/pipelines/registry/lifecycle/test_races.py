@@ -65,7 +65,7 @@ def promote(model: str, number: str) -> promoting.PromoteResult:
 
 
 def read_state(model: str) -> State:
-    return Journal.open().state(model)
+    return Journal.open().read_state(model)
 
 
 def read_champion(model: str) -> str:

@@ -150,7 +150,7 @@ def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 1_000)
-    schema = building.feature_schema(DATASET, rows.schema)
+    schema = building.build_feature_schema(DATASET, rows.schema)
     labelled = sum(value is not None for value in rows["late"].to_pylist())
     assert 1_000 < labelled < rows.num_rows
     for size in (7, 1_000, 10_000):
@@ -167,7 +167,7 @@ def test_refuses_a_key_that_is_repeated_or_null(
     size: int, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 2)
-    schema, few = building.feature_schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
+    schema, few = building.build_feature_schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
     assert building.write_features(build_batches(few, size), schema, tmp_path / "good") == 5
     repeated = pa.concat_tables([few, few.slice(2, 1)])
     with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} occurs twice"):

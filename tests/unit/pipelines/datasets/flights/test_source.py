@@ -56,7 +56,7 @@ def read_day(folder: Path, day: str = "2013-03-10") -> pa.Table:
 
 def list_days(folder: Path, first: str = "2013-01-01", last: str = "2013-12-31") -> list[str]:
     days = Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
-    return [day.isoformat() for day in open_source(folder).partitions(days)]
+    return [day.isoformat() for day in open_source(folder).list_partitions(days)]
 
 
 # The real year
@@ -64,7 +64,7 @@ def list_days(folder: Path, first: str = "2013-01-01", last: str = "2013-12-31")
 
 def test_the_real_year_has_all_flights_and_unique_keys(source: Any) -> None:
     year = Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))
-    assert source.partitions(Days(dt.date(2012, 1, 1), dt.date(2014, 12, 31))) == list(year)
+    assert source.list_partitions(Days(dt.date(2012, 1, 1), dt.date(2014, 12, 31))) == list(year)
     flights = source._flights
     assert flights.num_rows == 336_776
     assert flights.group_by(["date", "carrier", "flight", "origin"]).aggregate([]).num_rows == 336_776

@@ -55,12 +55,12 @@ def test_the_paired_interval_equals_scipy_with_the_same_seed(metric: str, comput
         (np.arange(len(ones)), np.arange(len(zeros))),
         compute_difference,
         n_resamples=2_000,
-        batch=resampling.batch_size(len(LABEL)),
+        batch=resampling.compute_batch_size(len(LABEL)),
         confidence_level=0.9,
         method="percentile",
         rng=np.random.default_rng(11),
     )
-    assert resampling.batch_size(len(LABEL)) < 2_000
+    assert resampling.compute_batch_size(len(LABEL)) < 2_000
     estimate = bootstrap.estimate_difference(LABEL, candidate, champion, metric, alpha=0.05, seed=11, draws=2_000)
     assert (estimate.low, estimate.high) == pytest.approx(tuple(expected.confidence_interval), abs=1e-8)
     assert estimate.se == pytest.approx(expected.standard_error, rel=1e-8)
@@ -74,7 +74,7 @@ def test_the_interval_of_one_score_equals_scipy() -> None:
         samples,
         lambda ones, zeros, axis: compute_auc_by_ranks(ones, zeros),
         n_resamples=1_000,
-        batch=resampling.batch_size(len(LABEL)),
+        batch=resampling.compute_batch_size(len(LABEL)),
         confidence_level=0.98,
         method="percentile",
         rng=3,

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import decide, holm, mcnemar, rows_needed
+from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide, holm, mcnemar
 
 
 def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
@@ -90,10 +90,10 @@ def test_holm_refuses_invalid_p_values(p_value: float) -> None:
 
 def test_rows_needed_gives_a_known_case() -> None:
     # One mean of unit variance, effect 0.2, one-sided 0.05, power 0.8: (1.6449 + 0.8416)^2 / 0.04 = 154.6.
-    assert rows_needed(1 / math.sqrt(50), 50, 0.2, 0.05, 0.8) == 155
-    assert rows_needed(1 / math.sqrt(500), 500, 0.2, 0.05, 0.8) == 155
-    assert rows_needed(1 / math.sqrt(50), 50, 0.1, 0.05, 0.8) == 619
-    assert rows_needed(0.0, 50, 0.1, 0.05, 0.8) == 1
+    assert compute_rows_needed(1 / math.sqrt(50), 50, 0.2, 0.05, 0.8) == 155
+    assert compute_rows_needed(1 / math.sqrt(500), 500, 0.2, 0.05, 0.8) == 155
+    assert compute_rows_needed(1 / math.sqrt(50), 50, 0.1, 0.05, 0.8) == 619
+    assert compute_rows_needed(0.0, 50, 0.1, 0.05, 0.8) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_rows_needed_gives_a_known_case() -> None:
 )
 def test_rows_needed_refuses_values_out_of_range(se: float, effect: float, alpha: float, power: float) -> None:
     with pytest.raises(SpecError):
-        rows_needed(se, 100, effect, alpha, power)
+        compute_rows_needed(se, 100, effect, alpha, power)
 
 
 @pytest.mark.parametrize("se", [math.nan, math.inf, -0.1])
 def test_rows_needed_refuses_an_invalid_standard_error(se: float) -> None:
     with pytest.raises(DataError, match="standard error"):
-        rows_needed(se, 100, 0.1, 0.05, 0.8)
+        compute_rows_needed(se, 100, 0.1, 0.05, 0.8)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pipelines.evaluation.statistics import bootstrap, delong
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import decide, rows_needed
+from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide
 
 Array = np.ndarray[Any, Any]
 TRIALS = 2_000
@@ -62,7 +62,7 @@ def test_a_worse_model_passes_less_often_and_a_better_model_more_often(gate: Gat
 def test_a_gain_is_detected_with_the_required_power(gate: Gate) -> None:
     noises = (0.5, 1.0)
     gain = GAINS[gate](*build_holdout(1_000_000, np.random.default_rng(3), noises))
-    needed = rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
+    needed = compute_rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
     assert 200 < needed < 2_000
     power = count_passes(gate, needed, noises) / TRIALS
     # The tolerance is three standard errors of the simulation, and two points for the normal approximation.

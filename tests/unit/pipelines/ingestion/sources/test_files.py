@@ -263,8 +263,8 @@ def test_one_file_of_many_days_is_read_by_its_column(home: Path, tmp_path: Path)
     (tmp_path / "all.csv").write_text("id,at\n1,2013-01-02T05:00Z\n2,2013-01-03T23:59Z\n3,2013-01-02T20:00-05:00\n")
     source = FileSource(str(tmp_path / "all.csv"), "csv", columns=TIMES, day="at")
     second, third = dt.date(2013, 1, 2), dt.date(2013, 1, 3)
-    assert source.partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))) == [second, third]
-    assert source.partitions(Days(third, dt.date(2013, 12, 31))) == [third]
+    assert source.list_partitions(Days(dt.date(2013, 1, 1), dt.date(2013, 12, 31))) == [second, third]
+    assert source.list_partitions(Days(third, dt.date(2013, 12, 31))) == [third]
     assert [row["id"] for row in source.read(second).read_all().to_pylist()] == [1]
     rows = source.read(third).read_all().to_pylist()
     assert [row["id"] for row in rows] == [2, 3] and {row["date"] for row in rows} == {third}
@@ -294,7 +294,7 @@ def test_the_pattern_finds_the_days(home: Path, tmp_path: Path) -> None:
         path.write_text(f"id,name,price\n1,{path.stem},1\n")
     source = FileSource(f"file://{tmp_path}/{{date:%Y/%m/%d}}/*.csv", "csv", columns=COLUMNS)
     days = Days(dt.date(2013, 1, 1), dt.date(2013, 1, 31))
-    assert source.partitions(days) == [DAY, dt.date(2013, 1, 4)]
+    assert source.list_partitions(days) == [DAY, dt.date(2013, 1, 4)]
     assert source.read(DAY).read_all()["name"].to_pylist() == ["a", "b"]
     with pytest.raises(DataError, match=r"there is no .*2013/01/03"):
         source.read(dt.date(2013, 1, 3)).read_all()
