@@ -530,7 +530,7 @@ def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, run_drydock:
         server.client("sagemaker")  # made here: boto3's sessions are not for several threads
         with ThreadPoolExecutor(16) as pool:
             work = [pool.submit(create, name) for name in names]
-            for act in [server.stop] * (count // 4) + [interrupt] * (count // 4):
+            for act in [server.stop_job] * (count // 4) + [interrupt] * (count // 4):
                 work.insert(0, pool.submit(disturb, act))
             for one in work:
                 one.result()
