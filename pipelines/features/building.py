@@ -103,7 +103,7 @@ def write_features(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder:
 
     Args:
         batches: of features, sorted by key, each key once.
-        schema: as `feature_schema` returns it.
+        schema: as `build_feature_schema` returns it.
         folder: created.
 
     Raises:
