@@ -86,7 +86,7 @@ class FlightsSource:
         """Read the flights of one day, sorted by key; no batches where there are none.
 
         Raises:
-            DataError: as `partitions` does.
+            DataError: as `list_partitions` does.
         """
         flights = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
         with connect() as connection:

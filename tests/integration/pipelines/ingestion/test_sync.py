@@ -164,7 +164,7 @@ def test_a_row_without_a_day_is_refused(orders: Any) -> None:
     ],
 )
 def test_rows_of_a_custom_source_are_checked(home: Path, rows: dict[str, Any], message: str) -> None:
-    source = SimpleNamespace(cursor="changed", changes=lambda since: pa.table(rows).to_reader())
+    source = SimpleNamespace(cursor="changed", read_changes=lambda since: pa.table(rows).to_reader())
     with pytest.raises(DataError, match=message), changes.read_changes(source, None, "mine", None):
         pass
 
