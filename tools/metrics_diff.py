@@ -23,6 +23,7 @@ SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}
 TARGET = "evaluate"
 AUTHOR = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
 NO_DIFFERENCE = "No metric differs."
+DVC = (sys.executable, "-m", "dvc")
 DVC_SUMMARY = "ERROR: failed to reproduce"
 """Start of the line in which DVC names a failed stage. The reason is in an earlier line."""
 
@@ -51,16 +52,13 @@ def compare(base: str, head: str, home: Path) -> str:
     with check_out(base) as before, check_out(head) as after:
         for folder in (before, after):
             reproduce(folder, home)
-        # DVC compares the workspace with a commit. So the result of the base is committed, on no branch.
+        # DVC compares the workspace with a commit. So the result of the base is committed, without a branch.
         run(before, home, "git", "add", "--force", "dvc.lock", "params.yaml")
         run(before, home, "git", *AUTHOR, "commit", "--quiet", "--no-verify", "--message", "sample")
         commit = run(before, home, "git", "rev-parse", "HEAD").strip()
         table = run(after, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
     rows = table.replace(commit, "before").replace("workspace", "after") if table.count("\n") > 1 else NO_DIFFERENCE
     return f"Metrics on a sample, {base[:12]} to {head[:12]}:\n\n{rows}\n"
-
-
-DVC = (sys.executable, "-m", "dvc")
 
 
 @contextmanager

@@ -81,7 +81,9 @@ def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; i
 @app.command("report")
 def report(
     model: ModelArgument,
-    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day; the model had a champion.")],
+    first: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="First day; the model must have a champion then.")
+    ],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Last day (default: last published).")] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",

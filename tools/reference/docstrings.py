@@ -15,16 +15,16 @@ class Docstring:
     """The parts of a docstring."""
 
     text: str
-    """What stands before the first section."""
+    """The text before the first section."""
     arguments: dict[str, str]
-    """Name of an argument to its description."""
+    """Descriptions of the arguments, by name."""
     returns: str
     """Description of what is returned."""
     raises: dict[str, str]
-    """Name of an error to when it is raised."""
+    """When each error is raised, by its name."""
 
 
-def parse(docstring: str) -> Docstring:
+def parse_docstring(docstring: str) -> Docstring:
     """Return the parts of a docstring; parts that it lacks are empty."""
     pieces = SECTION.split(inspect.cleandoc(docstring))
     sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))

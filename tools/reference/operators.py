@@ -1,4 +1,4 @@
-"""Make a page for each operator, sensor and notifier, of its docstring and its constructor's signature.
+"""Build a page for each operator, sensor and notifier, from its docstring and its constructor's signature.
 
 The source is parsed, not imported: Airflow's import takes seconds and writes a configuration.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.reference.docstrings import Docstring, parse
+from tools.reference.docstrings import Docstring, parse_docstring
 from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/operators"
@@ -20,7 +20,7 @@ SUFFIXES = ("Operator", "Sensor", "Notifier")
 
 @dataclass(frozen=True)
 class Class:
-    """A class of the provider, as its source has it."""
+    """A class of the provider, parsed from its source."""
 
     module: str
     node: ast.ClassDef
@@ -33,7 +33,7 @@ class Class:
     @property
     def docstring(self) -> Docstring:
         """The parts of its docstring."""
-        return parse(ast.get_docstring(self.node) or "")
+        return parse_docstring(ast.get_docstring(self.node) or "")
 
     @property
     def bases(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Make a page a step, of the JSON Schema of its Spec and its Result and of the docstrings."""
+"""Build a reference page for each step, from the JSON Schema of its Spec and Result and from the docstrings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pydantic import BaseModel
 
 import pipelines.steps
 from pipelines.contract import Result, Spec
-from tools.reference.docstrings import parse
+from tools.reference.docstrings import parse_docstring
 from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/steps"
 MAX_DEFAULT = 60
-"""Characters of a default value in a table; a longer one is in params.yaml or in the table of its own type."""
+"""Most characters of a default value in a table; a longer one is in params.yaml or in the table of its own type."""
 LIMITS = {
     "minimum": "at least",
     "exclusiveMinimum": "above",
@@ -135,7 +135,7 @@ def _format_default(name: str, part: dict[str, Any], required: set[str]) -> str:
 
 def _render_errors(module: ModuleType) -> Iterator[str]:
     """Yield the errors that `run` raises, as its docstring lists them."""
-    raises = parse(inspect.getdoc(module.run) or "").raises
+    raises = parse_docstring(inspect.getdoc(module.run) or "").raises
     if raises:
         yield "## Errors\n"
         yield format_table(

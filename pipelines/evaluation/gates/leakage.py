@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics import delong
 
 MIN_ROWS = 100
-"""Rows with a value below which a feature's AUC is chance."""
+"""Fewest rows with a value for which a feature's AUC is computed: with fewer, a high AUC may be chance."""
 
 
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
@@ -41,17 +41,17 @@ def compute_single_auc(label: Array, values: pd.Series[Any]) -> float:
     truth = label[present]
     if present.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
         return 0.5
-    auc = delong.estimate_auc(truth, _score(truth, values[present]), alpha=0.05).value
+    auc = delong.estimate_auc(truth, _score_rows(truth, values[present]), alpha=0.05).value
     return max(auc, 1.0 - auc)
 
 
-def _score(label: Array, values: pd.Series[Any]) -> Array:
+def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
     half = np.arange(len(label)) % 2
     category, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
     for number in (0, 1):
-        mine, other = half == number, half != number
+        scored, other = half == number, half != number
         rates = pd.Series(label[other]).groupby(category[other]).mean()
-        score[mine] = pd.Series(category[mine]).map(rates).fillna(label.mean()).to_numpy()
+        score[scored] = pd.Series(category[scored]).map(rates).fillna(label.mean()).to_numpy()
     return score

@@ -17,7 +17,7 @@ from pipelines.evaluation.statistics.weighted import METRICS
 
 
 def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Hold the candidate's metrics, with their intervals, against `policy.bounds`."""
+    """Check the candidate's metrics, with their intervals, against `policy.bounds`."""
     checks = []
     for name, bound in policy.bounds.items():
         estimate = _estimate(holdout, name, policy)
@@ -30,7 +30,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
 
 
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Check that the candidate beats models without features: the training's rate, and that of its last week."""
+    """Check that the candidate beats models without features: the label's rate in the training, and in its last week."""
     rates = {"the training's rate": holdout.base_rate, "its last week's rate": holdout.last_week_rate}
     return [
         check_estimate(
@@ -76,7 +76,9 @@ def _estimate(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate: DeLong for auc of independent rows, else the bootstrap."""
     if metric == "auc" and not policy.draw_by:
         return delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha)
-    return bootstrap.estimate_metric(holdout.label, holdout.candidate_score, metric, **_sampling(holdout, policy))
+    return bootstrap.estimate_metric(
+        holdout.label, holdout.candidate_score, metric, **_build_sampling_options(holdout, policy)
+    )
 
 
 def _estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
@@ -84,12 +86,12 @@ def _estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison,
     label, score = holdout.label, holdout.candidate_score
     if comparison.metric == "auc" and not policy.draw_by and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
-    sampling = _sampling(holdout, policy)
+    sampling = _build_sampling_options(holdout, policy)
     difference = bootstrap.estimate_difference(label, score, other_score, comparison.metric, **sampling)
     return difference if METRICS[comparison.metric].greater_is_better else -difference
 
 
-def _sampling(holdout: Holdout, policy: Policy) -> dict[str, Any]:
+def _build_sampling_options(holdout: Holdout, policy: Policy) -> dict[str, Any]:
     groups = holdout.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
     return {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed, "groups": groups}
 

@@ -26,7 +26,7 @@ class Check(BaseModel):
     value: float | None
     """Measured value; null where it is not a number."""
     bound: float | None
-    """Bound that the value was held against; null where there is none, or it is not a number."""
+    """Bound that the value was compared with; null where there is none, or it is not a number."""
     low: float | None = None
     """Lower end of the value's interval; null where the value is exact."""
     high: float | None = None
@@ -50,7 +50,7 @@ def combine_outcomes(checks: Iterable[Check]) -> Outcome:
 
 
 def needs_approval(outcome: Outcome, approval: Approval) -> bool:
-    """Whether a person has to agree to a verdict. A failed one never needs it: it cannot be promoted at all."""
+    """Return whether a person has to agree to a verdict. A failed one never needs it: it cannot be promoted."""
     if approval == "when_undecided":
         return outcome == UNDECIDED
     return outcome == PASSED and approval == "required"

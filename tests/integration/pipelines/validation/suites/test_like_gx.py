@@ -239,7 +239,9 @@ def test_verdicts_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkey
     suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
     gx_verdicts = by_gx.judge(rows, suite.expectations)
     monkeypatch.setattr(
-        judging, "_evaluate_with_gx", lambda rows, remaining: [pytest.fail(str(expectation.kwargs)) for expectation in remaining]
+        judging,
+        "_evaluate_with_gx",
+        lambda rows, remaining: [pytest.fail(str(expectation.kwargs)) for expectation in remaining],
     )
     judgement = suites.judge(suite, rows)
     differences = [
