@@ -1,4 +1,4 @@
-"""The life of a training job, seen through boto3."""
+"""Test training jobs from their creation to their end, through boto3."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ pathlib.Path(env["SM_OUTPUT_DATA_DIR"], "report.txt").write_text("fine")
 """
 
 
-def test_a_script_mode_job_from_create_to_model(drydock: Any) -> None:
+def test_script_mode_job_has_log_metrics_tags_and_model(drydock: Any) -> None:
     drydock.put("full/train/a.csv", b"1")
     drydock.put("full/train/b/c.csv", b"2")
     drydock.put("full/train-not/d.csv", b"3")
@@ -43,39 +43,39 @@ def test_a_script_mode_job_from_create_to_model(drydock: Any) -> None:
         InputDataConfig=[drydock.build_channel("train", "s3://bucket/full/train/")],
         AlgorithmSpecification=algorithm,
         HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
-        Environment={"OWN": "mine"},
+        Environment={"CUSTOM": "value"},
         Tags=[{"Key": "team", "Value": "leeway"}],
     )
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/full"
 
-    # The log is there while the job runs: it waits for the file that is only written now.
+    # The log can be read while the job runs. The job waits for a file that is written below.
     assert drydock.wait_for_line("full", "auc") == "auc=0.5"
     running = drydock.describe_job("full")
     assert (running["TrainingJobStatus"], running["SecondaryStatus"]) == ("InProgress", "Training")
     assert "TrainingEndTime" not in running and "ModelArtifacts" not in running
     assert drydock.get_health()["jobs"]["InProgress"] == 1
-    tree = drydock.get_job_folder("full")
-    config = json.loads((tree / "input/config/hyperparameters.json").read_text())
+    folder = drydock.get_job_folder("full")
+    config = json.loads((folder / "input/config/hyperparameters.json").read_text())
     assert config["depth"] == "3" and config["name"] == '"quoted"'
-    assert json.loads((tree / "input/config/resourceconfig.json").read_text())["hosts"] == ["algo-1"]
-    assert "train" in json.loads((tree / "input/config/inputdataconfig.json").read_text())
-    (tree / "go").touch()
+    assert json.loads((folder / "input/config/resourceconfig.json").read_text())["hosts"] == ["algo-1"]
+    assert "train" in json.loads((folder / "input/config/inputdataconfig.json").read_text())
+    (folder / "go").touch()
 
-    done = drydock.wait_for_end("full")
-    assert done["TrainingJobStatus"] == done["SecondaryStatus"] == "Completed"
-    phases = [line["Status"] for line in done["SecondaryStatusTransitions"]]
+    job = drydock.wait_for_end("full")
+    assert job["TrainingJobStatus"] == job["SecondaryStatus"] == "Completed"
+    phases = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
-    assert_contiguous(done)
-    assert done["TrainingTimeInSeconds"] == done["BillableTimeInSeconds"] >= 1
-    assert done["FinalMetricDataList"][0]["MetricName"] == "auc"
-    assert done["FinalMetricDataList"][0]["Value"] == 0.75
-    assert len(done["FinalMetricDataList"]) == 1
-    assert done["HyperParameters"]["since"] == "2013-03-01" and done["Environment"] == {"OWN": "mine"}
-    assert done["EnableManagedSpotTraining"] is False
+    assert_contiguous(job)
+    assert job["TrainingTimeInSeconds"] == job["BillableTimeInSeconds"] >= 1
+    assert job["FinalMetricDataList"][0]["MetricName"] == "auc"
+    assert job["FinalMetricDataList"][0]["Value"] == 0.75
+    assert len(job["FinalMetricDataList"]) == 1
+    assert job["HyperParameters"]["since"] == "2013-03-01" and job["Environment"] == {"CUSTOM": "value"}
+    assert job["EnableManagedSpotTraining"] is False
     tags = drydock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
     assert tags == [{"Key": "team", "Value": "leeway"}]
 
-    model = done["ModelArtifacts"]["S3ModelArtifacts"]
+    model = job["ModelArtifacts"]["S3ModelArtifacts"]
     assert model == "s3://bucket/output/full/output/model.tar.gz"
     assert drydock.read_archive(model) == {"model.json": b"{}"}
     assert drydock.read_archive("s3://bucket/output/full/output/output.tar.gz") == {"report.txt": b"fine"}
@@ -85,35 +85,37 @@ def test_a_script_mode_job_from_create_to_model(drydock: Any) -> None:
 
 
 def assert_contiguous(description: dict[str, Any]) -> None:
-    lines = description["SecondaryStatusTransitions"]
-    for earlier, later in itertools.pairwise(lines):
+    """Assert that each transition begins when the one before it ends."""
+    transitions = description["SecondaryStatusTransitions"]
+    for earlier, later in itertools.pairwise(transitions):
         assert earlier["StartTime"] <= earlier["EndTime"] == later["StartTime"]
-    assert lines[0]["StartTime"] == description["CreationTime"]
-    assert lines[1]["StartTime"] == description["TrainingStartTime"]
-    assert lines[-1]["EndTime"] == description["TrainingEndTime"] == description["LastModifiedTime"]
-    assert len({line["StatusMessage"] for line in lines}) == len(lines)
+    assert transitions[0]["StartTime"] == description["CreationTime"]
+    assert transitions[1]["StartTime"] == description["TrainingStartTime"]
+    assert transitions[-1]["EndTime"] == description["TrainingEndTime"] == description["LastModifiedTime"]
+    assert len({transition["StatusMessage"] for transition in transitions}) == len(transitions)
 
 
 def assert_environment(drydock: Any, env: dict[str, str]) -> None:
+    """Assert that a job's environment is SageMaker's."""
     assert env["SM_MODEL_DIR"] == f"{drydock.get_base_path('full')}/model"
     assert env["SM_HP_DEPTH"] == "3" and json.loads(env["SM_HPS"])["depth"] == 3
     assert json.loads(env["SM_HOSTS"]) == ["algo-1"] and env["SM_CURRENT_HOST"] == "algo-1"
     assert json.loads(env["SM_CHANNELS"]) == ["train"]
     assert json.loads(env["SM_TRAINING_ENV"])["job_name"] == env["TRAINING_JOB_NAME"] == "full"
     assert env["TRAINING_JOB_ARN"].endswith(":training-job/full")
-    assert env["AWS_ENDPOINT_URL"] == drydock.url and env["OWN"] == "mine"
+    assert env["AWS_ENDPOINT_URL"] == drydock.url and env["CUSTOM"] == "value"
     assert env["MLFLOW_TRACKING_URI"] == "http://mlflow.invalid"
     assert "SERVER_SECRET" not in env
 
 
-def test_arguments_are_the_hyperparameters_in_order_of_their_names(drydock: Any) -> None:
+def test_arguments_are_the_hyperparameters_sorted_by_name(drydock: Any) -> None:
     drydock.run_job(
         "arguments",
         "import json, sys; print('args', json.dumps(sys.argv[1:]))",
         HyperParameters={"depth": "3", "name": '"quoted"', "since": "2013-03-01", "e": "0.5"},
     )
-    said = json.loads(drydock.wait_for_line("arguments", "args")[5:])
-    assert said == ["--depth", "3", "-e", "0.5", "--name", "quoted", "--since", "2013-03-01"]
+    arguments = json.loads(drydock.wait_for_line("arguments", "args")[5:])
+    assert arguments == ["--depth", "3", "-e", "0.5", "--name", "quoted", "--since", "2013-03-01"]
 
 
 def test_equal_model_folders_give_equal_archives(drydock: Any) -> None:
@@ -124,11 +126,11 @@ def test_equal_model_folders_give_equal_archives(drydock: Any) -> None:
     assert drydock.get(first) == drydock.get(second) != drydock.get(other)
 
 
-def test_the_failure_reason_has_the_exit_code_and_the_log(drydock: Any) -> None:
+def test_failure_reason_has_the_exit_code_and_the_end_of_the_log(drydock: Any) -> None:
     script = """
 import os, pathlib
 pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug.txt").write_text("look")
-pathlib.Path(os.environ["SM_MODEL_DIR"], "half.txt").write_text("a model of a failed job is none")
+pathlib.Path(os.environ["SM_MODEL_DIR"], "half.txt").write_text("a failed job has no model")
 raise KeyError("x" * 3000 + "the end")
 """
     failed = drydock.run_job("crash", script)
@@ -139,7 +141,7 @@ raise KeyError("x" * 3000 + "the end")
     assert drydock.list_keys("output/crash/") == ["output/crash/output/output.tar.gz"]
 
 
-def test_the_failure_file_has_precedence_over_the_log(drydock: Any) -> None:
+def test_failure_file_overrides_the_log(drydock: Any) -> None:
     script = """
 import os, pathlib, sys
 pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("no label column")
@@ -148,16 +150,16 @@ sys.exit("something else")
     reason = drydock.run_job("failure-file", script)["FailureReason"]
     assert "no label column" in reason and "something else" not in reason
     # The negative control: an exit code of 0 is no failure, whatever the file says.
-    fine = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
-    assert fine["TrainingJobStatus"] == "Completed" and "FailureReason" not in fine
+    completed = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
+    assert completed["TrainingJobStatus"] == "Completed" and "FailureReason" not in completed
 
 
-def test_a_signal_gives_the_exit_code_of_a_container(drydock: Any) -> None:
+def test_signal_gives_the_exit_code_of_a_container(drydock: Any) -> None:
     reason = drydock.run_job("killed", "import os; os.kill(os.getpid(), 9)")["FailureReason"]
     assert "ExitCode 137" in reason
 
 
-def test_a_container_entrypoint_is_run_as_it_stands(drydock: Any) -> None:
+def test_container_entrypoint_is_run_unchanged(drydock: Any) -> None:
     algorithm = {
         "TrainingImage": "image",
         "TrainingInputMode": "File",
@@ -187,21 +189,21 @@ def end(*_):
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
 """
-IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+IGNORED_SIGNAL = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 @pytest.fixture
-def patient(tmp_path: Path, run_drydock: Any) -> Iterator[Any]:
-    """A server with SageMaker's own grace, in which any machine has time to save."""
+def server_with_long_grace(tmp_path: Path, run_drydock: Any) -> Iterator[Any]:
+    """Start a server with SageMaker's own grace period, in which a job has time to save on any machine."""
     with run_drydock(tmp_path) as server:
         yield server
 
 
 @pytest.mark.parametrize(
     ("name", "handler", "files", "server"),
-    [("stop-clean", CLEAN_END, 1, "patient"), ("stop-deaf", IGNORES, 0, "drydock")],
+    [("stop-clean", CLEAN_END, 1, "server_with_long_grace"), ("stop-ignored", IGNORED_SIGNAL, 0, "drydock")],
 )
-def test_a_stop_ends_the_whole_group(
+def test_stop_ends_the_whole_process_group(
     name: str, handler: str, files: int, server: str, request: pytest.FixtureRequest
 ) -> None:
     drydock = request.getfixturevalue(server)
@@ -212,7 +214,7 @@ def test_a_stop_ends_the_whole_group(
     assert drydock.describe_job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
     stopped = drydock.wait_for_end(name)
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
-    phases = [line["Status"] for line in stopped["SecondaryStatusTransitions"]]
+    phases = [transition["Status"] for transition in stopped["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
     assert not any(drydock.is_alive(pid) for pid in pids)
     assert len(drydock.list_keys(f"output/{name}/output/model.tar.gz")) == files
@@ -236,10 +238,10 @@ def test_max_runtime_stops_the_job(drydock: Any) -> None:
     assert "FailureReason" not in stopped
 
 
-def test_a_missing_channel_fails_before_the_training(drydock: Any) -> None:
+def test_missing_channel_fails_the_job_before_its_training(drydock: Any) -> None:
     failed = drydock.run_job("no-data", InputDataConfig=[drydock.build_channel("train", "s3://bucket/nothing/here/")])
     assert failed["FailureReason"].startswith("ClientError: Data download failed: channel train: No S3 objects")
-    assert [line["Status"] for line in failed["SecondaryStatusTransitions"]] == [
+    assert [transition["Status"] for transition in failed["SecondaryStatusTransitions"]] == [
         *("Starting", "Downloading", "Failed"),
     ]
     no_bucket = drydock.run_job(
@@ -248,13 +250,13 @@ def test_a_missing_channel_fails_before_the_training(drydock: Any) -> None:
     assert "NoSuchBucket" in no_bucket["FailureReason"]
 
 
-def test_a_missing_output_bucket_fails_before_the_training(drydock: Any) -> None:
+def test_missing_output_bucket_fails_the_job_before_its_training(drydock: Any) -> None:
     failed = drydock.run_job("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
     assert failed["TrainingJobStatus"] == "Failed" and "NoSuchBucket" in failed["FailureReason"]
-    assert "Training" not in [line["Status"] for line in failed["SecondaryStatusTransitions"]]
+    assert "Training" not in [transition["Status"] for transition in failed["SecondaryStatusTransitions"]]
 
 
-def test_refuses_a_bundle_that_leaves_its_folder(drydock: Any) -> None:
+def test_bundle_with_paths_outside_its_folder_is_refused(drydock: Any) -> None:
     uri = drydock.put("evil.tar.gz", drydock.pack_archive({"train.py": "", "../../../escaped.txt": "out"}))
     failed = drydock.run_job("evil", HyperParameters={"sagemaker_submit_directory": uri})
     assert failed["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
@@ -263,19 +265,19 @@ def test_refuses_a_bundle_that_leaves_its_folder(drydock: Any) -> None:
 
 
 @pytest.mark.parametrize("program", ["missing.py", "../../../../../../../../bin/true"])
-def test_refuses_a_program_outside_the_bundle(drydock: Any, program: str) -> None:
+def test_program_outside_the_bundle_is_refused(drydock: Any, program: str) -> None:
     name = f"program-{len(program)}"
     failed = drydock.run_job(name, HyperParameters={"sagemaker_program": program})
     assert "in sagemaker_submit_directory" in failed["FailureReason"]
 
 
 def test_checkpoints_are_uploaded_while_the_job_runs_and_restored(drydock: Any) -> None:
-    config = {"S3Uri": "s3://bucket/checkpoints/one"}
-    drydock.put("checkpoints/one-other/x", b"not of this job")
+    config = {"S3Uri": "s3://bucket/checkpoints/resumed"}
+    drydock.put("checkpoints/resumed-other/x", b"not of this job")
     script = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
-print("found", sorted(p.name for p in folder.iterdir()))
+print("restored", sorted(p.name for p in folder.iterdir()))
 (folder / "1").write_text("one")
 (folder / "2").write_text("two")
 while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
@@ -286,33 +288,33 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
     drydock.create_job("checkpoint-1", script, CheckpointConfig=config)
     drydock.wait_until(
         "the first checkpoints in S3",
-        lambda: drydock.list_keys("checkpoints/one/") == ["checkpoints/one/1", "checkpoints/one/2"],
+        lambda: drydock.list_keys("checkpoints/resumed/") == ["checkpoints/resumed/1", "checkpoints/resumed/2"],
     )
     (drydock.get_job_folder("checkpoint-1") / "go").touch()
     assert drydock.wait_for_end("checkpoint-1")["TrainingJobStatus"] == "Completed"
-    assert drydock.wait_for_line("checkpoint-1", "found") == "found []"
-    assert drydock.list_keys("checkpoints/one/") == ["checkpoints/one/2", "checkpoints/one/3"]
+    assert drydock.wait_for_line("checkpoint-1", "restored") == "restored []"
+    assert drydock.list_keys("checkpoints/resumed/") == ["checkpoints/resumed/2", "checkpoints/resumed/3"]
 
     config["LocalPath"] = "/opt/ml/checkpoints"
     drydock.run_job("checkpoint-2", script.replace("while not", "while False and not"), CheckpointConfig=config)
-    assert drydock.wait_for_line("checkpoint-2", "found") == "found ['2', '3']"
+    assert drydock.wait_for_line("checkpoint-2", "restored") == "restored ['2', '3']"
 
 
-def test_a_name_can_be_used_only_once(drydock: Any) -> None:
-    drydock.run_job("taken")
-    with pytest.raises(ClientError, match="Training job names must be unique") as caught:
-        drydock.create_job("taken")
-    assert caught.value.response["Error"]["Code"] == "ResourceInUse"
+def test_name_of_a_job_can_be_used_only_once(drydock: Any) -> None:
+    drydock.run_job("unique")
+    with pytest.raises(ClientError, match="Training job names must be unique") as error:
+        drydock.create_job("unique")
+    assert error.value.response["Error"]["Code"] == "ResourceInUse"
     # The negative control: the same name in another region is another job.
-    request = drydock.build_request("taken")
+    request = drydock.build_request("unique")
     drydock.client("sagemaker", "eu-west-1").create_training_job(**request)
 
 
-def test_an_ended_job_cannot_be_stopped(drydock: Any) -> None:
+def test_ended_job_cannot_be_stopped(drydock: Any) -> None:
     drydock.run_job("ended")
-    with pytest.raises(ClientError, match="the training job is in status Completed") as caught:
+    with pytest.raises(ClientError, match="the training job is in status Completed") as error:
         drydock.stop_job("ended")
-    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert error.value.response["Error"]["Code"] == "ValidationException"
 
 
 def test_log_events_are_found_by_the_prefix_of_their_stream(drydock: Any) -> None:
@@ -320,27 +322,27 @@ def test_log_events_are_found_by_the_prefix_of_their_stream(drydock: Any) -> Non
     drydock.run_job("prefix-two", "print('word two')")
     logs = drydock.client("logs")
 
-    def found(prefix: str) -> list[str]:
-        asked = {"logStreamNamePrefix": prefix, "filterPattern": "word"}
-        answer = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", **asked)
-        return sorted(event["message"] for event in answer["events"])
+    def find(prefix: str) -> list[str]:
+        query = {"logStreamNamePrefix": prefix, "filterPattern": "word"}
+        response = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", **query)
+        return sorted(event["message"] for event in response["events"])
 
-    assert found("prefix-") == ["word one", "word two"]
-    assert found("prefix-one/") == ["word one"] and found("prefix-none") == []
+    assert find("prefix-") == ["word one", "word two"]
+    assert find("prefix-one/") == ["word one"] and find("prefix-none") == []
 
 
 @pytest.mark.parametrize(
     ("operation", "code"),
     [("describe_training_job", "ValidationException"), ("stop_training_job", "ResourceNotFound")],
 )
-def test_an_unknown_job(drydock: Any, operation: str, code: str) -> None:
-    with pytest.raises(ClientError, match="Requested resource not found") as caught:
+def test_unknown_job_is_refused(drydock: Any, operation: str, code: str) -> None:
+    with pytest.raises(ClientError, match="Requested resource not found") as error:
         getattr(drydock.client("sagemaker"), operation)(TrainingJobName="unknown")
-    assert caught.value.response["Error"]["Code"] == code
-    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert error.value.response["Error"]["Code"] == code
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_motos_other_operations_work(drydock: Any) -> None:
+def test_other_operations_of_moto_work(drydock: Any) -> None:
     assert drydock.client("sts").get_caller_identity()["Account"] == "123456789012"
     sagemaker = drydock.client("sagemaker")
     role = "arn:aws:iam::123456789012:role/drydock"
@@ -348,9 +350,9 @@ def test_motos_other_operations_work(drydock: Any) -> None:
     assert sagemaker.describe_model(ModelName="m")["ModelName"] == "m"
 
 
-def test_a_large_object_is_unchanged(drydock: Any) -> None:
-    data = bytes(range(256)) * 4096 * 12  # 12 MiB: beyond the threshold for multipart transfers
+def test_large_object_is_unchanged(drydock: Any) -> None:
+    data = bytes(range(256)) * 4096 * 12  # 12 MiB, above the threshold for multipart transfers
     drydock.put("large/blob", data)
     script = "import os, shutil; shutil.copy(os.environ['SM_CHANNEL_BIG'] + '/blob', os.environ['SM_MODEL_DIR'])"
-    done = drydock.run_job("large", script, InputDataConfig=[drydock.build_channel("big", "s3://bucket/large")])
-    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}
+    job = drydock.run_job("large", script, InputDataConfig=[drydock.build_channel("big", "s3://bucket/large")])
+    assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"blob": data}
