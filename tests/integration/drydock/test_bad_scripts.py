@@ -1,4 +1,4 @@
-"""Scripts, requests and moments that nobody wishes for: a true state, a reason that helps, and nothing left running."""
+"""Test bad scripts, requests and moments: the status is correct, the reason helps, and no process is left."""
 
 import contextlib
 import fnmatch
@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from drydock.execution import strays
 
 NO_MODEL = "No model artifact is saved under path /opt/ml/model."
-MUCH_MEMORY = 300_000_000
+MAX_GROWTH_BYTES = 300_000_000
 WAITS = """
 import os, pathlib, time
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
@@ -30,7 +30,7 @@ print("on", flush=True)
 while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
     time.sleep(0.02)
 """
-DEAF = """
+IGNORES_SIGTERM = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), flush=True)
@@ -39,34 +39,35 @@ while True:
 """
 
 
-def left_running(drydock: Any) -> list[str]:
-    """Return the processes of any tree of the server."""
-    found = []
+def list_processes(drydock: Any) -> list[str]:
+    """List the processes that belong to a job of the server."""
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(tree.is_relative_to(drydock.data.resolve()) for tree in strays.read_host_trees(process)):
-                found.append(f"{process.pid} {process.cmdline()}")
-    return found
+            if any(folder.is_relative_to(drydock.data.resolve()) for folder in strays.read_host_trees(process)):
+                processes.append(f"{process.pid} {process.cmdline()}")
+    return processes
 
 
-def files(drydock: Any, pattern: str) -> list[str]:
-    """Return the names of the server's files that match. Unlike rglob it does not mind a folder that goes meanwhile."""
+def list_files(drydock: Any, pattern: str) -> list[str]:
+    """List the names of the server's files that match. Unlike rglob, it accepts that a folder is deleted meanwhile."""
     return fnmatch.filter([name for _, _, names in os.walk(drydock.data) for name in names], pattern)
 
 
-def phases(description: dict[str, Any]) -> list[str]:
-    return [line["Status"] for line in description["SecondaryStatusTransitions"]]
+def list_phases(description: dict[str, Any]) -> list[str]:
+    """List the secondary statuses of a job."""
+    return [transition["Status"] for transition in description["SecondaryStatusTransitions"]]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each test the module's server is well, and nothing of any job is alive, nor noted as if it were."""
+def check_server(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check after each test that the server is healthy, and that no job has a process or a record of one."""
     yield
     if "drydock" in request.fixturenames:
         drydock = request.getfixturevalue("drydock")
         assert drydock.get_health()["status"] == "ok"
-        assert left_running(drydock) == []
-        assert not files(drydock, "*.process.json")
+        assert list_processes(drydock) == []
+        assert not list_files(drydock, "*.process.json")
 
 
 FAILS = {
@@ -82,11 +83,11 @@ FAILS = {
         "ABC",
     ),
     "failure-file-is-a-fifo": (
-        "import os, sys; os.mkfifo(os.environ['SM_OUTPUT_DIR'] + '/failure'); sys.exit('said in the log')",
+        "import os, sys; os.mkfifo(os.environ['SM_OUTPUT_DIR'] + '/failure'); sys.exit('logged reason')",
         "ExitCode 1\n",
-        "said in the log",
+        "logged reason",
     ),
-    "no-tree-and-fails": (
+    "no-folder-and-fails": (
         "import os, shutil, sys\nshutil.rmtree(os.environ['SAGEMAKER_BASE_DIR'], ignore_errors=True)\nsys.exit('gone')",
         "ExitCode 1\n",
         "gone",
@@ -95,42 +96,42 @@ FAILS = {
 
 
 @pytest.mark.parametrize("name", FAILS)
-def test_reports_a_failed_script(drydock: Any, name: str) -> None:
-    script, code, said = FAILS[name]
+def test_failed_script_is_reported(drydock: Any, name: str) -> None:
+    script, code, message = FAILS[name]
     failed = drydock.run_job(name, script)
     assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
-    assert phases(failed) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
+    assert list_phases(failed) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
     reason = failed["FailureReason"]
-    assert reason.startswith("AlgorithmError: ") and code in reason and said in reason and len(reason) <= 1024
+    assert reason.startswith("AlgorithmError: ") and code in reason and message in reason and len(reason) <= 1024
     assert "ModelArtifacts" not in failed
 
 
 COMPLETES = {
-    "no-model": "print('nothing to keep')",
-    "no-tree": "import os, shutil; shutil.rmtree(os.environ['SAGEMAKER_BASE_DIR'], ignore_errors=True)",
+    "no-model": "print('no model')",
+    "no-folder": "import os, shutil; shutil.rmtree(os.environ['SAGEMAKER_BASE_DIR'], ignore_errors=True)",
     "no-model-folder": "import os; os.rmdir(os.environ['SM_MODEL_DIR'])",
     "no-output-folder": "import os, shutil; shutil.rmtree(os.environ['SM_OUTPUT_DIR'])",
     "only-a-fifo": "import os; os.mkfifo(os.environ['SM_MODEL_DIR'] + '/fifo')",
-    "only-a-way-out": "import os; os.symlink('/etc', os.environ['SM_MODEL_DIR'] + '/etc')",
+    "only-a-link-to-another-folder": "import os; os.symlink('/etc', os.environ['SM_MODEL_DIR'] + '/etc')",
 }
 
 
 @pytest.mark.parametrize("name", COMPLETES)
-def test_a_script_without_a_model_completes(drydock: Any, name: str) -> None:
-    done = drydock.run_job(name, COMPLETES[name])
-    assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
+def test_script_without_a_model_completes(drydock: Any, name: str) -> None:
+    job = drydock.run_job(name, COMPLETES[name])
+    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
     lines = drydock.read_log(name)
     assert NO_MODEL in lines or any(line.startswith("not in model.tar.gz") for line in lines)
 
 
-def test_a_model_folder_that_is_a_file(drydock: Any) -> None:
+def test_model_folder_that_is_a_file_fails_the_job(drydock: Any) -> None:
     script = "import os; os.rmdir(os.environ['SM_MODEL_DIR']); open(os.environ['SM_MODEL_DIR'], 'w').write('model')"
     failed = drydock.run_job("model-is-a-file", script)
     assert failed["TrainingJobStatus"] == "Failed"
     assert "/opt/ml/model" in failed["FailureReason"], failed["FailureReason"]
 
 
-LOG_HARMS = {
+LOG_DAMAGES = {
     "unlinks": "os.unlink(log)",
     "renames": "os.rename(log, log + '.old')",
     "chmods": "os.chmod(log, 0)",
@@ -140,82 +141,83 @@ LOG_HARMS = {
 }
 
 
-@pytest.mark.parametrize("name", LOG_HARMS)
-def test_a_script_may_damage_its_log(drydock: Any, name: str) -> None:
+@pytest.mark.parametrize("name", LOG_DAMAGES)
+def test_script_that_damages_its_log_completes(drydock: Any, name: str) -> None:
     script = f"""
 import os, pathlib, time
 log = os.readlink("/proc/self/fd/1")
 print("before", flush=True)
 while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
     time.sleep(0.02)
-{LOG_HARMS[name]}
+{LOG_DAMAGES[name]}
 print("after", flush=True)
 time.sleep(0.4)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
     drydock.create_job(f"log-{name}", script)
-    drydock.wait_for_line(f"log-{name}", "before")  # what is read is kept, whatever becomes of the file
+    drydock.wait_for_line(f"log-{name}", "before")  # lines that were read stay, whatever the script does with the file
     (drydock.get_job_folder(f"log-{name}") / "go").touch()
-    done = drydock.wait_for_end(f"log-{name}")
-    assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
+    job = drydock.wait_for_end(f"log-{name}")
+    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
     assert "before" in drydock.read_log(f"log-{name}")
 
 
-def rss(drydock: Any) -> int:
+def read_rss(drydock: Any) -> int:
+    """Return the resident memory of the server, in bytes."""
     return int(psutil.Process(drydock.process.pid).memory_info().rss)
 
 
-def events(drydock: Any, name: str) -> Iterator[list[str]]:
+def read_log_pages(drydock: Any, name: str) -> Iterator[list[str]]:
     """Yield the job's log page by page."""
     logs, group = drydock.client("logs"), "/aws/sagemaker/TrainingJobs"
     (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
-    asked = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
-    page = logs.get_log_events(**asked)
+    query = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
+    page = logs.get_log_events(**query)
     while page["events"]:
         yield [event["message"] for event in page["events"]]
-        page = logs.get_log_events(**asked, nextToken=page["nextForwardToken"])
+        page = logs.get_log_events(**query, nextToken=page["nextForwardToken"])
 
 
-def test_a_script_that_prints_100_megabytes(drydock: Any) -> None:
-    before = most = rss(drydock)
+def test_log_of_100_megabytes_needs_little_memory(drydock: Any) -> None:
+    initial = peak = read_rss(drydock)
     drydock.create_job("loud", "line = 'x' * 999\nfor n in range(100_000):\n    print(line)\nprint('the end')")
-    while (found := drydock.describe_job("loud"))["TrainingJobStatus"] == "InProgress":
-        most = max(most, rss(drydock))
+    while (job := drydock.describe_job("loud"))["TrainingJobStatus"] == "InProgress":
+        peak = max(peak, read_rss(drydock))
         time.sleep(0.1)
-    assert found["TrainingJobStatus"] == "Completed"
-    assert most - before < MUCH_MEMORY
-    pages = list(events(drydock, "loud"))
+    assert job["TrainingJobStatus"] == "Completed"
+    assert peak - initial < MAX_GROWTH_BYTES
+    pages = list(read_log_pages(drydock, "loud"))
     assert len(pages) > 90 and pages[-1][-2:] == ["the end", NO_MODEL]
     assert sum(page.count("x" * 999) for page in pages) == 100_000
 
 
-def test_a_script_that_prints_one_line_of_10_megabytes(drydock: Any) -> None:
-    before = rss(drydock)
-    done = drydock.run_job("long-line", "print('x' * 10_000_000, end='')")
-    assert done["TrainingJobStatus"] == "Completed"
-    assert sum(line.count("x") for page in events(drydock, "long-line") for line in page) == 10_000_000
-    assert rss(drydock) - before < MUCH_MEMORY
+def test_line_of_10_megabytes_needs_little_memory(drydock: Any) -> None:
+    initial = read_rss(drydock)
+    job = drydock.run_job("long-line", "print('x' * 10_000_000, end='')")
+    assert job["TrainingJobStatus"] == "Completed"
+    assert sum(line.count("x") for page in read_log_pages(drydock, "long-line") for line in page) == 10_000_000
+    assert read_rss(drydock) - initial < MAX_GROWTH_BYTES
 
 
-def test_a_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
-    drydock.create_job("deaf-stop", DEAF)
-    pid = int(drydock.wait_for_line("deaf-stop", "pid").split()[1])
-    drydock.stop_job("deaf-stop")
-    stopped = drydock.wait_for_end("deaf-stop")
+def test_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
+    drydock.create_job("ignored-stop", IGNORES_SIGTERM)
+    pid = int(drydock.wait_for_line("ignored-stop", "pid").split()[1])
+    drydock.stop_job("ignored-stop")
+    stopped = drydock.wait_for_end("ignored-stop")
     assert stopped["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped
-    assert not drydock.is_alive(pid) and left_running(drydock) == []
+    assert not drydock.is_alive(pid) and list_processes(drydock) == []
 
 
-def test_a_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
-    drydock.create_job("deaf-spot", DEAF, **drydock.build_spot_fields("deaf-spot"))
-    pid = int(drydock.wait_for_line("deaf-spot", "pid").split()[1])
-    drydock.send_command("interrupt", job="deaf-spot", notice_s=0.3, capacity_back_after_s=600)
+def test_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
+    drydock.create_job("ignored-interruption", IGNORES_SIGTERM, **drydock.build_spot_fields("ignored-interruption"))
+    pid = int(drydock.wait_for_line("ignored-interruption", "pid").split()[1])
+    drydock.send_command("interrupt", job="ignored-interruption", notice_s=0.3, capacity_back_after_s=600)
     drydock.wait_until(
-        "the interruption", lambda: drydock.describe_job("deaf-spot")["SecondaryStatus"] == "Interrupted"
+        "the interruption", lambda: drydock.describe_job("ignored-interruption")["SecondaryStatus"] == "Interrupted"
     )
-    assert not drydock.is_alive(pid) and left_running(drydock) == []
-    drydock.stop_job("deaf-spot")  # while Interrupted: it waits, so that this is its end
-    assert drydock.describe_job("deaf-spot")["TrainingJobStatus"] == "Stopped"
+    assert not drydock.is_alive(pid) and list_processes(drydock) == []
+    drydock.stop_job("ignored-interruption")  # the job is Interrupted and waits, so this ends it
+    assert drydock.describe_job("ignored-interruption")["TrainingJobStatus"] == "Stopped"
 
 
 DAEMONS = {
@@ -242,11 +244,11 @@ def test_daemons_end_with_their_job(drydock: Any, name: str, code: int) -> None:
         f"daemons-{name}-{code}", f"import os, subprocess, sys, time\n{DAEMONS[name]}\nsys.exit({code})"
     )
     assert ended["TrainingJobStatus"] == ("Failed" if code else "Completed")
-    assert left_running(drydock) == []
+    assert list_processes(drydock) == []
 
 
-def test_checkpoints_that_lead_out_of_the_tree_are_not_copied(drydock: Any, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("not the job's")
+def test_links_out_of_the_job_folder_are_not_followed(drydock: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
     script = f"""
 import os, shutil, time
 shutil.rmtree(os.environ["SM_CHECKPOINT_DIR"])
@@ -255,16 +257,16 @@ os.rmdir(os.environ["SM_MODEL_DIR"])
 os.symlink({str(tmp_path)!r}, os.environ["SM_MODEL_DIR"])
 time.sleep(0.6)
 """
-    drydock.put("checkpoints/leads-out/theirs", b"1")
-    failed = drydock.run_job("leads-out", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/leads-out"})
+    drydock.put("checkpoints/outside-link/object", b"1")
+    failed = drydock.run_job("outside-link", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/outside-link"})
     assert failed["TrainingJobStatus"] == "Failed" and "/opt/ml/model is not a folder" in failed["FailureReason"]
-    assert drydock.list_keys("checkpoints/leads-out/") == ["checkpoints/leads-out/theirs"]
-    assert drydock.list_keys("output/leads-out/") == []
+    assert drydock.list_keys("checkpoints/outside-link/") == ["checkpoints/outside-link/object"]
+    assert drydock.list_keys("output/outside-link/") == []
 
 
-def test_foreign_files_among_the_checkpoints(drydock: Any) -> None:
-    long, binary = "x" * 250, bytes(range(256))
-    files = {"a b\u00e9\u2603": b"1", long: b"2", "deep/er/file": binary, "empty": b"", "marker/": b""}
+def test_checkpoint_folder_may_have_other_files(drydock: Any) -> None:
+    long_name, binary = "x" * 250, bytes(range(256))
+    files = {"a b\u00e9\u2603": b"1", long_name: b"2", "deep/er/file": binary, "empty": b"", "marker/": b""}
     for key, body in files.items():
         drydock.put(f"checkpoints/foreign/{key}", body)
     drydock.put("checkpoints/foreign//twice", b"3")
@@ -273,20 +275,20 @@ def test_foreign_files_among_the_checkpoints(drydock: Any) -> None:
     script = """
 import os, pathlib
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
-found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-print("found", len(found), flush=True)
-assert found["deep/er/file"] == bytes(range(256)) and found["empty"] == b"", sorted(found)
+files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+print("restored", len(files), flush=True)
+assert files["deep/er/file"] == bytes(range(256)) and files["empty"] == b"", sorted(files)
 os.mkfifo(folder / "fifo")
 (folder / "own").write_text("1")
 """
-    done = drydock.run_job("foreign", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/foreign"})
-    assert done["TrainingJobStatus"] == "Completed", done["FailureReason"]
+    job = drydock.run_job("foreign", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/foreign"})
+    assert job["TrainingJobStatus"] == "Completed", job["FailureReason"]
     keys = drydock.list_keys("checkpoints/foreign/")
     assert "checkpoints/foreign/own" in keys and "checkpoints/foreign/fifo" not in keys
     assert {"checkpoints/foreign/../up", f"checkpoints/foreign/{'y' * 300}", "checkpoints/foreign/empty"} <= set(keys)
 
 
-def bundle(*members: tuple[str, int, bytes]) -> bytes:
+def pack_bundle(*members: tuple[str, int, bytes]) -> bytes:
     """Return a source bundle of (name, type, content or target)."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -305,95 +307,95 @@ SCRIPT = ("train.py", tarfile.REGTYPE, b"print(1)")
 BUNDLES = {
     "empty": (b"", "ReadError"),
     "no-archive": (b"#!/bin/sh\necho no tar\n", "ReadError"),
-    "cut": (bundle(SCRIPT)[:-30], "cannot unpack"),
-    "up": (bundle(SCRIPT, ("../up.txt", tarfile.REGTYPE, b"x")), "OutsideDestinationError"),
-    "absolute-link": (bundle(SCRIPT, ("link", tarfile.SYMTYPE, b"/etc/passwd")), "AbsoluteLinkError"),
-    "link-up": (bundle(SCRIPT, ("link", tarfile.SYMTYPE, b"../../..")), "LinkOutsideDestinationError"),
-    "device": (bundle(SCRIPT, ("null", tarfile.CHRTYPE, b"")), "SpecialFileError"),
-    "fifo": (bundle(("train.py", tarfile.FIFOTYPE, b"")), "SpecialFileError"),
-    "no-script": (bundle(("other.py", tarfile.REGTYPE, b"")), "no file train.py in sagemaker_submit_directory"),
-    "script-is-a-folder": (bundle(("train.py/", tarfile.DIRTYPE, b"")), "no file train.py"),
+    "cut": (pack_bundle(SCRIPT)[:-30], "cannot unpack"),
+    "up": (pack_bundle(SCRIPT, ("../up.txt", tarfile.REGTYPE, b"x")), "OutsideDestinationError"),
+    "absolute-link": (pack_bundle(SCRIPT, ("link", tarfile.SYMTYPE, b"/etc/passwd")), "AbsoluteLinkError"),
+    "link-up": (pack_bundle(SCRIPT, ("link", tarfile.SYMTYPE, b"../../..")), "LinkOutsideDestinationError"),
+    "device": (pack_bundle(SCRIPT, ("null", tarfile.CHRTYPE, b"")), "SpecialFileError"),
+    "fifo": (pack_bundle(("train.py", tarfile.FIFOTYPE, b"")), "SpecialFileError"),
+    "no-script": (pack_bundle(("other.py", tarfile.REGTYPE, b"")), "no file train.py in sagemaker_submit_directory"),
+    "script-is-a-folder": (pack_bundle(("train.py/", tarfile.DIRTYPE, b"")), "no file train.py"),
 }
 
 
 @pytest.mark.parametrize("name", BUNDLES)
-def test_refuses_an_invalid_source_bundle(drydock: Any, name: str) -> None:
-    content, said = BUNDLES[name]
+def test_invalid_source_bundle_is_refused(drydock: Any, name: str) -> None:
+    content, message = BUNDLES[name]
     uri = drydock.put(f"bundles/{name}.tar.gz", content)
     failed = drydock.run_job(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
-    assert failed["TrainingJobStatus"] == "Failed" and phases(failed)[-2] == "Downloading"
-    assert said in failed["FailureReason"], failed["FailureReason"]
-    assert not files(drydock, "up.txt")
+    assert failed["TrainingJobStatus"] == "Failed" and list_phases(failed)[-2] == "Downloading"
+    assert message in failed["FailureReason"], failed["FailureReason"]
+    assert not list_files(drydock, "up.txt")
 
 
 REFUSED = {
     "a thousand hyperparameters": {"HyperParameters": {f"n{n}": "1" for n in range(1_000)}},
     "a value too long": {"HyperParameters": {"a": "x" * 2_501}},
     "a name too long": {"HyperParameters": {"x" * 257: "1"}},
-    "a variable that is none": {"Environment": {"A=B": "1"}},
+    "an invalid variable": {"Environment": {"A=B": "1"}},
     "a variable with a dash": {"Environment": {"A-B": "1"}},
     "too many variables": {"Environment": {f"N{n}": "1" for n in range(101)}},
-    "a role that is none": {"RoleArn": "role"},
-    "a role of a user": {"RoleArn": "arn:aws:iam::123456789012:user/somebody"},
-    "limits the wrong way round": {
+    "an invalid role": {"RoleArn": "role"},
+    "a user instead of a role": {"RoleArn": "arn:aws:iam::123456789012:user/somebody"},
+    "limits in the wrong order": {
         "EnableManagedSpotTraining": True,
         "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 59},
     },
-    "checkpoints elsewhere": {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/etc"}},
-    "checkpoints over all": {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/opt/ml"}},
+    "checkpoints outside the job folder": {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/etc"}},
+    "checkpoints in place of the job folder": {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/opt/ml"}},
     "no instances": {"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 0, "VolumeSizeInGB": 1}},
     "too many instances": {"ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 21, "VolumeSizeInGB": 1}},
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_request_that_is_refused_leaves_nothing(drydock: Any, name: str) -> None:
+def test_refused_request_leaves_no_files(drydock: Any, name: str) -> None:
     request = {**drydock.build_request("refused"), **REFUSED[name]}
-    with pytest.raises(ClientError) as caught:
+    with pytest.raises(ClientError) as error:
         drydock.create_unchecked_client("sagemaker").create_training_job(**request)
-    error = caught.value.response["Error"]
-    assert error["Code"] == "ValidationException" and len(error["Message"]) <= 2_000
-    assert "Traceback" not in error["Message"] and not drydock.get_job_folder("refused").parent.exists()
+    details = error.value.response["Error"]
+    assert details["Code"] == "ValidationException" and len(details["Message"]) <= 2_000
+    assert "Traceback" not in details["Message"] and not drydock.get_job_folder("refused").parent.exists()
 
 
-def test_accepts_a_request_of_maximum_size(drydock: Any) -> None:
+def test_request_of_maximum_size_is_accepted(drydock: Any) -> None:
     script = "import json, os; assert len(json.loads(os.environ['SM_HPS'])) == 98, os.environ['SM_HPS'][:99]"
-    given = {f"n{n:02d}-\u00e9 $(x)": "x" * 400 for n in range(98)}
-    names = {f"_{n:02d}{'N' * 500}": "\n\t$HOME 'x' \u2603" for n in range(100)}
-    done = drydock.run_job("much", script, HyperParameters=given, Environment=names)
-    assert done["TrainingJobStatus"] == "Completed", done["FailureReason"]
-    # Linux lets no variable have more than 128 KiB, and SM_HPS is one.
-    failed = drydock.run_job("too-much", script, HyperParameters=dict.fromkeys(given, "x" * 2_500))
+    hyperparameters = {f"n{n:02d}-\u00e9 $(x)": "x" * 400 for n in range(98)}
+    variables = {f"_{n:02d}{'N' * 500}": "\n\t$HOME 'x' \u2603" for n in range(100)}
+    job = drydock.run_job("much", script, HyperParameters=hyperparameters, Environment=variables)
+    assert job["TrainingJobStatus"] == "Completed", job["FailureReason"]
+    # On Linux a variable has at most 128 KiB, and SM_HPS is one variable.
+    failed = drydock.run_job("too-much", script, HyperParameters=dict.fromkeys(hyperparameters, "x" * 2_500))
     assert failed["TrainingJobStatus"] == "Failed" and "Argument list too long" in failed["FailureReason"]
 
 
-ODD = {
+IMPOSSIBLE = {
     "nul-in-a-value": {"Environment": {"A": "a\0b"}},
     "nul-in-a-hyperparameter": {"HyperParameters": {"a": "a\0b"}},
     "no-variable": {"HyperParameters": {"a=b": "1"}},
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_reports_values_that_no_process_can_have(drydock: Any, name: str) -> None:
-    failed = drydock.run_job(f"odd-{name}", "print('never')", **ODD[name])
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_values_that_no_process_can_have_are_reported(drydock: Any, name: str) -> None:
+    failed = drydock.run_job(f"impossible-{name}", "print('never')", **IMPOSSIBLE[name])
     assert failed["TrainingJobStatus"] == "Failed" and "cannot execute" in failed["FailureReason"]
-    assert drydock.read_log(f"odd-{name}") == []
+    assert drydock.read_log(f"impossible-{name}") == []
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH"])
-def test_a_job_may_set_any_variable(drydock: Any, name: str) -> None:
+def test_job_may_set_any_variable(drydock: Any, name: str) -> None:
     ended = drydock.run_job(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
     assert ended["TrainingJobStatus"] in ("Completed", "Failed")
     assert ended["TrainingJobStatus"] == "Completed" or "exit code: " in ended["FailureReason"]
 
 
-def while_out(attempt: Callable[[float], bool]) -> None:
-    """attempt(for_s) did its part while S3 was out; where that was over before, it is tried with a longer outage."""
-    assert any(attempt(for_s) for for_s in (2, 8, 32)), "none was in time"
+def repeat_with_longer_outages(attempt: Callable[[float], bool]) -> None:
+    """Call attempt(for_s) with longer and longer outages of S3, until it succeeds before the outage ends."""
+    assert any(attempt(for_s) for for_s in (2, 8, 32)), "each outage ended too early"
 
 
-def test_a_stop_while_downloading(drydock: Any) -> None:
+def test_job_is_stopped_while_it_downloads(drydock: Any) -> None:
     drydock.put("held/train/a.csv", b"1")
     channels = [drydock.build_channel("train", "s3://bucket/held/train/")]
 
@@ -406,18 +408,18 @@ def test_a_stop_while_downloading(drydock: Any) -> None:
         drydock.stop_job(name)
         stopping = drydock.describe_job(name)["SecondaryStatus"]
         stopped = drydock.wait_for_end(name)
-        if stopping != "Stopping" or "Training" in phases(stopped):
+        if stopping != "Stopping" or "Training" in list_phases(stopped):
             return False
-        assert phases(stopped) == ["Starting", "Downloading", "Stopping", "Stopped"]
+        assert list_phases(stopped) == ["Starting", "Downloading", "Stopping", "Stopped"]
         assert drydock.read_log(name) == [] and drydock.list_keys(f"output/{name}/") == []
         return True
 
-    while_out(attempt)
+    repeat_with_longer_outages(attempt)
 
 
-def uploading(drydock: Any, name: str, for_s: float, **more: Any) -> None:
-    """The job uploads, for as long as S3 is out; it has ended where that was shorter than a look."""
-    drydock.create_job(name, WAITS, **more)
+def start_upload(drydock: Any, name: str, for_s: float, **fields: Any) -> None:
+    """Start a job that uploads as long as S3 is out. After a short outage it may have ended already."""
+    drydock.create_job(name, WAITS, **fields)
     drydock.wait_for_line(name, "on")
     drydock.send_command("outage", service="s3", for_s=for_s)
     (drydock.get_job_folder(name) / "go").touch()
@@ -426,52 +428,53 @@ def uploading(drydock: Any, name: str, for_s: float, **more: Any) -> None:
     )
 
 
-def test_a_stop_while_uploading(drydock: Any) -> None:
+def test_job_is_stopped_while_it_uploads(drydock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"held-up-{for_s}"
-        uploading(drydock, name, for_s)
-        with contextlib.suppress(ClientError):  # it has ended
+        start_upload(drydock, name, for_s)
+        with contextlib.suppress(ClientError):  # the job has ended
             drydock.stop_job(name)
         stopped = drydock.wait_for_end(name)
-        if "Stopping" not in phases(stopped):
+        if "Stopping" not in list_phases(stopped):
             return False
-        assert phases(stopped)[-3:] == ["Uploading", "Stopping", "Stopped"]
+        assert list_phases(stopped)[-3:] == ["Uploading", "Stopping", "Stopped"]
         assert drydock.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
         return True
 
-    while_out(attempt)
+    repeat_with_longer_outages(attempt)
 
 
-def test_an_interruption_while_uploading_comes_too_late(drydock: Any) -> None:
+def test_interruption_does_not_stop_an_upload(drydock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"too-late-{for_s}"
-        uploading(drydock, name, for_s, **drydock.build_spot_fields(name))
+        start_upload(drydock, name, for_s, **drydock.build_spot_fields(name))
         try:
             drydock.send_command("interrupt", job=name)
-        except urllib.error.HTTPError:  # it has ended
+        except urllib.error.HTTPError:  # the job has ended
             return False
-        too_late(drydock, drydock.wait_for_end(name))
+        assert_not_interrupted(drydock, drydock.wait_for_end(name))
         return True
 
-    while_out(attempt)
+    repeat_with_longer_outages(attempt)
 
 
-def too_late(drydock: Any, done: dict[str, Any]) -> None:
-    assert done["TrainingJobStatus"] == "Completed" and "Interrupted" not in phases(done)
-    assert drydock.read_archive(done["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+def assert_not_interrupted(drydock: Any, job: dict[str, Any]) -> None:
+    """Assert that a job completed without an interruption."""
+    assert job["TrainingJobStatus"] == "Completed" and "Interrupted" not in list_phases(job)
+    assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
 
 
-def test_a_stop_during_the_notice_of_an_interruption(drydock: Any) -> None:
-    drydock.create_job("both", DEAF, **drydock.build_spot_fields("both"))
+def test_job_is_stopped_during_the_notice_of_an_interruption(drydock: Any) -> None:
+    drydock.create_job("both", IGNORES_SIGTERM, **drydock.build_spot_fields("both"))
     drydock.wait_for_line("both", "pid")
     drydock.send_command("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
     drydock.stop_job("both")
     stopped = drydock.wait_for_end("both")
     assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
-    assert phases(stopped).count("Training") == 1 and left_running(drydock) == []
+    assert list_phases(stopped).count("Training") == 1 and list_processes(drydock) == []
 
 
-def test_a_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> None:
+def test_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path, "--cores", "8", "--memory-gib", "100", "--s3-patience", "5") as server:
         server.create_job("in", WAITS)
         server.wait_for_line("in", "on")
@@ -480,99 +483,110 @@ def test_a_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> 
         server.client("sagemaker").create_training_job(**request)
         (server.get_job_folder("in") / "go").touch()
         server.wait_until("the upload", lambda: server.describe_job("in")["SecondaryStatus"] in ("Uploading", "Failed"))
-        for name, what in (("in", "Artifact upload failed: model.tar.gz"), ("out", "Artifact upload failed: s3://")):
+        for name, message in (("in", "Artifact upload failed: model.tar.gz"), ("out", "Artifact upload failed: s3://")):
             failed = server.wait_for_end(name)
             assert failed["TrainingJobStatus"] == "Failed" and "ModelArtifacts" not in failed
-            assert what in failed["FailureReason"] and "SlowDown" in failed["FailureReason"]
-        assert left_running(server) == [] and not files(server, "model.tar.gz")
+            assert message in failed["FailureReason"] and "SlowDown" in failed["FailureReason"]
+        assert list_processes(server) == [] and not list_files(server, "model.tar.gz")
 
 
-LEDGER = """
+RECORDS_RUN = """
 import os, pathlib, random, sys, time
 name = os.environ["TRAINING_JOB_NAME"]
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
-with open(os.environ["LEDGER"], "a") as ledger:
-    ledger.write(f"{name} starts {os.getpid()}\\n")
+with open(os.environ["RUNS"], "a") as runs:
+    runs.write(f"{name} starts {os.getpid()}\\n")
 time.sleep(random.Random(name).uniform(0.1, 0.6))
 pathlib.Path(os.environ["SM_MODEL_DIR"], "name").write_text(name)
-with open(os.environ["LEDGER"], "a") as ledger:
-    ledger.write(f"{name} ends {os.getpid()}\\n")
+with open(os.environ["RUNS"], "a") as runs:
+    runs.write(f"{name} ends {os.getpid()}\\n")
 """
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.soak)])
-def test_a_storm_of_creates_stops_and_interruptions(tmp_path: Path, run_drydock: Any, count: int) -> None:
-    ledger, chance = tmp_path / "ledger", random.Random(13)
+def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
+    tmp_path: Path, run_drydock: Any, count: int
+) -> None:
+    runs, generator = tmp_path / "runs", random.Random(13)
     names = [f"storm-{number:03d}" for number in range(count)]
-    known: list[str] = []
+    created: list[str] = []
     with run_drydock(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
-        given = {"sagemaker_program": "train.py", "sagemaker_submit_directory": server.upload_source("storm", LEDGER)}
+        hyperparameters = {
+            "sagemaker_program": "train.py",
+            "sagemaker_submit_directory": server.upload_source("storm", RECORDS_RUN),
+        }
 
         def create(name: str) -> None:
-            more = {"HyperParameters": given, "Environment": {"LEDGER": str(ledger)}}
-            request = {**server.build_request(name, **server.build_spot_fields(name)), **more}
+            fields = {"HyperParameters": hyperparameters, "Environment": {"RUNS": str(runs)}}
+            request = {**server.build_request(name, **server.build_spot_fields(name)), **fields}
             server.client("sagemaker").create_training_job(**request)
-            known.append(name)
+            created.append(name)
 
-        def again(name: str) -> str:
-            with pytest.raises(ClientError) as caught:
+        def create_again(name: str) -> str:
+            with pytest.raises(ClientError) as error:
                 create(name)
-            return str(caught.value.response["Error"]["Code"])
+            return str(error.value.response["Error"]["Code"])
 
-        def disturb(act: Any) -> None:
-            server.wait_until("a job", lambda: known)
-            with contextlib.suppress(ClientError, OSError):  # it has ended already: refused, in a line
-                act(chance.choice(known))
+        def disturb(action: Any) -> None:
+            server.wait_until("a job", lambda: created)
+            with contextlib.suppress(ClientError, OSError):  # a command for an ended job is refused
+                action(generator.choice(created))
 
         def interrupt(name: str) -> None:
-            server.send_command("interrupt", job=name, capacity_back_after_s=0.2, notice_s=chance.choice([0, 1]))
+            server.send_command("interrupt", job=name, capacity_back_after_s=0.2, notice_s=generator.choice([0, 1]))
 
-        server.client("sagemaker")  # made here: boto3's sessions are not for several threads
+        server.client("sagemaker")  # this creates the client: boto3's sessions are not thread-safe
         with ThreadPoolExecutor(16) as pool:
-            work = [pool.submit(create, name) for name in names]
-            for act in [server.stop_job] * (count // 4) + [interrupt] * (count // 4):
-                work.insert(0, pool.submit(disturb, act))
-            for one in work:
-                one.result()
-            assert set(pool.map(again, names[:20])) == {"ResourceInUse"}
-        ended = {name: server.wait_for_end(name) for name in names}
-        assert left_running(server) == [] and server.get_health()["running"] == server.get_health()["waiting"] == 0
+            futures = [pool.submit(create, name) for name in names]
+            for action in [server.stop_job] * (count // 4) + [interrupt] * (count // 4):
+                futures.insert(0, pool.submit(disturb, action))
+            for future in futures:
+                future.result()
+            assert set(pool.map(create_again, names[:20])) == {"ResourceInUse"}
+        jobs = {name: server.wait_for_end(name) for name in names}
+        assert list_processes(server) == [] and server.get_health()["running"] == server.get_health()["waiting"] == 0
         assert server.get_health()["cores_free"] == 32 and sum(server.get_health()["jobs"].values()) == count
         assert server.run_job("after", "print(1)")["TrainingJobStatus"] == "Completed"
-    lines = [line.split() for line in ledger.read_text().splitlines()]
-    for name, one in ended.items():
-        assert one["TrainingJobStatus"] in ("Completed", "Stopped"), (name, one.get("FailureReason"))
+    lines = [line.split() for line in runs.read_text().splitlines()]
+    for name, job in jobs.items():
+        assert job["TrainingJobStatus"] in ("Completed", "Stopped"), (name, job.get("FailureReason"))
         starts = sum(line[:2] == [name, "starts"] for line in lines)
-        assert starts <= phases(one).count("Training") == phases(one).count("Interrupted") + starts_of_last(one)
-        if one["TrainingJobStatus"] == "Completed":
+        assert (
+            starts
+            <= list_phases(job).count("Training")
+            == list_phases(job).count("Interrupted") + count_last_trainings(job)
+        )
+        if job["TrainingJobStatus"] == "Completed":
             assert [name, "ends"] in [line[:2] for line in lines]
-    assert {one["TrainingJobStatus"] for one in ended.values()} == {"Completed", "Stopped"}
-    assert any("Interrupted" in phases(one) for one in ended.values())
+    assert {job["TrainingJobStatus"] for job in jobs.values()} == {"Completed", "Stopped"}
+    assert any("Interrupted" in list_phases(job) for job in jobs.values())
 
 
-def starts_of_last(description: dict[str, Any]) -> int:
-    """Return 1 where the last run trained, 0 where the job waited when it ended."""
-    seen = phases(description)
-    return int("Training" in seen[max(i for i, phase in enumerate(["Interrupted", *seen]) if phase == "Interrupted") :])
+def count_last_trainings(description: dict[str, Any]) -> int:
+    """Return 1 if the last run trained, and 0 if the job ended while it waited."""
+    phases = list_phases(description)
+    return int(
+        "Training" in phases[max(i for i, phase in enumerate(["Interrupted", *phases]) if phase == "Interrupted") :]
+    )
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small tmpfs."""
+    """Mount a small tmpfs, and return its folder."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "leeway-test", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
+    result = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.skip(f"mounting is not permitted: {result.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-FULL = """
+FILLS_DISK = """
 import os, sys
 try:
-    with open({where}, "wb", buffering=0) as file:
+    with open({path}, "wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 16))
 except OSError as error:
@@ -581,30 +595,30 @@ except OSError as error:
 """
 FILLED = {
     "model": ('os.environ["SM_MODEL_DIR"] + "/big"', 1),
-    "model-and-goes-on": ('os.environ["SM_MODEL_DIR"] + "/big"', 0),
+    "model-and-continues": ('os.environ["SM_MODEL_DIR"] + "/big"', 0),
     "checkpoints": ('os.environ["SM_CHECKPOINT_DIR"] + "/big"', 1),
     "log": ('"/proc/self/fd/1"', 1),
 }
 
 
 @pytest.mark.parametrize("name", FILLED)
-def test_a_script_that_fills_the_disk(disk: Path, run_drydock: Any, name: str) -> None:
-    where, code = FILLED[name]
+def test_script_that_fills_the_disk_loses_no_earlier_data(disk: Path, run_drydock: Any, name: str) -> None:
+    path, code = FILLED[name]
     with run_drydock(disk) as server:
-        uri = server.put("kept", b"kept")
+        uri = server.put("stored", b"stored")
         server.create_job(
-            name, FULL.format(where=where, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"}
+            name, FILLS_DISK.format(path=path, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"}
         )
         failed = server.wait_for_end(name)
         assert failed["TrainingJobStatus"] in ("Failed", "Completed")
         assert code == 0 or failed["TrainingJobStatus"] == "Failed"
         reason = failed.get("FailureReason", "")
         assert not reason or "space" in reason or "full" in reason or "ExitCode 1" in reason
-        assert left_running(server) == []
-        # The next one has room again, and what was there is there.
-        server.wait_until("room", lambda: shutil.disk_usage(disk).free > 16 << 20)
+        assert list_processes(server) == []
+        # The next job has space again, and earlier objects are unchanged.
+        server.wait_until("free space", lambda: shutil.disk_usage(disk).free > 16 << 20)
         assert server.run_job("after", "print('fine')")["TrainingJobStatus"] == "Completed"
-        assert server.get(uri) == b"kept"
+        assert server.get(uri) == b"stored"
         server.process.kill()
         server.process.wait(60)
         (disk / "port").unlink()
@@ -613,7 +627,7 @@ def test_a_script_that_fills_the_disk(disk: Path, run_drydock: Any, name: str) -
         assert server.describe_job(name).get("FailureReason") == failed.get("FailureReason")
 
 
-def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, run_drydock: Any) -> None:
+def test_job_runs_once_if_the_server_ends_during_its_download(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path, "--shutdown-grace", "1") as server:
         request = server.build_request("early", "print('ran')")
         server.send_command("outage", service="s3", for_s=600)
@@ -623,12 +637,12 @@ def test_a_server_that_is_ended_while_a_job_downloads(tmp_path: Path, run_drydoc
         assert server.process.wait(60) == 0
     (tmp_path / "port").unlink()
     with run_drydock(tmp_path) as server:
-        done = server.wait_for_end("early")
-        assert done["TrainingJobStatus"] == "Completed", done.get("FailureReason")
-        assert server.read_log("early") == ["ran", NO_MODEL], "it has run once"
+        job = server.wait_for_end("early")
+        assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
+        assert server.read_log("early") == ["ran", NO_MODEL], "the script runs once"
 
 
-def test_a_server_that_is_killed_while_a_failed_job_uploads(tmp_path: Path, run_drydock: Any) -> None:
+def test_failed_job_stays_failed_if_the_server_is_killed_during_its_upload(tmp_path: Path, run_drydock: Any) -> None:
     script = """
 import os, pathlib, sys
 pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug").write_text("look")
@@ -648,7 +662,7 @@ sys.exit("no label column")
     (tmp_path / "port").unlink()
     with run_drydock(tmp_path) as server:
         failed = server.wait_for_end("late")
-        assert failed["TrainingJobStatus"] == "Failed" and phases(failed).count("Training") == 1
+        assert failed["TrainingJobStatus"] == "Failed" and list_phases(failed).count("Training") == 1
         assert "ExitCode 1\n" in failed["FailureReason"]
         assert "no label column" in failed["FailureReason"]
         assert list(server.read_archive("s3://bucket/output/late/output/output.tar.gz")) == ["debug"]
