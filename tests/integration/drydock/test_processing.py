@@ -1,4 +1,4 @@
-"""Processing jobs: CreateProcessingJob and its kin, really run."""
+"""Test processing jobs: CreateProcessingJob and related operations, with jobs that run."""
 
 from typing import Any
 
@@ -9,19 +9,22 @@ ROLE = "arn:aws:iam::123456789012:role/drydock"
 GROUP = "/aws/sagemaker/ProcessingJobs"
 
 
-def s3_input(name: str, uri: str, path: str, **more: Any) -> dict[str, Any]:
-    source = {"S3Uri": uri, "LocalPath": path, "S3DataType": "S3Prefix", "S3InputMode": "File", **more}
+def build_input(name: str, uri: str, path: str, **fields: Any) -> dict[str, Any]:
+    """Return an input of a request."""
+    source = {"S3Uri": uri, "LocalPath": path, "S3DataType": "S3Prefix", "S3InputMode": "File", **fields}
     return {"InputName": name, "S3Input": source}
 
 
-def s3_output(name: str, uri: str, path: str, mode: str = "EndOfJob") -> dict[str, Any]:
+def build_output(name: str, uri: str, path: str, mode: str = "EndOfJob") -> dict[str, Any]:
+    """Return an output of a request."""
     return {"OutputName": name, "S3Output": {"S3Uri": uri, "LocalPath": path, "S3UploadMode": mode}}
 
 
-def request(drydock: Any, name: str, script: str, **more: Any) -> dict[str, Any]:
+def build_request(drydock: Any, name: str, script: str, **fields: Any) -> dict[str, Any]:
+    """Upload a script, and return the request of a job that runs it."""
     drydock.put(f"processing/{name}/code/main.py", script.encode())
-    code = s3_input("code", f"s3://bucket/processing/{name}/code/", "/opt/ml/processing/input/code")
-    outputs = [s3_output("out", f"s3://bucket/processing/{name}/out", "/opt/ml/processing/output/out")]
+    code = build_input("code", f"s3://bucket/processing/{name}/code/", "/opt/ml/processing/input/code")
+    outputs = [build_output("out", f"s3://bucket/processing/{name}/out", "/opt/ml/processing/output/out")]
     return {
         "ProcessingJobName": name,
         "RoleArn": ROLE,
@@ -33,18 +36,20 @@ def request(drydock: Any, name: str, script: str, **more: Any) -> dict[str, Any]
         "ProcessingResources": {
             "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
         },
-        "ProcessingInputs": [code, *more.pop("inputs", [])],
-        "ProcessingOutputConfig": {"Outputs": more.pop("outputs", outputs)},
-        **more,
+        "ProcessingInputs": [code, *fields.pop("inputs", [])],
+        "ProcessingOutputConfig": {"Outputs": fields.pop("outputs", outputs)},
+        **fields,
     }
 
 
 def wait_for_end(drydock: Any, name: str) -> dict[str, Any]:
-    def probe() -> dict[str, Any] | None:
-        found = drydock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
-        return dict(found) if found["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped") else None
+    """Wait for the end of a job, and return its description."""
 
-    return dict(drydock.wait_until(f"the end of {name}", probe))
+    def find_ended() -> dict[str, Any] | None:
+        job = drydock.client("sagemaker").describe_processing_job(ProcessingJobName=name)
+        return dict(job) if job["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped") else None
+
+    return dict(drydock.wait_until(f"the end of {name}", find_ended))
 
 
 COPY = """
@@ -56,55 +61,57 @@ assert config["ProcessingJobName"] == "copy"
 text = (base / "input" / "data" / "a.csv").read_text()
 (base / "output" / "out" / "sub").mkdir()
 (base / "output" / "out" / "sub" / "b.csv").write_text(text.upper())
-(base.parent / "output" / "message").write_text("all well")
+(base.parent / "output" / "message").write_text("completed")
 """
 
 
-def test_downloads_inputs_and_uploads_outputs(drydock: Any) -> None:
+def test_job_downloads_inputs_and_uploads_outputs(drydock: Any) -> None:
     drydock.put("processing/data/a.csv", b"abc")
-    data = s3_input("data", "s3://bucket/processing/data/", "/opt/ml/processing/input/data")
-    asked = request(drydock, "copy", COPY, inputs=[data], Environment={"OWN": "1"}, Tags=[{"Key": "k", "Value": "v"}])
-    arn = drydock.client("sagemaker").create_processing_job(**asked)["ProcessingJobArn"]
+    data = build_input("data", "s3://bucket/processing/data/", "/opt/ml/processing/input/data")
+    request = build_request(
+        drydock, "copy", COPY, inputs=[data], Environment={"CUSTOM": "1"}, Tags=[{"Key": "k", "Value": "v"}]
+    )
+    arn = drydock.client("sagemaker").create_processing_job(**request)["ProcessingJobArn"]
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:processing-job/copy"
-    done = wait_for_end(drydock, "copy")
-    assert done["ProcessingJobStatus"] == "Completed" and done["ExitMessage"] == "all well"
-    assert done["ProcessingStartTime"] <= done["ProcessingEndTime"] and done["AppSpecification"]["ImageUri"] == "image"
+    job = wait_for_end(drydock, "copy")
+    assert job["ProcessingJobStatus"] == "Completed" and job["ExitMessage"] == "completed"
+    assert job["ProcessingStartTime"] <= job["ProcessingEndTime"] and job["AppSpecification"]["ImageUri"] == "image"
     assert drydock.get("s3://bucket/processing/copy/out/sub/b.csv") == b"ABC"
     assert drydock.read_full_log("copy", GROUP) == ["args --depth 3"]
-    listed = drydock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
-    assert [one["ProcessingJobStatus"] for one in listed] == ["Completed"]
+    summaries = drydock.client("sagemaker").list_processing_jobs(NameContains="copy")["ProcessingJobSummaries"]
+    assert [summary["ProcessingJobStatus"] for summary in summaries] == ["Completed"]
     assert drydock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
     with pytest.raises(ClientError, match="already exists"):
-        drydock.client("sagemaker").create_processing_job(**asked)
+        drydock.client("sagemaker").create_processing_job(**request)
 
 
-def test_reports_a_failed_command(drydock: Any) -> None:
+def test_failed_command_is_reported(drydock: Any) -> None:
     script = """
 import pathlib, sys
 (pathlib.Path(__file__).parents[3] / "output" / "message").write_text("no such column")
 sys.exit(5)
 """
-    drydock.client("sagemaker").create_processing_job(**request(drydock, "wrong", script))
-    done = wait_for_end(drydock, "wrong")
-    assert done["ProcessingJobStatus"] == "Failed" and done["ExitMessage"] == "no such column"
-    assert "ExitCode 5" in done["FailureReason"]
+    drydock.client("sagemaker").create_processing_job(**build_request(drydock, "wrong", script))
+    job = wait_for_end(drydock, "wrong")
+    assert job["ProcessingJobStatus"] == "Failed" and job["ExitMessage"] == "no such column"
+    assert "ExitCode 5" in job["FailureReason"]
     assert drydock.list_keys("processing/wrong/out") == []
 
 
-def test_reports_a_missing_input(drydock: Any) -> None:
-    data = s3_input("data", "s3://bucket/not-there/", "/opt/ml/processing/input/data")
-    drydock.client("sagemaker").create_processing_job(**request(drydock, "nowhere", "print(1)", inputs=[data]))
-    assert "No S3 objects found" in wait_for_end(drydock, "nowhere")["FailureReason"]
+def test_missing_input_is_reported(drydock: Any) -> None:
+    data = build_input("data", "s3://bucket/not-there/", "/opt/ml/processing/input/data")
+    drydock.client("sagemaker").create_processing_job(**build_request(drydock, "missing", "print(1)", inputs=[data]))
+    assert "No S3 objects found" in wait_for_end(drydock, "missing")["FailureReason"]
 
 
-def test_a_stopped_job_has_its_continuous_output(drydock: Any) -> None:
+def test_stopped_job_has_its_continuous_output(drydock: Any) -> None:
     script = """
 import pathlib, time
 (pathlib.Path(__file__).parents[2] / "output" / "live" / "part").write_text("1")
 time.sleep(600)
 """
-    live = s3_output("live", "s3://bucket/processing/live/out", "/opt/ml/processing/output/live", "Continuous")
-    drydock.client("sagemaker").create_processing_job(**request(drydock, "live", script, outputs=[live]))
+    live = build_output("live", "s3://bucket/processing/live/out", "/opt/ml/processing/output/live", "Continuous")
+    drydock.client("sagemaker").create_processing_job(**build_request(drydock, "live", script, outputs=[live]))
     drydock.wait_until("the live output", lambda: drydock.list_keys("processing/live/out/"))
     drydock.client("sagemaker").stop_processing_job(ProcessingJobName="live")
     assert wait_for_end(drydock, "live")["ProcessingJobStatus"] == "Stopped"
@@ -113,27 +120,27 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        ({"inputs": [s3_input("x", "s3://b/x", "/etc")]}, "LocalPath must be a folder under /opt/ml/processing"),
-        ({"inputs": [s3_input("x", "s3://b/x", "/opt/ml/p", S3CompressionType="Gzip")]}, "only for Pipe mode"),
-        ({"inputs": [s3_input("code", "s3://b/x", "/opt/ml/p")]}, "InputNames must be unique"),
+        ({"inputs": [build_input("x", "s3://b/x", "/etc")]}, "LocalPath must be a folder under /opt/ml/processing"),
+        ({"inputs": [build_input("x", "s3://b/x", "/opt/ml/p", S3CompressionType="Gzip")]}, "only for Pipe mode"),
+        ({"inputs": [build_input("code", "s3://b/x", "/opt/ml/p")]}, "InputNames must be unique"),
         ({"AppSpecification": {}}, "appSpecification.imageUri"),
         ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "greater than or equal to 1"),
     ],
 )
-def test_what_is_refused(drydock: Any, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(drydock.client("sagemaker").exceptions.ClientError) as caught:
-        # A raw client: boto3 itself would refuse some of these.
+def test_invalid_request_is_refused(drydock: Any, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(drydock.client("sagemaker").exceptions.ClientError) as error:
+        # boto3's own checks would refuse some of these requests before drydock does.
         drydock.create_unchecked_client("sagemaker").create_processing_job(
-            **request(drydock, "refused", "print(1)", **change)
+            **build_request(drydock, "refused", "print(1)", **change)
         )
-    assert caught.value.response["Error"]["Code"] == "ValidationException"
-    assert said in caught.value.response["Error"]["Message"]
+    assert error.value.response["Error"]["Code"] == "ValidationException"
+    assert message in error.value.response["Error"]["Message"]
 
 
 @pytest.mark.parametrize("operation", ["describe_processing_job", "stop_processing_job"])
-def test_an_unknown_job(drydock: Any, operation: str) -> None:
-    with pytest.raises(ClientError, match="Could not find processing job") as caught:
+def test_unknown_job_is_refused(drydock: Any, operation: str) -> None:
+    with pytest.raises(ClientError, match="Could not find processing job") as error:
         getattr(drydock.client("sagemaker"), operation)(ProcessingJobName="unknown")
-    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert error.value.response["Error"]["Code"] == "ValidationException"

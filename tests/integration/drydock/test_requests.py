@@ -1,4 +1,4 @@
-"""Requests that are refused, and listing: no job of this module runs for long."""
+"""Test refused requests, and listings. The jobs of this module are short."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ GROUP = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "InstanceGroupName":
 S3 = {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}
 
 
-def channel(**source: Any) -> dict[str, Any]:
+def build_channel(**source: Any) -> dict[str, Any]:
     return {"ChannelName": "train", "DataSource": {"S3DataSource": {**S3, **source}}}
 
 
@@ -47,9 +47,9 @@ REFUSED = [
     ),
     ({"AlgorithmSpecification": {**IMAGE, "TrainingInputMode": "Pipe"}}, "Pipe is not supported"),
     ({"AlgorithmSpecification": {**IMAGE, "MetricDefinitions": [{"Name": "a", "Regex": "("}]}}, "Regex of a"),
-    ({"InputDataConfig": [channel(), channel()]}, "duplicate channel names"),
-    ({"InputDataConfig": [channel(S3DataType="AugmentedManifestFile")]}, "Augmented"),
-    ({"InputDataConfig": [channel(S3Uri="https://bucket/x")]}, "s3://"),
+    ({"InputDataConfig": [build_channel(), build_channel()]}, "duplicate channel names"),
+    ({"InputDataConfig": [build_channel(S3DataType="AugmentedManifestFile")]}, "Augmented"),
+    ({"InputDataConfig": [build_channel(S3Uri="https://bucket/x")]}, "s3://"),
     ({"InputDataConfig": []}, "'inputDataConfig'"),
     (
         {"CheckpointConfig": {"S3Uri": "s3://bucket/c", "LocalPath": "/opt/ml/../../etc"}},
@@ -62,69 +62,70 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_a_malformed_request_is_refused(drydock: Any, change: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("change", "text"), REFUSED, ids=range(len(REFUSED)))
+def test_malformed_request_is_refused(drydock: Any, change: dict[str, Any], text: str) -> None:
     request = {**drydock.build_request("refused"), **change}
     status, code, message = drydock.send_raw("CreateTrainingJob", json.dumps(request).encode())
     assert (status, code) == (400, "ValidationException")
-    assert said in message
-    # No trace of it: the name is free.
+    assert text in message
+    # Nothing was created: the name is free.
     with pytest.raises(ClientError, match="Requested resource not found"):
         drydock.describe_job("refused")
 
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[]", b'"text"', b"\xff"])
-def test_a_body_that_is_no_object_is_refused(drydock: Any, body: bytes) -> None:
+def test_body_that_is_not_an_object_is_refused(drydock: Any, body: bytes) -> None:
     status, code, _ = drydock.send_raw("CreateTrainingJob", body)
     assert (status, code) == (400, "ValidationException")
 
 
-def test_accepts_valid_spot_limits(drydock: Any) -> None:
+def test_valid_spot_limits_are_accepted(drydock: Any) -> None:
     limits = {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9}
-    done = drydock.run_job("spot", StoppingCondition=limits, **SPOT)
-    assert done["EnableManagedSpotTraining"] is True and done["StoppingCondition"] == limits
-    assert done["TrainingJobStatus"] == "Completed"
+    job = drydock.run_job("spot", StoppingCondition=limits, **SPOT)
+    assert job["EnableManagedSpotTraining"] is True and job["StoppingCondition"] == limits
+    assert job["TrainingJobStatus"] == "Completed"
 
 
 @pytest.fixture(scope="module")
-def four(drydock: Any) -> list[str]:
-    """Four ended jobs, in the order of their creation."""
+def names(drydock: Any) -> list[str]:
+    """Run names jobs, and return their names in the order of their creation."""
     names = ["list-b", "list-a", "list-d", "list-c"]
     for name in names:
         drydock.run_job(name, "import sys; sys.exit(3)" if name == "list-d" else "")
     return names
 
 
-def listed(drydock: Any, **options: Any) -> list[str]:
-    answer = drydock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
-    return [item["TrainingJobName"] for item in answer["TrainingJobSummaries"]]
+def list_jobs(drydock: Any, **options: Any) -> list[str]:
+    """List the names of the four jobs that a listing with these options returns."""
+    response = drydock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
+    return [item["TrainingJobName"] for item in response["TrainingJobSummaries"]]
 
 
-def test_listing_sorts_and_filters(drydock: Any, four: list[str]) -> None:
-    assert listed(drydock) == four
-    assert listed(drydock, SortOrder="Descending") == four[::-1]
-    assert listed(drydock, SortBy="Name") == sorted(four)
-    assert listed(drydock, SortBy="Status", StatusEquals="Failed") == ["list-d"]
+def test_listing_is_sorted_and_filtered(drydock: Any, names: list[str]) -> None:
+    assert list_jobs(drydock) == names
+    assert list_jobs(drydock, SortOrder="Descending") == names[::-1]
+    assert list_jobs(drydock, SortBy="Name") == sorted(names)
+    assert list_jobs(drydock, SortBy="Status", StatusEquals="Failed") == ["list-d"]
     moment = drydock.describe_job("list-a")["CreationTime"]
-    assert listed(drydock, CreationTimeAfter=moment)[-2:] == four[2:]
-    assert listed(drydock, CreationTimeBefore=moment) == four[:1]
-    assert listed(drydock, StatusEquals="InProgress") == []
+    assert list_jobs(drydock, CreationTimeAfter=moment)[-2:] == names[2:]
+    assert list_jobs(drydock, CreationTimeBefore=moment) == names[:1]
+    assert list_jobs(drydock, StatusEquals="InProgress") == []
 
 
 @pytest.mark.parametrize("options", [{}, {"SortBy": "Name", "SortOrder": "Descending"}, {"SortBy": "Status"}])
-def test_pages_show_every_job_once(drydock: Any, four: list[str], options: dict[str, str]) -> None:
+def test_pages_show_every_job_once(drydock: Any, names: list[str], options: dict[str, str]) -> None:
     pages = (
         drydock.client("sagemaker")
         .get_paginator("list_training_jobs")
         .paginate(NameContains="list-", PaginationConfig={"PageSize": 2}, **options)
     )
-    found = [[item["TrainingJobName"] for item in page["TrainingJobSummaries"]] for page in pages]
-    assert [len(page) for page in found] == [2, 2]
-    assert sorted(name for page in found for name in page) == sorted(four)
+    page_names = [[item["TrainingJobName"] for item in page["TrainingJobSummaries"]] for page in pages]
+    assert [len(page) for page in page_names] == [2, 2]
+    assert sorted(name for page in page_names for name in page) == sorted(names)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"NextToken": "invented"}, "pagination token"),
         ({"MaxResults": 101}, "less than or equal to 100"),
@@ -132,7 +133,7 @@ def test_pages_show_every_job_once(drydock: Any, four: list[str], options: dict[
         ({"CreationTimeAfter": "the day before yesterday"}, "CreationTimeAfter"),
     ],
 )
-def test_malformed_listings_are_refused(drydock: Any, options: dict[str, Any], said: str) -> None:
+def test_malformed_listing_is_refused(drydock: Any, options: dict[str, Any], text: str) -> None:
     status, code, message = drydock.send_raw("ListTrainingJobs", json.dumps(options).encode())
     assert (status, code) == (400, "ValidationException")
-    assert said in message
+    assert text in message

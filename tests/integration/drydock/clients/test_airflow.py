@@ -1,7 +1,7 @@
-"""The amazon provider's stock operators, sensor and hook, unmodified, in a real run of a DAG.
+"""Test drydock with the amazon provider's unmodified operators, sensor and hook, in a real run of a DAG.
 
-One process runs them all (`dag.test`: real supervision of tasks, real triggers) over an Airflow database of its own.
-The connection's extra names the server, as a person would set it up; what that does not reach is said below.
+One process runs all tasks (`dag.test`: real supervision of tasks, real triggers) with its own Airflow database.
+The connection's extra names the server, as a user would configure it. A comment says where that does not suffice.
 """
 
 import json
@@ -22,42 +22,43 @@ from airflow.providers.amazon.aws.operators.sagemaker import (
 from airflow.providers.amazon.aws.sensors.sagemaker import SageMakerTrainingSensor
 from airflow.sdk import DAG, chain
 
-given = json.loads(pathlib.Path(__file__).with_name("given.json").read_text())
+requests = json.loads(pathlib.Path(__file__).with_name("requests.json").read_text())
 
-def train(name, job, **more):
-    config = {**copy.deepcopy(given["training"][name]), "TrainingJobName": job}
+def train(name, job, **options):
+    config = {**copy.deepcopy(requests["training"][name]), "TrainingJobName": job}
     if "CheckpointConfig" in config:
         config["CheckpointConfig"]["S3Uri"] += f"/{job}"
-    fixed = {"task_id": job, "config": config, "check_interval": 1, "action_if_job_exists": "fail"}
-    return SageMakerTrainingOperator(**fixed, **more)
+    arguments = {"task_id": job, "config": config, "check_interval": 1, "action_if_job_exists": "fail"}
+    return SageMakerTrainingOperator(**arguments, **options)
 
-def process(name, job, **more):
-    config = {**copy.deepcopy(given["processing"][name]), "ProcessingJobName": job}
+def process(name, job, **options):
+    config = {**copy.deepcopy(requests["processing"][name]), "ProcessingJobName": job}
     files = [{"output_name": "out", "file_name": "report.json", "result_name": "report"}]
-    return SageMakerProcessingOperator(task_id=job, config=config, check_interval=1, output_files_to_xcom=files, **more)
+    arguments = {"task_id": job, "config": config, "check_interval": 1, "output_files_to_xcom": files}
+    return SageMakerProcessingOperator(**arguments, **options)
 
-def transform(name, job, **more):
-    config = copy.deepcopy(given["transform"][name])
+def transform(name, job, **options):
+    config = copy.deepcopy(requests["transform"][name])
     config["Model"]["ModelName"] = config["Transform"]["ModelName"] = config["Transform"]["TransformJobName"] = job
-    return SageMakerTransformOperator(task_id=job, config=config, check_interval=1, **more)
+    return SageMakerTransformOperator(task_id=job, config=config, check_interval=1, **options)
 
-def sense(task_id, job, **more):
-    return SageMakerTrainingSensor(task_id=task_id, job_name=job, poke_interval=1, **more)
+def sense(task_id, job, **options):
+    return SageMakerTrainingSensor(task_id=task_id, job_name=job, poke_interval=1, **options)
 
-# One after the other, whatever became of the one before.
+# The tasks run one after the other, also after a failure.
 with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as dag:
     tasks = []
     for kind, deferrable in (("waiting", False), ("deferred", True)):
-        how = {"deferrable": deferrable}
-        tasks += [train(name, f"{name}-{kind}", print_log=deferrable, **how) for name in given["training"]]
-        tasks += [process(name, f"{name}-{kind}", **how) for name in given["processing"]]
-        tasks += [transform(name, f"{name}-{kind}", **how) for name in given["transform"]]
+        options = {"deferrable": deferrable}
+        tasks += [train(name, f"{name}-{kind}", print_log=deferrable, **options) for name in requests["training"]]
+        tasks += [process(name, f"{name}-{kind}", **options) for name in requests["processing"]]
+        tasks += [transform(name, f"{name}-{kind}", **options) for name in requests["transform"]]
     tasks += [
         train("fine", "sensed", wait_for_completion=False, print_log=False),
         sense("sensor_polls", "sensed", print_log=False),
         sense("sensor_reads", "fine-waiting"),
         sense("sensor_broken", "broken-waiting", print_log=False),
-        sense("sensor_nobody", "nobody", print_log=False),
+        sense("sensor_unknown", "unknown", print_log=False),
     ]
     chain(*tasks)
 """
@@ -73,33 +74,36 @@ assert bag.import_errors == {}, bag.import_errors
 run = bag.dags["stock"].test()
 with create_session() as session:
     states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(dag_id="stock", run_id=run.run_id)}
-    found = session.query(XComModel).filter_by(dag_id="stock", run_id=run.run_id, key="return_value")
-    xcoms = {one.task_id: XComModel.deserialize_value(one) for one in found}
+    rows = session.query(XComModel).filter_by(dag_id="stock", run_id=run.run_id, key="return_value")
+    xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
 print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
 """
-BOTH = pytest.mark.parametrize("kind", ["waiting", "deferred"])
+BOTH_KINDS = pytest.mark.parametrize("kind", ["waiting", "deferred"])
 
 
-def transform(drydock: Any, name: str, answer: str) -> dict[str, Any]:
-    """Requests for a model that says `answer` to a body, and for a job of it."""
-    code = f"def model_fn(model_dir): pass\ndef transform_fn(model, body, content_type, accept): return {answer}\n"
+def build_transform(drydock: Any, name: str, expression: str) -> dict[str, Any]:
+    """Upload a model whose answer to a body is an expression; return the requests of the model and of its job."""
+    code = f"def model_fn(model_dir): pass\ndef transform_fn(model, body, content_type, accept): return {expression}\n"
     uri = drydock.put(f"transform/{name}/model.tar.gz", drydock.pack_archive({"code/inference.py": code}))
-    drydock.put(f"transform/{name}/in/a.txt", b"ahoy")
-    place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://bucket/transform/{name}/in/"}
+    drydock.put(f"transform/{name}/in/a.txt", b"text")
+    data_source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://bucket/transform/{name}/in/"}
     role = "arn:aws:iam::123456789012:role/drydock"
     return {
         "Model": {"PrimaryContainer": {"Image": "image", "ModelDataUrl": uri}, "ExecutionRoleArn": role},
         "Transform": {
-            "TransformInput": {"DataSource": {"S3DataSource": place}, "ContentType": "text/plain"},
+            "TransformInput": {"DataSource": {"S3DataSource": data_source}, "ContentType": "text/plain"},
             "TransformOutput": {"S3OutputPath": f"s3://bucket/transform/{name}/out"},
-            "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": "1"},  # the operator makes a number
+            "TransformResources": {
+                "InstanceType": "ml.m5.large",
+                "InstanceCount": "1",
+            },  # the operator converts it to a number
         },
     }
 
 
 @pytest.fixture(scope="module")
 def env(drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An Airflow of its own, with the connection that points at the server."""
+    """Return the environment of an Airflow with a connection to the server."""
     home = tmp_path_factory.mktemp("airflow")
     (home / "dags").mkdir()
     (home / "dags" / "stock.py").write_text(DAG)
@@ -116,104 +120,109 @@ def env(drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
 
 
 @pytest.fixture(scope="module")
-def ran(
+def run(
     drydock: Any,
     aws: Any,
     env: Any,
     scripts: Any,
-    forever: Any,
-    held: Any,
-    processing: Any,
+    endless: Any,
+    waits_for_interruption: Any,
+    build_processing: Any,
     programs: Any,
     put_airflow_database: Any,
 ) -> SimpleNamespace:
-    """What became of the tasks, their XComs, and the log of it all."""
+    """Run the DAG; return the states of its tasks, their XComs, and the log."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
     training = {
         "spot": drydock.build_request(
-            "z", scripts["counter"], **drydock.build_spot_fields("z"), Environment={"GOAL": "60", **held}
+            "z",
+            scripts["counter"],
+            **drydock.build_spot_fields("z"),
+            Environment={"GOAL": "60", **waits_for_interruption},
         ),
-        "stopped": drydock.build_request("w", scripts["counter"], Environment=forever),
+        "stopped": drydock.build_request("w", scripts["counter"], Environment=endless),
         "fine": drydock.build_request("x", scripts["counter"]),
         "broken": drydock.build_request("y", scripts["fails"]),
     }
-    reports = processing(drydock, "reports", programs["reports"])
-    wrong = processing(drydock, "wrong", programs["fails"])
-    told = {"louder": transform(drydock, "louder", "body.upper()"), "mute": transform(drydock, "mute", "1 / 0")}
-    given = {"training": training, "processing": {"reports": reports, "wrong": wrong}, "transform": told}
-    (folder / "given.json").write_text(json.dumps(given))
-    everything = {**aws, **env}
+    reports = build_processing(drydock, "reports", programs["reports"])
+    fails = build_processing(drydock, "fails", programs["fails"])
+    transform = {
+        "upper": build_transform(drydock, "upper", "body.upper()"),
+        "broken-model": build_transform(drydock, "broken-model", "1 / 0"),
+    }
+    requests = {"training": training, "processing": {"reports": reports, "fails": fails}, "transform": transform}
+    (folder / "requests.json").write_text(json.dumps(requests))
+    full_env = {**aws, **env}
     put_airflow_database(Path(env["AIRFLOW_HOME"]))
     command = [sys.executable, "-c", RUN, json.dumps(str(folder))]
     with (folder / "log").open("w") as log:
-        run = subprocess.Popen(command, env=everything, stdout=log, stderr=log, cwd=folder)
+        process = subprocess.Popen(command, env=full_env, stdout=log, stderr=log, cwd=folder)
     try:
         for kind in ("waiting", "deferred"):
-            drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks are run before the second one
-            # Interrupted between its word and its first checkpoint, it would begin at 0 again, and wait at HOLD.
+            drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks run before the second one
+            # A job that is interrupted before its first checkpoint would start at 0 again, and wait at HOLD.
             drydock.wait_until("a checkpoint", lambda kind=kind: drydock.list_keys(f"checkpoints/z/spot-{kind}/"))
             drydock.send_command("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
             drydock.wait_for_line(f"stopped-{kind}", "from 0")
             drydock.stop_job(f"stopped-{kind}")
-        code, said = run.wait(300), (folder / "log").read_text()
+        code, log_text = process.wait(300), (folder / "log").read_text()
     finally:
-        run.kill()
-        run.wait()
-    assert code == 0, said[-4000:]
-    return SimpleNamespace(log=said, **json.loads(said.splitlines()[-1]))
+        process.kill()
+        process.wait()
+    assert code == 0, log_text[-4000:]
+    return SimpleNamespace(log=log_text, **json.loads(log_text.splitlines()[-1]))
 
 
-@BOTH
-def test_training(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
-    assert ran.states[f"fine-{kind}"] == "success"
-    told = ran.xcoms[f"fine-{kind}"]["Training"]
-    assert told["TrainingJobStatus"] == "Completed" and told["TrainingJobName"] == f"fine-{kind}"
-    assert drydock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+@BOTH_KINDS
+def test_training_succeeds(run: SimpleNamespace, drydock: Any, kind: str) -> None:
+    assert run.states[f"fine-{kind}"] == "success"
+    job = run.xcoms[f"fine-{kind}"]["Training"]
+    assert job["TrainingJobStatus"] == "Completed" and job["TrainingJobName"] == f"fine-{kind}"
+    assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
-@BOTH
-def test_a_failed_training(ran: SimpleNamespace, kind: str) -> None:
-    assert ran.states[f"broken-{kind}"] == "failed" and f"broken-{kind}" not in ran.xcoms
-    assert "ExitCode 7" in ran.log and "the hull is leaking" in ran.log
+@BOTH_KINDS
+def test_failed_training_fails_its_task(run: SimpleNamespace, kind: str) -> None:
+    assert run.states[f"broken-{kind}"] == "failed" and f"broken-{kind}" not in run.xcoms
+    assert "ExitCode 7" in run.log and "the script fails" in run.log
 
 
-@BOTH
-def test_an_interrupted_training_resumes(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
-    assert ran.states[f"spot-{kind}"] == "success"
-    told = ran.xcoms[f"spot-{kind}"]["Training"]
-    assert "Interrupted" in [one["Status"] for one in told["SecondaryStatusTransitions"]]
-    assert drydock.read_archive(told["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
+@BOTH_KINDS
+def test_interrupted_training_resumes(run: SimpleNamespace, drydock: Any, kind: str) -> None:
+    assert run.states[f"spot-{kind}"] == "success"
+    job = run.xcoms[f"spot-{kind}"]["Training"]
+    assert "Interrupted" in [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
+    assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
 
 
-def test_a_stopped_training(ran: SimpleNamespace) -> None:
-    # The stock operator takes Stopped for a success where it polls, and for a failure where it is deferred.
-    assert ran.xcoms["stopped-waiting"]["Training"]["TrainingJobStatus"] == "Stopped"
-    assert ran.states["stopped-deferred"] == "failed" and "stopped-deferred" not in ran.xcoms
+def test_stopped_training_is_a_success_if_polled_and_a_failure_if_deferred(run: SimpleNamespace) -> None:
+    assert run.xcoms["stopped-waiting"]["Training"]["TrainingJobStatus"] == "Stopped"
+    assert run.states["stopped-deferred"] == "failed" and "stopped-deferred" not in run.xcoms
 
 
-@BOTH
-def test_processing(ran: SimpleNamespace, kind: str) -> None:
-    assert ran.states[f"reports-{kind}"] == "success"
-    told = ran.xcoms[f"reports-{kind}"]
-    assert told["Processing"]["ProcessingJobStatus"] == "Completed"
-    # Read with a client that the provider makes without the connection's endpoint: AWS_ENDPOINT_URL gives it.
-    assert told["OutputFiles"] == {"report": {"rows": 3}}
-    assert ran.states[f"wrong-{kind}"] == "failed" and f"wrong-{kind}" not in ran.xcoms
+@BOTH_KINDS
+def test_processing_returns_its_report(run: SimpleNamespace, kind: str) -> None:
+    assert run.states[f"reports-{kind}"] == "success"
+    result = run.xcoms[f"reports-{kind}"]
+    assert result["Processing"]["ProcessingJobStatus"] == "Completed"
+    # The provider reads this with a client without the connection's endpoint. AWS_ENDPOINT_URL names it.
+    assert result["OutputFiles"] == {"report": {"rows": 3}}
+    assert run.states[f"fails-{kind}"] == "failed" and f"fails-{kind}" not in run.xcoms
 
 
-@BOTH
-def test_transform(ran: SimpleNamespace, drydock: Any, kind: str) -> None:
-    assert ran.states[f"louder-{kind}"] == "success"
-    told = ran.xcoms[f"louder-{kind}"]
-    assert told["Transform"]["TransformJobStatus"] == "Completed" and told["Model"]["ModelName"] == f"louder-{kind}"
-    assert drydock.get("s3://bucket/transform/louder/out/a.txt.out") == b"AHOY"
-    assert ran.states[f"mute-{kind}"] == "failed" and f"mute-{kind}" not in ran.xcoms
+@BOTH_KINDS
+def test_transform_returns_job_and_model(run: SimpleNamespace, drydock: Any, kind: str) -> None:
+    assert run.states[f"upper-{kind}"] == "success"
+    result = run.xcoms[f"upper-{kind}"]
+    assert result["Transform"]["TransformJobStatus"] == "Completed" and result["Model"]["ModelName"] == f"upper-{kind}"
+    assert drydock.get("s3://bucket/transform/upper/out/a.txt.out") == b"TEXT"
+    assert run.states[f"broken-model-{kind}"] == "failed" and f"broken-model-{kind}" not in run.xcoms
 
 
-def test_the_sensor(ran: SimpleNamespace) -> None:
-    assert ran.states["sensor_polls"] == ran.states["sensor_reads"] == "success"
-    assert "loss=0.25;" in ran.log and "Billable seconds:" in ran.log
-    assert ran.states["sensor_broken"] == ran.states["sensor_nobody"] == "failed"
+def test_sensor_succeeds_fails_and_reads_the_log(run: SimpleNamespace) -> None:
+    assert run.states["sensor_polls"] == run.states["sensor_reads"] == "success"
+    assert "loss=0.25;" in run.log and "Billable seconds:" in run.log
+    assert run.states["sensor_broken"] == run.states["sensor_unknown"] == "failed"
 
 
 HOOK = """
@@ -224,7 +233,7 @@ logging.basicConfig(level=logging.INFO, force=True)
 fine, bad = json.loads(sys.argv[1])
 hook = SageMakerHook(aws_conn_id="aws_default")
 hook.create_training_job(fine, wait_for_completion=True, print_log=False, check_interval=0.2)
-# The hook's loop over a running job's log asks for its state every 30 s only: read the log of the ended one.
+# The hook polls the state of a running job only every 30 s while it reads the log: so the job has to have ended.
 states = hook.non_terminal_states, hook.training_failed_states
 name = fine["TrainingJobName"]
 hook.check_training_status_with_log(name, *states, wait_for_completion=True, check_interval=0)
@@ -232,19 +241,21 @@ names = [item["TrainingJobName"] for item in hook.list_training_jobs(name_contai
 try:
     hook.create_training_job(bad, wait_for_completion=True, print_log=False, check_interval=0.2)
     error = None
-except Exception as raised:
-    error = str(raised)
+except Exception as failure:
+    error = str(failure)
 print("\\n" + json.dumps({"names": names, "error": error}))
 """
 
 
-def test_the_hook(drydock: Any, env: dict[str, str], python: Callable[..., Any], scripts: dict[str, str]) -> None:
+def test_hook_creates_lists_and_reports_jobs(
+    drydock: Any, env: dict[str, str], start_python: Callable[..., Any], scripts: dict[str, str]
+) -> None:
     drydock.put("hook/data.csv", b"1")
     channels = [drydock.build_channel("train", "s3://bucket/hook/")]
-    fine = drydock.build_request("hook-fine", "print('said by the job')", InputDataConfig=channels)
-    client = python(HOOK, [fine, drydock.build_request("hook-bad", scripts["fails"])], **env)
-    said, _ = client.communicate(timeout=120)
-    assert client.returncode == 0, said[-3000:]
-    answer = json.loads(said.splitlines()[-1])
-    assert answer["names"] == ["hook-fine"] and "ExitCode 7" in answer["error"]
-    assert "said by the job" in said and "Billable seconds" in said
+    fine = drydock.build_request("hook-fine", "print('printed by the job')", InputDataConfig=channels)
+    client = start_python(HOOK, [fine, drydock.build_request("hook-bad", scripts["fails"])], **env)
+    output, _ = client.communicate(timeout=120)
+    assert client.returncode == 0, output[-3000:]
+    result = json.loads(output.splitlines()[-1])
+    assert result["names"] == ["hook-fine"] and "ExitCode 7" in result["error"]
+    assert "printed by the job" in output and "Billable seconds" in output
