@@ -1,4 +1,4 @@
-"""One contract, three ways to run a host: with a view of its own, plain, and in a container of a real engine."""
+"""Test the contract of all executors: processes with /opt/ml, processes without it, and containers of a real engine."""
 
 import collections
 import dataclasses
@@ -28,17 +28,17 @@ from drydock.host.executor import Executor, HostPlan, RunningHost
 from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 IMAGE = "drydock-test-python:latest"
 SECRET = "not-to-be-seen-by-other-users"
-SAY_UNTIL_TERM = """
+REPORTS_SIGTERM = """
 import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: (print("asked to stop"), sys.exit(7)))
+signal.signal(signal.SIGTERM, lambda *_: (print("stopping"), sys.exit(7)))
 print("ready", flush=True)
 time.sleep(600)
 """
-FILL_MEMORY = "held = [bytearray(1 << 20) for _ in range(4096)]; print(len(held))"
-# A server in small: starts a host that leaves a daemon, says so, and is killed.
+FILL_MEMORY = "blocks = [bytearray(1 << 20) for _ in range(4096)]; print(len(blocks))"
+# Works like a server: starts a host with a daemon, prints that, and is killed.
 SERVER = """
 import os, sys, time
 from pathlib import Path
@@ -55,17 +55,18 @@ time.sleep(600)
 """
 
 
-def until(probe: Callable[[], Any]) -> None:
-    wait_until(probe, PATIENCE_S, most_s=0.01)
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true."""
+    wait_until(condition, TIMEOUT_S, most_s=0.01)
 
 
 @pytest.fixture(scope="session")
 def image() -> Iterator[str]:
-    """An image of the Python that runs the tests, made without any registry."""
-    if why := find_engine_problem():
-        pytest.skip(f"no container engine: {why}")
+    """Make an image of the Python that runs the tests, without a registry; return its name."""
+    if problem := find_engine_problem():
+        pytest.skip(f"no container engine: {problem}")
     if sys.platform != "linux":
-        pytest.skip("the image is made from this machine's Python, which is not Linux's")
+        pytest.skip("the image is made from this machine's Python, which is not for Linux")
     changes = ["ENV LD_LIBRARY_PATH=/lib64", "ENV PATH=/usr/local/bin:/bin", 'ENTRYPOINT ["python3", "-c", '
                '"import sys; print(\\"the image\'s own\\", *sys.argv[1:])"]']  # fmt: skip
     command = ["docker", "import", *(f"--change={change}" for change in changes), "-", IMAGE]
@@ -79,18 +80,19 @@ def image() -> Iterator[str]:
 
 
 def pack_python(archive: tarfile.TarFile) -> None:
+    """Add Python, a shell and the libraries that they need to an archive."""
     library, python = Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve()
     modules = [path for path in (library / "lib-dynload").glob("*.so") if "tkinter" not in path.name]
-    listed = subprocess.run(["ldd", "/bin/sh", python, *modules], capture_output=True, text=True).stdout
-    for path in {word for word in listed.split() if word.startswith("/") and not word.endswith(":")}:
+    output = subprocess.run(["ldd", "/bin/sh", python, *modules], capture_output=True, text=True).stdout
+    for path in {word for word in output.split() if word.startswith("/") and not word.endswith(":")}:
         archive.add(os.path.realpath(path), f"lib64/{Path(path).name}")
     archive.add(os.path.realpath("/bin/sh"), "bin/sh")
     archive.add(python, "usr/local/bin/python3")
-    unwanted = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
+    excluded = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
     archive.add(
         library,
         f"usr/local/lib/{library.name}",
-        filter=lambda item: None if unwanted & {*Path(item.name).parts} or "/config-" in item.name else item,
+        filter=lambda item: None if excluded & {*Path(item.name).parts} or "/config-" in item.name else item,
     )
     for name in ("tmp", "etc"):
         folder = tarfile.TarInfo(name)
@@ -104,23 +106,26 @@ def pack_python(archive: tarfile.TarFile) -> None:
 
 @pytest.fixture(params=["opt_ml", "plain", "container"])
 def executor(request: pytest.FixtureRequest) -> Executor:
+    """Return each executor in turn."""
     if request.param == "container":
         request.getfixturevalue("image")
         return ContainerExecutor(Images())
-    found = ProcessExecutor(opt_ml=request.param == "opt_ml")
-    if request.param == "opt_ml" and not found.has_opt_ml:
-        pytest.skip(f"no view of its own here: {found.opt_ml_problem}")
-    return found
+    executor = ProcessExecutor(opt_ml=request.param == "opt_ml")
+    if request.param == "opt_ml" and not executor.has_opt_ml:
+        pytest.skip(f"/opt/ml cannot be mounted: {executor.opt_ml_problem}")
+    return executor
 
 
 @pytest.fixture
 def containers(image: str) -> ContainerExecutor:
+    """Return an executor of containers."""
     return ContainerExecutor(Images())
 
 
-def plan(root: Path, executor: Executor, script: str, **more: Any) -> HostPlan:
+def make_plan(root: Path, executor: Executor, script: str, **fields: Any) -> HostPlan:
+    """Return the plan of a host that runs a script."""
     (root / "code").mkdir(parents=True, exist_ok=True)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "name": "job",
         "host": "algo-1",
         "addresses": {"algo-1": "127.9.7.1", "algo-2": "127.9.7.2"},
@@ -134,22 +139,23 @@ def plan(root: Path, executor: Executor, script: str, **more: Any) -> HostPlan:
         "cores": 1,
         "memory_mb": 512,
     }
-    return HostPlan(**{**given, **more})
+    return HostPlan(**{**defaults, **fields})
 
 
-def outcome(running: RunningHost) -> int:
-    until(running.has_exited)
+def wait_for_exit(running: RunningHost) -> int:
+    """Wait for the end of a host, and return its exit code."""
+    wait_for(running.has_exited)
     return running.finish()
 
 
-def test_a_host_works_in_its_tree(executor: Executor, tmp_path: Path) -> None:
-    script = "import os; print(os.getcwd() == os.environ['BASE'] + '/code'); open(os.environ['BASE'] + '/made', 'w')"
-    job = plan(tmp_path / 'a "tree", so called', executor, script)
+def test_host_works_in_its_folder(executor: Executor, tmp_path: Path) -> None:
+    script = "import os; print(os.getcwd() == os.environ['BASE'] + '/code'); open(os.environ['BASE'] + '/file', 'w')"
+    job = make_plan(tmp_path / 'a "folder" with a comma, and spaces', executor, script)
     job.log.write_text("before\n")
     running = executor.start(job)
-    assert outcome(running) == running.finish() == 0
+    assert wait_for_exit(running) == running.finish() == 0
     assert job.log.read_text() == "before\nTrue\n"
-    assert (job.root / "made").stat().st_uid == os.getuid()
+    assert (job.root / "file").stat().st_uid == os.getuid()
     assert not job.process_file.exists()
 
 
@@ -158,35 +164,35 @@ def test_a_host_works_in_its_tree(executor: Executor, tmp_path: Path) -> None:
     [("import sys; sys.exit('no')", 1), ("raise SystemExit(125)", 125), ("import os; os.kill(os.getpid(), 11)", 139)],
 )
 def test_finish_returns_the_exit_code(executor: Executor, tmp_path: Path, script: str, code: int) -> None:
-    assert outcome(executor.start(plan(tmp_path / "tree", executor, script))) == code
+    assert wait_for_exit(executor.start(make_plan(tmp_path / "tree", executor, script))) == code
 
 
-def test_sigterm_and_the_log_while_it_runs(executor: Executor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", executor, SAY_UNTIL_TERM)
+def test_running_host_writes_its_log_and_receives_sigterm(executor: Executor, tmp_path: Path) -> None:
+    job = make_plan(tmp_path / "tree", executor, REPORTS_SIGTERM)
     running = executor.start(job)
-    until(lambda: "ready" in job.log.read_text())
+    wait_for(lambda: "ready" in job.log.read_text())
     assert not running.has_exited()
     running.terminate()
-    assert outcome(running) == 7
-    assert job.log.read_text() == "ready\nasked to stop\n"
+    assert wait_for_exit(running) == 7
+    assert job.log.read_text() == "ready\nstopping\n"
 
 
 def test_sigterm_ends_a_command_without_handlers(executor: Executor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", executor, "import time; print('ready'); time.sleep(600)")
+    job = make_plan(tmp_path / "tree", executor, "import time; print('ready'); time.sleep(600)")
     running = executor.start(job)
-    until(lambda: "ready" in job.log.read_text())
+    wait_for(lambda: "ready" in job.log.read_text())
     running.terminate()
-    assert outcome(running) == 143
+    assert wait_for_exit(running) == 143
 
 
 def test_finish_kills_the_host(executor: Executor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
+    job = make_plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
     running = executor.start(job)
     assert job.process_file.exists() and running.finish() == 137
     assert not job.process_file.exists() and not psutil.pid_exists(running.pid)
 
 
-def test_the_environment_is_the_plans(executor: Executor, tmp_path: Path) -> None:
+def test_environment_is_the_one_of_the_plan(executor: Executor, tmp_path: Path) -> None:
     values = {
         "LINES": "one\ntwo\n\nfour\r\n",
         "SEPARATOR": "a\u2028b",
@@ -195,12 +201,12 @@ def test_the_environment_is_the_plans(executor: Executor, tmp_path: Path) -> Non
         "SPACES": "  around  ",
         "EMPTY": "",
     }
-    job = plan(tmp_path / "tree", executor, "import json, os; json.dump(dict(os.environ), open('env', 'w'))")
-    job = plan(job.root, executor, job.command[-1], env={**job.env, **values, "PYTHONUTF8": "1"})
-    assert outcome(executor.start(job)) == 0, job.log.read_text()
-    found = json.loads((job.cwd / "env").read_text(encoding="utf-8"))
-    assert {name: found[name] for name in values} == values
-    assert "DOCKER_HOST" not in found and "VIRTUAL_ENV" not in found  # the server's own
+    job = make_plan(tmp_path / "tree", executor, "import json, os; json.dump(dict(os.environ), open('env', 'w'))")
+    job = make_plan(job.root, executor, job.command[-1], env={**job.env, **values, "PYTHONUTF8": "1"})
+    assert wait_for_exit(executor.start(job)) == 0, job.log.read_text()
+    env = json.loads((job.cwd / "env").read_text(encoding="utf-8"))
+    assert {name: env[name] for name in values} == values
+    assert "DOCKER_HOST" not in env and "VIRTUAL_ENV" not in env  # variables of the server
 
 
 def test_hosts_reach_each_other(executor: Executor, tmp_path: Path) -> None:
@@ -218,96 +224,96 @@ socket.create_connection((os.environ["OTHER"], 29501)).sendall(b"hello")
     names = ["algo-1", "algo-2"] if executor.has_opt_ml else ["127.9.7.1", "127.9.7.2"]
     hosts = []
     for number, script in enumerate([serve, connect]):
-        job = plan(tmp_path / f"algo-{number + 1}", executor, script, host=f"algo-{number + 1}")
+        job = make_plan(tmp_path / f"algo-{number + 1}", executor, script, host=f"algo-{number + 1}")
         env = {**job.env, "OWN": names[number], "OTHER": names[1 - number]}
-        hosts.append(executor.start(plan(job.root, executor, script, host=job.host, env=env)))
-        until(lambda job=job, number=number: number == 1 or (job.root / "ready").exists())
-    assert [outcome(host) for host in hosts] == [0, 0]
+        hosts.append(executor.start(make_plan(job.root, executor, script, host=job.host, env=env)))
+        wait_for(lambda job=job, number=number: number == 1 or (job.root / "ready").exists())
+    assert [wait_for_exit(host) for host in hosts] == [0, 0]
     assert (tmp_path / "algo-1.log").read_text() == "hello\n"
 
 
-def test_kills_leftovers_and_strays(executor: Executor, tmp_path: Path) -> None:
+def test_leftover_hosts_and_processes_are_killed(executor: Executor, tmp_path: Path) -> None:
     sleep = "import time; time.sleep(600)"
-    jobs = [plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
+    jobs = [make_plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
     hosts = [executor.start(job) for job in jobs]
     assert executor.kill_leftover(jobs[0].process_file) is True
     assert executor.kill_leftover(jobs[0].process_file) is False and not jobs[0].process_file.exists()
     jobs[1].process_file.unlink()
     assert executor.kill_strays(tmp_path / "data") == 1
-    until(lambda: hosts[0].has_exited() and hosts[1].has_exited())
-    assert not hosts[2].has_exited()  # of another data folder
+    wait_for(lambda: hosts[0].has_exited() and hosts[1].has_exited())
+    assert not hosts[2].has_exited()  # it has another data folder
     assert executor.kill_strays(tmp_path / "data") == 0
     assert hosts[2].finish() == 137
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
-def test_the_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> None:
-    executor, seed, killed = ProcessExecutor(), random.Random(20), 0
+def test_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> None:
+    executor, generator, killed = ProcessExecutor(), random.Random(20), 0
     for number in range(kills):
         data = tmp_path / str(number)
         command = [sys.executable, "-c", SERVER, str(data / "tree")]
         server = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, start_new_session=True)
         assert server.stdout is not None and server.stdout.readline() == b"starts\n"
-        time.sleep(seed.uniform(0, 0.1))
-        if number == kills - 1:  # the last one when its host runs for certain, however slow this machine is
-            until(lambda data=data: (data / "log").exists() and (data / "log").read_text() == "on\n")
+        time.sleep(generator.uniform(0, 0.1))
+        if number == kills - 1:  # the last server is killed only when its host runs, also on a slow machine
+            wait_for(lambda data=data: (data / "log").exists() and (data / "log").read_text() == "on\n")
         server.kill()
         server.wait()
         server.stdout.close()
         killed += executor.kill_leftover(data / "process_file") + executor.kill_strays(data)
-        until(lambda data=data: not mentions(data))
-    assert killed > 0  # else nothing was tried
+        wait_for(lambda data=data: not find_processes(data))
+    assert killed > 0  # otherwise no kill found a host
 
 
-def mentions(data: Path) -> list[psutil.Process]:
-    """Return the living processes that have data in their command, environment or view."""
-    found = []
+def find_processes(data: Path) -> list[psutil.Process]:
+    """Return the live processes that have the folder in their command, environment or mounts."""
+    processes = []
     for process in psutil.process_iter():
         try:
             text = f"{process.cmdline()} {process.environ()} {Path(f'/proc/{process.pid}/mountinfo').read_text()}"
             if f"{data}/" in text and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                processes.append(process)
         except (psutil.Error, OSError):
             continue
-    return found
+    return processes
 
 
-def test_no_secret_is_on_a_command_line(containers: ContainerExecutor, tmp_path: Path) -> None:
-    seen: collections.Counter[bool] = collections.Counter()
-    done = threading.Event()
+def test_no_command_line_has_a_secret(containers: ContainerExecutor, tmp_path: Path) -> None:
+    counts: collections.Counter[bool] = collections.Counter()
+    is_done = threading.Event()
 
     def watch() -> None:
-        while not done.is_set():
+        while not is_done.is_set():
             for process in psutil.process_iter():
                 try:
                     line = " ".join(process.cmdline())
                 except psutil.Error:
                     continue
                 if "--env-file" in line:
-                    seen[SECRET in line] += 1
+                    counts[SECRET in line] += 1
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     env = {"KEY": SECRET, "PEM": f"-----\n{SECRET}\n-----"}
-    job = plan(tmp_path / "tree", containers, "import os; print(os.environ['KEY'], os.environ['PEM'])", env=env)
+    job = make_plan(tmp_path / "tree", containers, "import os; print(os.environ['KEY'], os.environ['PEM'])", env=env)
     try:
-        assert outcome(containers.start(job)) == 0
+        assert wait_for_exit(containers.start(job)) == 0
     finally:
-        done.set()
+        is_done.set()
         watcher.join()
     assert job.log.read_text().count(SECRET) == 2
-    assert seen[False] and not seen[True]
+    assert counts[False] and not counts[True]
 
 
-def test_runs_the_images_own_entrypoint(containers: ContainerExecutor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", containers, "", command=[], arguments=["train"])
-    assert outcome(containers.start(job)) == 0
+def test_container_runs_the_entrypoint_of_its_image(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = make_plan(tmp_path / "tree", containers, "", command=[], arguments=["train"])
+    assert wait_for_exit(containers.start(job)) == 0
     assert job.log.read_text() == "the image's own train\n"
 
 
-def test_reports_out_of_memory(containers: ContainerExecutor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mb=64)
-    assert outcome(containers.start(job)) == 137
+def test_lack_of_memory_is_reported(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = make_plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mb=64)
+    assert wait_for_exit(containers.start(job)) == 137
     assert "out of memory: the instance has 64 MiB" in job.log.read_text()
 
 
@@ -321,52 +327,54 @@ def test_reports_out_of_memory(containers: ContainerExecutor, tmp_path: Path) ->
         ({"process_file": "no/folder"}, "InternalServerError: cannot start a container: .*No such file"),
     ],
 )
-def test_what_cannot_be_started_leaves_no_container(
+def test_failed_start_leaves_no_container(
     containers: ContainerExecutor, tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
     paths = {name: tmp_path / change.pop(name) for name in ("root", "process_file") if name in change}
     cwd = {"cwd": paths["root"] / "code"} if "root" in paths else {}
     with pytest.raises(JobFailed, match=reason):
-        containers.start(dataclasses.replace(plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd))
+        containers.start(
+            dataclasses.replace(make_plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd)
+        )
     assert containers.kill_strays(tmp_path) == 0
 
 
-def test_a_command_that_the_image_does_not_have(containers: ContainerExecutor, tmp_path: Path) -> None:
-    job = plan(tmp_path / "tree", containers, "", command=["no-such-command"])
-    assert outcome(containers.start(job)) == 127
+def test_command_that_the_image_lacks_is_reported(containers: ContainerExecutor, tmp_path: Path) -> None:
+    job = make_plan(tmp_path / "tree", containers, "", command=["no-such-command"])
+    assert wait_for_exit(containers.start(job)) == 127
     assert "no-such-command" in job.log.read_text()
 
 
-def test_one_build_for_all_that_need_it(image: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_image_is_built_once_for_concurrent_hosts(image: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "image"
     folder.mkdir()
     (folder / "Dockerfile").write_text("ARG BASE=scratch\nFROM $BASE\nCOPY mark /mark\nENTRYPOINT []\n")
     (folder / "mark").write_text(f"built for {tmp_path}")
     caplog.set_level("INFO", "drydock.execution.image")
     images = Images(folder / "Dockerfile", {"BASE": image})
-    found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(images.find("no-such/image:1"))) for _ in range(3)]
+    tags: list[str] = []
+    threads = [threading.Thread(target=lambda: tags.append(images.find("no-such/image:1"))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     try:
-        assert len(set(found)) == 1 and len(found) == 3
+        assert len(set(tags)) == 1 and len(tags) == 3
         assert sum("drydock-training:" in line and " from " in line for line in caplog.messages) == 1
-        assert images.find(image) == image  # what the engine has is taken as it stands
+        assert images.find(image) == image  # an image of the engine is not built
         executor = ContainerExecutor(images)
-        job = plan(tmp_path / "tree", executor, "print(open('/mark').read())", image="")
-        assert outcome(executor.start(job)) == 0
+        job = make_plan(tmp_path / "tree", executor, "print(open('/mark').read())", image="")
+        assert wait_for_exit(executor.start(job)) == 0
         assert job.log.read_text() == f"built for {tmp_path}\n"
         (folder / "mark").write_text("another")
-        found.append(images.find(""))
-        assert found[-1] != found[0]
+        tags.append(images.find(""))
+        assert tags[-1] != tags[0]
     finally:
-        for tag in set(found):
+        for tag in set(tags):
             run_docker("image", "rm", "--force", tag)
 
 
-def test_reports_a_failed_build(image: str, tmp_path: Path) -> None:
+def test_failed_build_is_reported(image: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN exit 3\n")
     with pytest.raises(JobFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
         Images(tmp_path / "Dockerfile").find("no-such/image:1")

@@ -1,4 +1,4 @@
-"""The server as a process: starting, ending, queueing, two of them."""
+"""Test the server as a process: its start and end, its queue of jobs, and two servers at once."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("pids", os.getpid(), child.pid)
 time.sleep(600)
 """
-# It runs until its tree holds a file called go.
+# It runs until its folder has a file called go.
 WAITER = """
 import os, pathlib, time
 print("on")
@@ -27,7 +27,8 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 """
 
 
-def drydock(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `python -m drydock` to its end."""
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.run(
         [sys.executable, "-m", "drydock", *arguments],
@@ -41,26 +42,26 @@ def drydock(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_names_the_options(tmp_path: Path) -> None:
-    answer = drydock("--help", cwd=tmp_path)
-    assert answer.returncode == 0
-    assert "--port-file" in answer.stdout and "--data" in answer.stdout
+    result = run_program("--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert "--port-file" in result.stdout and "--data" in result.stdout
 
 
 @pytest.mark.parametrize("arguments", [["--port", "99999"], ["--cores", "0"], ["--no-such-option"]])
-def test_wrong_options_exit_with_2(tmp_path: Path, arguments: list[str]) -> None:
-    answer = drydock(*arguments, cwd=tmp_path)
-    assert answer.returncode == 2 and "Traceback" not in answer.stderr
+def test_wrong_options_give_exit_code_2(tmp_path: Path, arguments: list[str]) -> None:
+    result = run_program(*arguments, cwd=tmp_path)
+    assert result.returncode == 2 and "Traceback" not in result.stderr
 
 
-def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        answer = drydock("--port", str(taken.getsockname()[1]), cwd=tmp_path)
-    assert answer.returncode == 75
-    assert answer.stderr.startswith("drydock: cannot listen on 127.0.0.1:")
-    assert len(answer.stderr.splitlines()) == 1
+def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        result = run_program("--port", str(listener.getsockname()[1]), cwd=tmp_path)
+    assert result.returncode == 75
+    assert result.stderr.startswith("drydock: cannot listen on 127.0.0.1:")
+    assert len(result.stderr.splitlines()) == 1
 
 
-def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, run_drydock: Any) -> None:
+def test_two_servers_can_share_a_machine_but_not_a_folder(tmp_path: Path, run_drydock: Any) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with run_drydock(tmp_path / "a") as first, run_drydock(tmp_path / "b") as second:
@@ -68,15 +69,17 @@ def test_two_servers_share_a_machine_but_no_folder(tmp_path: Path, run_drydock: 
         first.run_job("same-name", "print('first')")
         second.run_job("same-name", "print('second')")
         assert first.wait_for_line("same-name", "first") and second.wait_for_line("same-name", "second")
-        answer = drydock("--port", "0", "--data", str(first.data), cwd=tmp_path)
-        assert answer.returncode == 75
-        assert "in use by another drydock" in answer.stderr and len(answer.stderr.splitlines()) == 1
+        result = run_program("--port", "0", "--data", str(first.data), cwd=tmp_path)
+        assert result.returncode == 75
+        assert "in use by another drydock" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_jobs_end_with_the_server(tmp_path: Path, run_drydock: Any, number: signal.Signals) -> None:
     with run_drydock(tmp_path, "--shutdown-grace", "1") as server:
-        server.wait_until("its word", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text())
+        server.wait_until(
+            "its first line", lambda: f"drydock answers at {server.url}\n" in (tmp_path / "log").read_text()
+        )
         server.create_job("sleeper", SLEEPER)
         pids = [int(pid) for pid in server.wait_for_line("sleeper", "pids").split()[1:]]
         assert all(server.is_alive(pid) for pid in pids)
@@ -85,28 +88,28 @@ def test_jobs_end_with_the_server(tmp_path: Path, run_drydock: Any, number: sign
         assert not any(server.is_alive(pid) for pid in pids)
 
 
-def test_an_unexpected_end_of_the_server_shows_its_log(tmp_path: Path, run_drydock: Any) -> None:
-    """The negative control of all tests with a server."""
+def test_unexpected_end_of_the_server_fails_the_test_with_its_log(tmp_path: Path, run_drydock: Any) -> None:
+    """This is the negative control of all tests with a server."""
 
-    def lost() -> None:
+    def kill_server() -> None:
         with run_drydock(tmp_path) as server:
-            server.wait_until("its word", (tmp_path / "log").read_text)
+            server.wait_until("its first line", (tmp_path / "log").read_text)
             os.kill(server.process.pid, signal.SIGKILL)
             server.wait_until("its end", lambda: not server.is_alive(server.process.pid))
 
-    with pytest.raises(AssertionError, match=r"went away with -9:\s+drydock answers at"):
-        lost()
+    with pytest.raises(AssertionError, match=r"drydock ended with -9:\s+drydock answers at"):
+        kill_server()
 
 
-def test_a_signal_to_any_thread_ends_the_server(tmp_path: Path, run_drydock: Any) -> None:
+def test_signal_to_any_thread_ends_the_server(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path) as server:
         pid = server.process.pid
-        other = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
-        assert ctypes.CDLL(None).tgkill(pid, other, int(signal.SIGTERM)) == 0
+        thread_id = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
+        assert ctypes.CDLL(None).tgkill(pid, thread_id, int(signal.SIGTERM)) == 0
         assert server.process.wait(30) == 0
 
 
-def test_the_next_server_kills_leftover_processes(tmp_path: Path, run_drydock: Any) -> None:
+def test_next_server_kills_leftover_processes(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path) as server:
         server.create_job("orphan", SLEEPER)
         pids = [int(pid) for pid in server.wait_for_line("orphan", "pids").split()[1:]]
@@ -116,8 +119,8 @@ def test_the_next_server_kills_leftover_processes(tmp_path: Path, run_drydock: A
     (tmp_path / "port").unlink()
     with run_drydock(tmp_path) as server:
         assert not any(server.is_alive(pid) for pid in pids)
-        lost = server.describe_job("orphan")
-        assert lost["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in lost["FailureReason"]
+        job = server.describe_job("orphan")
+        assert job["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in job["FailureReason"]
 
 
 def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, run_drydock: Any) -> None:
@@ -143,9 +146,9 @@ def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, run_drydock: An
         assert starts == sorted(starts)
 
 
-def test_health_counts_the_jobs_and_hides_no_object(drydock: Any) -> None:
-    before = drydock.get_health()
-    assert before["version"] and set(before["jobs"]) == {
+def test_health_counts_jobs_and_its_path_hides_no_object(drydock: Any) -> None:
+    health = drydock.get_health()
+    assert health["version"] and set(health["jobs"]) == {
         "InProgress",
         "Stopping",
         "Completed",
@@ -153,25 +156,25 @@ def test_health_counts_the_jobs_and_hides_no_object(drydock: Any) -> None:
         "Stopped",
     }
     drydock.run_job("counted")
-    assert drydock.get_health()["jobs"]["Completed"] == before["jobs"]["Completed"] + 1
+    assert drydock.get_health()["jobs"]["Completed"] == health["jobs"]["Completed"] + 1
     drydock.client("s3").create_bucket(Bucket="drydock")
     drydock.client("s3").put_object(Bucket="drydock", Key="health", Body=b"an object")
     assert drydock.get("s3://drydock/health") == b"an object"
 
 
-def test_a_reset_of_moto_stops_what_runs(drydock: Any) -> None:
+def test_reset_of_moto_stops_running_jobs(drydock: Any) -> None:
     drydock.create_job("before-reset", SLEEPER)
     pids = [int(pid) for pid in drydock.wait_for_line("before-reset", "pids").split()[1:]]
     urllib.request.urlopen(urllib.request.Request(f"{drydock.url}/moto-api/reset", method="POST")).close()
     drydock.wait_until("the job's end", lambda: not any(drydock.is_alive(pid) for pid in pids))
     drydock.client("s3").create_bucket(Bucket="bucket")
-    # Not of the same name: until the old one's thread has ended too, it has the folder of that name.
+    # The name is another one: the old job's thread may still use the folder of its name.
     assert drydock.run_job("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"
-    found = drydock.client("sagemaker").list_training_jobs()["TrainingJobSummaries"]
-    assert [one["TrainingJobName"] for one in found] == ["after-reset"]
+    summaries = drydock.client("sagemaker").list_training_jobs()["TrainingJobSummaries"]
+    assert [summary["TrainingJobName"] for summary in summaries] == ["after-reset"]
 
 
 @pytest.mark.parametrize(("origin", "status"), [("http://a-web-page.example", 403), (None, 400), ("own", 400)])
-def test_no_web_page_may_send_a_job(drydock: Any, origin: str | None, status: int) -> None:
+def test_request_of_a_web_page_is_refused(drydock: Any, origin: str | None, status: int) -> None:
     headers = {} if origin is None else {"Origin": drydock.url if origin == "own" else origin}
     assert drydock.send_raw("CreateTrainingJob", b"{}", **headers)[0] == status
