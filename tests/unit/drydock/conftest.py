@@ -1,4 +1,4 @@
-"""What the unit tests share: a request, and its job."""
+"""Provide requests, a store and jobs for the unit tests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from drydock.store import Store
 
 @pytest.fixture
 def make_request() -> Callable[..., dict[str, Any]]:
-    """Return a valid CreateTrainingJob request with the given members changed."""
+    """Return the function that gives a valid CreateTrainingJob request with some fields changed."""
 
-    def make(**more: Any) -> dict[str, Any]:
+    def make(**fields: Any) -> dict[str, Any]:
         return {
             "TrainingJobName": "job",
             "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
@@ -28,7 +28,7 @@ def make_request() -> Callable[..., dict[str, Any]]:
             "OutputDataConfig": {"S3OutputPath": "s3://b/output"},
             "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
             "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-            **more,
+            **fields,
         }
 
     return make
@@ -36,7 +36,7 @@ def make_request() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with the table of jobs."""
+    """Return a store with the table of jobs."""
     store = Store(tmp_path / "drydock.sqlite")
     store.create_tables(SCHEMA)
     return store
@@ -44,46 +44,46 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def make_job(make_request: Callable[..., dict[str, Any]], store: Store) -> Callable[..., TrainingJob]:
-    """Return a job that has just been made, with the given members of its request changed."""
+    """Return the function that creates a job, with some fields of its request changed."""
 
-    def make(**more: Any) -> TrainingJob:
-        return TrainingJob.create(store, make_request(**more), "123456789012", "us-east-1", "arn:job", 0.3)
+    def make(**fields: Any) -> TrainingJob:
+        return TrainingJob.create(store, make_request(**fields), "123456789012", "us-east-1", "arn:job", 0.3)
 
     return make
 
 
 @pytest.fixture
 def job(make_job: Callable[..., TrainingJob]) -> TrainingJob:
-    """A job that has just been made."""
+    """Return a new job."""
     return make_job()
 
 
 @pytest.fixture
-def asked_under(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]:
-    """Of each time that moto's lock is taken from then on: whether that was under the store's.
+def watch_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]:
+    """Return the function that records each use of moto's lock: True if a transaction of the store was open.
 
-    The other way round is Logs' backend, which the first request for it makes: it reads the store under moto's.
+    The first request for Logs takes the two in the other order: it reads the store under moto's lock.
     """
 
     def watch(store: Store) -> list[bool]:
-        write, writing, asked = store.transaction, list[bool](), list[bool]()
+        transaction, open_transactions, lock_uses = store.transaction, list[bool](), list[bool]()
 
         @contextmanager
-        def watched() -> Iterator[Any]:
-            with write() as db:
-                writing.append(True)
+        def watched_transaction() -> Iterator[Any]:
+            with transaction() as db:
+                open_transactions.append(True)
                 yield db
-                writing.clear()
+                open_transactions.clear()
 
         class Lock:
             def __enter__(self) -> None:
-                asked.append(bool(writing))
+                lock_uses.append(bool(open_transactions))
 
             def __exit__(self, *_: object) -> None:
-                """Nothing."""
+                """Do nothing."""
 
-        monkeypatch.setattr(store, "transaction", watched)
+        monkeypatch.setattr(store, "transaction", watched_transaction)
         monkeypatch.setattr("moto.core.base_backend.backend_lock", Lock())
-        return asked
+        return lock_uses
 
     return watch

@@ -60,8 +60,10 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     logs_backends.backend = LogsBackend
 
 
-def test_motos_lock_is_never_taken_inside_a_transaction(disk: Disk, asked_under: Callable[[Store], list[bool]]) -> None:
-    asked = asked_under(disk.store)
+def test_lock_of_moto_is_never_taken_inside_a_transaction(
+    disk: Disk, watch_lock: Callable[[Store], list[bool]]
+) -> None:
+    lock_uses = watch_lock(disk.store)
     disk.put("s", "a")
     arn = disk.backend.groups[GROUP].arn
     disk.backend.put_retention_policy(GROUP, "7")
@@ -69,7 +71,7 @@ def test_motos_lock_is_never_taken_inside_a_transaction(disk: Disk, asked_under:
     disk.backend.untag_resource(arn, ["team"])
     disk.backend.delete_log_stream(GROUP, "s")
     disk.backend.delete_log_group(GROUP)
-    assert asked and not any(asked)
+    assert lock_uses and not any(lock_uses)
 
 
 def test_a_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:

@@ -148,11 +148,13 @@ def test_the_next_start_deletes_a_file_without_a_row(disk: Disk) -> None:
     assert [path.read_bytes() for path in disk.files()] == [b"kept"]
 
 
-def test_motos_lock_is_never_taken_inside_a_transaction(disk: Disk, asked_under: Callable[[Store], list[bool]]) -> None:
-    asked = asked_under(disk.store)
+def test_lock_of_moto_is_never_taken_inside_a_transaction(
+    disk: Disk, watch_lock: Callable[[Store], list[bool]]
+) -> None:
+    lock_uses = watch_lock(disk.store)
     assert disk("PUT", "/bucket/key", b"one").status_code == disk("PUT", "/bucket/key", b"two").status_code == 200
     assert disk("DELETE", "/bucket/key").status_code == 204
-    assert asked and not any(asked)
+    assert lock_uses and not any(lock_uses)
 
 
 def test_a_refused_request_changes_nothing(disk: Disk) -> None:

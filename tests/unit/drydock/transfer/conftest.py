@@ -1,4 +1,4 @@
-"""A real S3 (moto's, over HTTP) that can be told to fail."""
+"""Provide a real S3 (moto's, over HTTP) that can answer requests by errors."""
 
 import json
 import threading
@@ -18,13 +18,15 @@ ACCOUNT = "123456789012"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
-class Quiet(WSGIRequestHandler):
+class QuietHandler(WSGIRequestHandler):
+    """Handle requests without a log."""
+
     def log_request(self, *args: Any) -> None:
         pass
 
 
 class S3:
-    """One bucket of the server, seen from outside the code under test."""
+    """A bucket of the server, and a client that is independent of the code under test."""
 
     def __init__(self, url: str, app: "Application") -> None:
         self.url, self.app, self.bucket = url, app, f"bucket-{uuid.uuid4().hex}"
@@ -34,67 +36,73 @@ class S3:
         self.client.create_bucket(Bucket=self.bucket)
 
     def uri(self, key: str) -> str:
+        """Return the URI of a key."""
         return f"s3://{self.bucket}/{key}"
 
     def put(self, key: str, body: bytes | str = b"") -> str:
+        """Write an object, and return its URI."""
         self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
         return self.uri(key)
 
-    def manifest(self, key: str, *lines: Any) -> str:
-        return self.put(key, json.dumps(lines))
+    def put_manifest(self, key: str, *entries: Any) -> str:
+        """Write a manifest, and return its URI."""
+        return self.put(key, json.dumps(entries))
 
     def get(self, key: str) -> bytes:
+        """Read an object."""
         return bytes(self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
 
-    def keys(self, prefix: str = "") -> list[str]:
-        answer = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
-        return [item["Key"] for item in answer.get("Contents", [])]
+    def list_keys(self, prefix: str = "") -> list[str]:
+        """List the keys that begin with a prefix."""
+        response = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [item["Key"] for item in response.get("Contents", [])]
 
 
 class Application:
-    """Moto, with the next so many requests answered 503, and a list of what was written."""
+    """Run moto, answer the next `failing` requests by 503, and record the writes."""
 
     def __init__(self) -> None:
         self.moto = DomainDispatcherApplication(create_backend_app)
-        self.failing, self.refused = 0, 0
-        self.written: list[str] = []
+        self.failing, self.failed = 0, 0
+        self.writes: list[str] = []
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
             if self.failing:
-                self.failing, self.refused = self.failing - 1, self.refused + 1
+                self.failing, self.failed = self.failing - 1, self.failed + 1
                 start_response("503 Slow Down", [("Content-Type", "application/xml")])
                 return [SLOW_DOWN]
             if environ["REQUEST_METHOD"] in ("PUT", "DELETE"):
-                self.written.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO'].split('/', 2)[-1]}")
+                self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO'].split('/', 2)[-1]}")
         return self.moto(environ, start_response)  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Application]]:
+    """Start the server, and return its address and application."""
     app = Application()
-    made = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
-    thread = threading.Thread(target=made.serve_forever)
+    http_server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
+    thread = threading.Thread(target=http_server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{made.server_port}", app
-    made.shutdown()
+    yield f"http://127.0.0.1:{http_server.server_port}", app
+    http_server.shutdown()
     thread.join()
-    made.server_close()
+    http_server.server_close()
 
 
 @pytest.fixture
 def s3(server: tuple[str, Application]) -> Iterator[S3]:
-    """An S3 with a new bucket."""
+    """Return an S3 with a new bucket."""
     url, app = server
-    one = S3(url, app)
-    app.written.clear()
-    app.refused = 0
-    yield one
+    s3 = S3(url, app)
+    app.writes.clear()
+    app.failed = 0
+    yield s3
     app.failing = 0
 
 
 @pytest.fixture
 def objects(s3: S3) -> ObjectStore:
-    """The store under test, on that S3."""
+    """Return the object store under test, on that S3."""
     return ObjectStore(s3.url, ACCOUNT, "us-east-1", 60.0)

@@ -1,4 +1,4 @@
-"""What a host gets of a channel."""
+"""Test the download of a channel to a host, and the checks of a channel."""
 
 import os
 from pathlib import Path
@@ -11,44 +11,52 @@ from drydock.transfer import channels
 from drydock.transfer.objects import ObjectStore
 
 
-def channel(uri: str, kind: str = "S3Prefix", source: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    given = {"S3DataType": kind, "S3Uri": uri, **(source or {})}
-    return {"ChannelName": "train", "DataSource": {"S3DataSource": given}, **more}
+def build_channel(
+    uri: str, kind: str = "S3Prefix", source: dict[str, Any] | None = None, **fields: Any
+) -> dict[str, Any]:
+    """Return a channel of a request."""
+    s3_source = {"S3DataType": kind, "S3Uri": uri, **(source or {})}
+    return {"ChannelName": "train", "DataSource": {"S3DataSource": s3_source}, **fields}
 
 
-def files(folder: Path) -> dict[str, str]:
+def read_files(folder: Path) -> dict[str, str]:
+    """Return the files of a folder: path to text."""
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def fetch(
-    objects: ObjectStore, what: dict[str, Any], folder: Path, number: int = 0, count: int = 1, mode: str = "File"
+def download(
+    objects: ObjectStore, channel: dict[str, Any], folder: Path, number: int = 0, count: int = 1, mode: str = "File"
 ) -> int:
-    return channels.download_channel(objects, what, folder, host_number=number, host_count=count, default_mode=mode)
+    """Download a channel as one of `count` hosts; return the number of its objects."""
+    return channels.download_channel(objects, channel, folder, host_number=number, host_count=count, default_mode=mode)
 
 
-def test_downloads_a_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_objects_of_a_prefix_are_downloaded(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("train/a", "train/sub/b", "train/sub/", "train-2/c", "other"):
         s3.put(name, name)
-    assert fetch(objects, channel(s3.uri("train/")), tmp_path / "in") == 2
-    assert files(tmp_path / "in") == {"a": "train/a", "sub/b": "train/sub/b"}
+    assert download(objects, build_channel(s3.uri("train/")), tmp_path / "in") == 2
+    assert read_files(tmp_path / "in") == {"a": "train/a", "sub/b": "train/sub/b"}
 
 
-def test_counts_no_objects_of_an_empty_prefix(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
-    assert fetch(objects, channel(s3.uri("none/")), tmp_path / "in") == 0
-    assert fetch(objects, channel(s3.manifest("m", {"prefix": s3.uri("")}), "ManifestFile"), tmp_path / "in") == 0
+def test_empty_prefix_has_no_objects(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    assert download(objects, build_channel(s3.uri("none/")), tmp_path / "in") == 0
+    assert (
+        download(objects, build_channel(s3.put_manifest("m", {"prefix": s3.uri("")}), "ManifestFile"), tmp_path / "in")
+        == 0
+    )
     with pytest.raises(ClientError, match="NoSuchBucket"):
-        fetch(objects, channel("s3://no-such-bucket-here/x"), tmp_path / "in")
+        download(objects, build_channel("s3://no-such-bucket-here/x"), tmp_path / "in")
 
 
-def test_downloads_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_objects_of_a_manifest_are_downloaded(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("data/a", "data/sub/b", "data/c", "d"):
         s3.put(name, name)
-    uri = s3.manifest("train.manifest", {"prefix": s3.uri("data/")}, "sub/b", "a", "a")
-    assert fetch(objects, channel(uri, "ManifestFile"), tmp_path / "in") == 2
-    assert files(tmp_path / "in") == {"a": "data/a", "sub/b": "data/sub/b"}
-    slash = s3.manifest("slash.manifest", {"prefix": s3.uri("data")}, "/a")
-    assert fetch(objects, channel(slash, "ManifestFile"), tmp_path / "slash") == 1
-    assert files(tmp_path / "slash") == {"a": "data/a"}
+    uri = s3.put_manifest("train.manifest", {"prefix": s3.uri("data/")}, "sub/b", "a", "a")
+    assert download(objects, build_channel(uri, "ManifestFile"), tmp_path / "in") == 2
+    assert read_files(tmp_path / "in") == {"a": "data/a", "sub/b": "data/sub/b"}
+    slash = s3.put_manifest("slash.manifest", {"prefix": s3.uri("data")}, "/a")
+    assert download(objects, build_channel(slash, "ManifestFile"), tmp_path / "slash") == 1
+    assert read_files(tmp_path / "slash") == {"a": "data/a"}
 
 
 @pytest.mark.parametrize(
@@ -69,63 +77,65 @@ def test_downloads_a_manifest(s3: Any, objects: ObjectStore, tmp_path: Path) -> 
         ('[{"prefix": "s3://bucket/"}, "a", "a/b"]', "also the folder"),
     ],
 )
-def test_refuses_an_invalid_manifest(
+def test_invalid_manifest_is_refused(
     s3: Any, objects: ObjectStore, tmp_path: Path, body: str | bytes, reason: str
 ) -> None:
-    with pytest.raises(ValueError, match=reason) as raised:
-        fetch(objects, channel(s3.put("m", body), "ManifestFile"), tmp_path / "in")
-    assert len(str(raised.value)) < 500 and not (tmp_path / "in").exists()
+    with pytest.raises(ValueError, match=reason) as error:
+        download(objects, build_channel(s3.put("m", body), "ManifestFile"), tmp_path / "in")
+    assert len(str(error.value)) < 500 and not (tmp_path / "in").exists()
 
 
-def test_refuses_a_manifest_with_a_missing_object(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
-    uri = s3.manifest("m", {"prefix": s3.uri("data/")}, "gone.csv")
-    with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/data/gone\.csv"):
-        fetch(objects, channel(uri, "ManifestFile"), tmp_path / "in")
+def test_manifest_with_a_missing_object_is_refused(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+    uri = s3.put_manifest("m", {"prefix": s3.uri("data/")}, "missing.csv")
+    with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/data/missing\.csv"):
+        download(objects, build_channel(uri, "ManifestFile"), tmp_path / "in")
 
 
 @pytest.mark.parametrize("kind", ["S3Prefix", "ManifestFile"])
-@pytest.mark.parametrize("more", [{}, {"ShuffleConfig": {"Seed": 7}}])
-def test_shards_the_objects(s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"ShuffleConfig": {"Seed": 7}}])
+def test_objects_are_sharded_between_hosts(
+    s3: Any, objects: ObjectStore, tmp_path: Path, kind: str, fields: dict[str, Any]
+) -> None:
     names = [f"{number:02}" for number in range(10)]
     for name in names:
         s3.put(f"data/{name}", name)
-    uri = s3.uri("data/") if kind == "S3Prefix" else s3.manifest("m", {"prefix": s3.uri("data/")}, *names)
-    sharded = channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **more)
+    uri = s3.uri("data/") if kind == "S3Prefix" else s3.put_manifest("m", {"prefix": s3.uri("data/")}, *names)
+    sharded = build_channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **fields)
     for number in range(3):
-        assert fetch(objects, sharded, tmp_path / f"{number}", number, 3) == 10
-    shares = [list(files(tmp_path / f"{number}")) for number in range(3)]
+        assert download(objects, sharded, tmp_path / f"{number}", number, 3) == 10
+    shares = [list(read_files(tmp_path / f"{number}")) for number in range(3)]
     assert sorted(len(share) for share in shares) == [3, 3, 4]
     assert sorted(name for share in shares for name in share) == names
-    whole = channel(uri, kind, {"S3DataDistributionType": "FullyReplicated"}, **more)
-    fetch(objects, whole, tmp_path / "whole", 2, 3)
-    assert sorted(files(tmp_path / "whole")) == names
+    whole = build_channel(uri, kind, {"S3DataDistributionType": "FullyReplicated"}, **fields)
+    download(objects, whole, tmp_path / "whole", 2, 3)
+    assert sorted(read_files(tmp_path / "whole")) == names
 
 
-def test_the_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for number in range(10):
         s3.put(f"data/{number}")
 
-    def share(folder: str, **more: Any) -> list[str]:
-        sharded = channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **more)
-        fetch(objects, sharded, tmp_path / folder, 0, 2)
-        return sorted(files(tmp_path / folder))
+    def share(folder: str, **fields: Any) -> list[str]:
+        sharded = build_channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields)
+        download(objects, sharded, tmp_path / folder, 0, 2)
+        return sorted(read_files(tmp_path / folder))
 
     first, again = (share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
     assert first == again != share("plain") == ["0", "2", "4", "6", "8"]
 
 
-def test_a_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a")
-    sharded = channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
-    assert fetch(objects, sharded, tmp_path / "1", 1, 2) == 1
+    sharded = build_channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
+    assert download(objects, sharded, tmp_path / "1", 1, 2) == 1
     assert not (tmp_path / "1").exists()
 
 
-def test_fast_files_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_files_of_fast_file_mode_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a", "a")
 
-    def mode(folder: str, default: str, **more: Any) -> int:
-        fetch(objects, channel(s3.uri("data/"), **more), tmp_path / folder, mode=default)
+    def mode(folder: str, default: str, **fields: Any) -> int:
+        download(objects, build_channel(s3.uri("data/"), **fields), tmp_path / folder, mode=default)
         return os.stat(tmp_path / folder / "a").st_mode & 0o222
 
     assert mode("1", "FastFile") == mode("2", "File", InputMode="FastFile") == 0
@@ -133,46 +143,48 @@ def test_fast_files_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path)
 
 
 @pytest.mark.parametrize("keys", [["in/a", "in/a/b"], ["in/../../escaped"], ["in//etc/escaped"]])
-def test_refuses_keys_that_cannot_be_file_names(s3: Any, objects: ObjectStore, tmp_path: Path, keys: list[str]) -> None:
+def test_keys_that_cannot_be_file_names_are_refused(
+    s3: Any, objects: ObjectStore, tmp_path: Path, keys: list[str]
+) -> None:
     for key in keys:
         s3.put(key)
-    if "in/../../escaped" in keys and s3.keys() != keys:
+    if "in/../../escaped" in keys and s3.list_keys() != keys:
         pytest.skip("this client resolves the dots in a key")
     with pytest.raises(ValueError, match=r"the key '.+' (is a file and also|points outside)"):
-        fetch(objects, channel(s3.uri("in/")), tmp_path / "in")
+        download(objects, build_channel(s3.uri("in/")), tmp_path / "in")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
-    "given",
+    "channel",
     [
-        channel("s3://bucket/train/"),
-        channel("s3://bucket"),
-        channel("s3://bucket/m", "ManifestFile", InputMode="FastFile"),
-        channel("s3://bucket/x", InputMode="File", CompressionType="None", RecordWrapperType="None"),
-        channel("s3://bucket/x", ShuffleConfig={"Seed": 1}),
+        build_channel("s3://bucket/train/"),
+        build_channel("s3://bucket"),
+        build_channel("s3://bucket/m", "ManifestFile", InputMode="FastFile"),
+        build_channel("s3://bucket/x", InputMode="File", CompressionType="None", RecordWrapperType="None"),
+        build_channel("s3://bucket/x", ShuffleConfig={"Seed": 1}),
     ],
 )
-def test_accepts_a_valid_channel(given: dict[str, Any]) -> None:
-    assert channels.find_channel_problem(given) == ""
+def test_valid_channel_is_accepted(channel: dict[str, Any]) -> None:
+    assert channels.find_channel_problem(channel) == ""
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("channel", "reason"),
     [
         ({"ChannelName": "train", "DataSource": {"FileSystemDataSource": {}}}, "S3DataSource only"),
-        (channel("s3://bucket/m", "AugmentedManifestFile"), "needs Pipe mode"),
-        (channel("s3://bucket/m", "Converse"), "S3DataType Converse"),
-        (channel("https://bucket/m"), "not an s3:// URI"),
-        (channel("s3:///m"), "not an s3:// URI"),
-        (channel("s3://bucket", "ManifestFile"), "must be the URI of one object"),
-        (channel("s3://bucket/m/", "ManifestFile"), "must be the URI of one object"),
-        (channel("s3://bucket/m", InputMode="Pipe"), "InputMode Pipe"),
-        (channel("s3://bucket/m", CompressionType="Gzip"), "CompressionType Gzip is only used in Pipe mode"),
-        (channel("s3://bucket/m", RecordWrapperType="RecordIO"), "RecordWrapperType RecordIO is only used"),
-        (channel("s3://bucket/m", source={"InstanceGroupNames": ["a"]}), "InstanceGroupNames"),
+        (build_channel("s3://bucket/m", "AugmentedManifestFile"), "needs Pipe mode"),
+        (build_channel("s3://bucket/m", "Converse"), "S3DataType Converse"),
+        (build_channel("https://bucket/m"), "not an s3:// URI"),
+        (build_channel("s3:///m"), "not an s3:// URI"),
+        (build_channel("s3://bucket", "ManifestFile"), "must be the URI of one object"),
+        (build_channel("s3://bucket/m/", "ManifestFile"), "must be the URI of one object"),
+        (build_channel("s3://bucket/m", InputMode="Pipe"), "InputMode Pipe"),
+        (build_channel("s3://bucket/m", CompressionType="Gzip"), "CompressionType Gzip is only used in Pipe mode"),
+        (build_channel("s3://bucket/m", RecordWrapperType="RecordIO"), "RecordWrapperType RecordIO is only used"),
+        (build_channel("s3://bucket/m", source={"InstanceGroupNames": ["a"]}), "InstanceGroupNames"),
     ],
 )
-def test_refuses_an_invalid_channel(given: dict[str, Any], reason: str) -> None:
-    found = channels.find_channel_problem(given)
-    assert found.startswith("Channel train: ") and reason in found
+def test_invalid_channel_is_refused(channel: dict[str, Any], reason: str) -> None:
+    problem = channels.find_channel_problem(channel)
+    assert problem.startswith("Channel train: ") and reason in problem

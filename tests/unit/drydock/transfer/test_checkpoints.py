@@ -1,4 +1,4 @@
-"""The mirror of the checkpoint folder."""
+"""Test the synchronization of the checkpoint folder with S3."""
 
 import logging
 import os
@@ -18,147 +18,148 @@ Host = Callable[..., tuple[Path, CheckpointSync]]
 
 @pytest.fixture
 def host(tmp_path: Path, s3: Any, objects: ObjectStore) -> Host:
-    """Return a host's folder and its mirror, downloaded: host(name, uri, interval_s)."""
+    """Return the function that gives a host's folder and its synchronization: host(name, uri, interval_s)."""
 
     def make(name: str = "one", uri: str = "", interval_s: float = 0.0) -> tuple[Path, CheckpointSync]:
         folder = tmp_path / name / "checkpoints"
         folder.mkdir(parents=True)
         sync = CheckpointSync(folder, uri or s3.uri("run-1"), objects, interval_s)
         sync.download()
-        s3.app.written.clear()
+        s3.app.writes.clear()
         return folder, sync
 
     return make
 
 
-def taken(s3: Any) -> list[str]:
-    calls, s3.app.written[:] = list(s3.app.written), []
-    return calls
+def take_writes(s3: Any) -> list[str]:
+    """Return the writes since the last call."""
+    writes, s3.app.writes[:] = list(s3.app.writes), []
+    return writes
 
 
-def test_uploads_only_changes(s3: Any, host: Host) -> None:
+def test_only_changes_are_uploaded(s3: Any, host: Host) -> None:
     s3.put("run-1/old", "from S3")
     s3.put("run-10/other", "of another run")
     folder, sync = host()
     assert os.listdir(folder) == ["old"]
     sync.upload()
-    assert taken(s3) == []
+    assert take_writes(s3) == []
     (folder / "sub").mkdir()
     (folder / "sub" / "new").write_text("1")
     sync.upload()
-    assert taken(s3) == ["PUT run-1/sub/new"] and s3.get("run-1/sub/new") == b"1"
+    assert take_writes(s3) == ["PUT run-1/sub/new"] and s3.get("run-1/sub/new") == b"1"
     (folder / "sub" / "new").write_text("other")
     (folder / "old").unlink()
     sync.upload()
-    assert taken(s3) == ["PUT run-1/sub/new", "DELETE run-1/old"] and s3.get("run-1/sub/new") == b"other"
+    assert take_writes(s3) == ["PUT run-1/sub/new", "DELETE run-1/old"] and s3.get("run-1/sub/new") == b"other"
     sync.upload()
-    assert taken(s3) == [] and s3.keys() == ["run-1/sub/new", "run-10/other"]
+    assert take_writes(s3) == [] and s3.list_keys() == ["run-1/sub/new", "run-10/other"]
 
 
-def test_uploads_a_replaced_file_of_equal_size_and_time(s3: Any, host: Host) -> None:
+def test_replaced_file_of_equal_size_and_time_is_uploaded(s3: Any, host: Host) -> None:
     folder, sync = host()
-    (folder / "it").write_text("1")
-    moment = os.stat(folder / "it").st_mtime_ns
+    (folder / "file").write_text("1")
+    moment = os.stat(folder / "file").st_mtime_ns
     sync.upload()
     (folder / "new").write_text("2")
     os.utime(folder / "new", ns=(moment, moment))
-    os.replace(folder / "new", folder / "it")
+    os.replace(folder / "new", folder / "file")
     sync.upload()
-    assert s3.get("run-1/it") == b"2"
+    assert s3.get("run-1/file") == b"2"
 
 
-def test_uploads_at_most_once_per_interval(s3: Any, host: Host) -> None:
+def test_files_are_uploaded_at_most_once_per_interval(s3: Any, host: Host) -> None:
     folder, sync = host(interval_s=3600.0)
-    (folder / "it").write_text("1")
+    (folder / "file").write_text("1")
     sync.upload_if_due()
-    assert taken(s3) == []
+    assert take_writes(s3) == []
     sync.upload()
-    assert taken(s3) == ["PUT run-1/it"]
+    assert take_writes(s3) == ["PUT run-1/file"]
 
 
 def test_foreign_objects_are_downloaded_and_not_deleted(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    fine = ["README", "a/b/c", "empty", "ü" * 127, ".hidden", "a b+c%20", "x.sagemaker-uploaded"]
-    never = ["/etc/passwd", "y" * 256, "README/below", "b//c", "b/c"]
-    for name in [*fine, *never, "folder/"]:
+    valid = ["README", "a/b/c", "empty", "ü" * 127, ".hidden", "a b+c%20", "x.sagemaker-uploaded"]
+    ignored = ["/etc/passwd", "y" * 256, "README/below", "b//c", "b/c"]
+    for name in [*valid, *ignored, "folder/"]:
         s3.put(f"run-1/{name}", "" if name == "empty" else "1")
-    before = s3.keys()
+    keys = s3.list_keys()
     folder, sync = host()
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    # README is a file and a folder in S3: the folder counts.
-    assert found == {*fine, "README/below"} - {"README"}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    # README is a file and a folder in S3; only the folder is downloaded.
+    assert names == {*valid, "README/below"} - {"README"}
     assert "cannot" not in caplog.text and len(caplog.records) == 5
     sync.upload()
     (folder / "own").write_text("1")
     sync.upload()
-    assert s3.keys() == sorted([*before, "run-1/own"])
+    assert s3.list_keys() == sorted([*keys, "run-1/own"])
 
 
-def test_a_host_deletes_only_its_own_objects(s3: Any, host: Host) -> None:
-    s3.put("run-1/both", "from before")
+def test_host_deletes_only_its_own_objects(s3: Any, host: Host) -> None:
+    s3.put("run-1/both", "older")
     (one, sync_one), (two, sync_two) = host("one"), host("two")
     (one / "one").write_text("1")
     (two / "two").write_text("2")
     sync_one.upload()
     sync_two.upload()
     sync_one.upload()
-    assert s3.keys() == ["run-1/both", "run-1/one", "run-1/two"]
-    (two / "both").write_text("two has written it over")
+    assert s3.list_keys() == ["run-1/both", "run-1/one", "run-1/two"]
+    (two / "both").write_text("overwritten by two")
     sync_two.upload()
     (one / "both").unlink()
     (one / "one").unlink()
     sync_one.upload()
-    assert s3.keys() == ["run-1/both", "run-1/two"]
+    assert s3.list_keys() == ["run-1/both", "run-1/two"]
     (two / "both").unlink()
     sync_two.upload()
-    assert s3.keys() == ["run-1/two"]
+    assert s3.list_keys() == ["run-1/two"]
 
 
-def test_uploads_the_oldest_file_first(s3: Any, host: Host) -> None:
+def test_oldest_file_is_uploaded_first(s3: Any, host: Host) -> None:
     folder, sync = host()
     for name, moment in (("a-state", 300), ("m", 200), ("z-data", 100)):
         (folder / name).write_text(name)
         os.utime(folder / name, (moment, moment))
     sync.upload()
-    assert taken(s3) == ["PUT run-1/z-data", "PUT run-1/m", "PUT run-1/a-state"]
+    assert take_writes(s3) == ["PUT run-1/z-data", "PUT run-1/m", "PUT run-1/a-state"]
 
 
-def test_skips_a_file_that_vanishes(s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_vanishes_is_skipped(s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, sync = host()
     (folder / "a-here").write_text("1")
-    (folder / "b-gone").write_text("1")
+    (folder / "b-vanished").write_text("1")
     write = ObjectStore.write
 
     def vanish(store: ObjectStore, stream: Any, uri: str) -> None:
-        (folder / "b-gone").unlink(missing_ok=True)
+        (folder / "b-vanished").unlink(missing_ok=True)
         write(store, stream, uri)
 
     monkeypatch.setattr(ObjectStore, "write", vanish)
     sync.upload()
-    assert taken(s3) == ["PUT run-1/a-here"]
+    assert take_writes(s3) == ["PUT run-1/a-here"]
 
 
-def test_the_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
+def test_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failing = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
         sync.upload_if_due()
-    assert s3.app.refused < 10  # the job's supervision is not kept waiting
+    assert s3.app.failed < 10  # the supervision of the job must not wait long
     s3.app.failing = 0
     sync.upload_if_due()
-    assert s3.keys() == ["run-1/a"]
+    assert s3.list_keys() == ["run-1/a"]
 
 
 @pytest.mark.parametrize("final", [False, True])
-def test_an_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
+def test_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failing = 5
     sync.upload(is_final=final)
-    assert s3.app.refused == 5 and s3.get("run-1/a") == b"1"
+    assert s3.app.failed == 5 and s3.get("run-1/a") == b"1"
 
 
-def test_does_not_follow_links_out_of_the_folder(s3: Any, host: Host) -> None:
+def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "sub").mkdir()
     (folder / "sub" / "epoch-2").write_text("2")
@@ -168,7 +169,7 @@ def test_does_not_follow_links_out_of_the_folder(s3: Any, host: Host) -> None:
     (folder / "circle").symlink_to("circle")
     os.mkfifo(folder / "fifo")
     sync.upload()
-    assert s3.keys() == ["run-1/last", "run-1/sub/epoch-2"] and s3.get("run-1/last") == b"2"
+    assert s3.list_keys() == ["run-1/last", "run-1/sub/epoch-2"] and s3.get("run-1/last") == b"2"
     (folder / "last").unlink()
     (folder / "sub" / "epoch-3").write_text("3")
     (folder / "last").symlink_to("sub/epoch-3")
@@ -176,7 +177,9 @@ def test_does_not_follow_links_out_of_the_folder(s3: Any, host: Host) -> None:
     assert s3.get("run-1/last") == b"3"
 
 
-def test_warns_once_about_a_file_and_uploads_the_others(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_about_a_file_is_logged_once_and_others_are_uploaded(
+    s3: Any, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
     folder, sync = host()
     (folder / "a\udcff").write_text("no UTF-8")
     (folder / "here").write_text("1")
@@ -185,11 +188,11 @@ def test_warns_once_about_a_file_and_uploads_the_others(s3: Any, host: Host, cap
     (deep / "too-long-a-key").write_text("1")
     sync.upload()
     sync.upload()
-    assert s3.keys() == ["run-1/here"]
+    assert s3.list_keys() == ["run-1/here"]
     assert [record.getMessage().split("it ")[1][:15] for record in caplog.records] == ["cannot be a key"] * 2
 
 
-def test_does_not_delete_what_it_cannot_read(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_files_are_not_deleted_in_s3(s3: Any, host: Host, caplog: pytest.LogCaptureFixture) -> None:
     folder, sync = host()
     (folder / "sub").mkdir()
     for name in ("a", "b", "sub/c"):
@@ -198,49 +201,49 @@ def test_does_not_delete_what_it_cannot_read(s3: Any, host: Host, caplog: pytest
     (folder / "a").write_text("2")
     (folder / "a").chmod(0)
     if os.access(folder / "a", os.R_OK):
-        pytest.skip("this user, root most likely, reads all")
+        pytest.skip("this user can read all files, as root can")
     (folder / "b").write_text("2")
     (folder / "sub").chmod(0)
     sync.upload()
     (folder / "sub").chmod(0o700)
-    assert s3.keys() == ["run-1/a", "run-1/b", "run-1/sub/c"]
+    assert s3.list_keys() == ["run-1/a", "run-1/b", "run-1/sub/c"]
     assert (s3.get("run-1/a"), s3.get("run-1/b")) == (b"1", b"2")
     assert len(caplog.records) == 2
 
 
-def test_a_missing_folder_deletes_nothing(s3: Any, host: Host) -> None:
+def test_missing_folder_deletes_nothing(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     sync.upload()
     shutil.rmtree(folder.parent)
     sync.upload()
-    assert s3.keys() == ["run-1/a"]
+    assert s3.list_keys() == ["run-1/a"]
 
 
-def test_does_not_upload_sagemakers_marker_files(s3: Any, host: Host) -> None:
+def test_marker_files_of_sagemaker_are_not_uploaded(s3: Any, host: Host) -> None:
     folder, sync = host()
     for name in ("a", "a.sagemaker-uploading", "a.sagemaker-uploaded", "sagemaker-uploaded.txt"):
         (folder / name).write_text("1")
     sync.upload()
-    assert s3.keys() == ["run-1/a", "run-1/sagemaker-uploaded.txt"]
+    assert s3.list_keys() == ["run-1/a", "run-1/sagemaker-uploaded.txt"]
 
 
-def test_a_final_upload_needs_no_disk_space(
+def test_final_upload_needs_no_disk_space(
     s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
 
-    def full(*args: Any, **more: Any) -> None:
+    def raise_no_space(*args: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", full)
+    monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", raise_no_space)
     sync.upload()
-    assert s3.keys() == [] and "No space left" in caplog.text
+    assert s3.list_keys() == [] and "No space left" in caplog.text
     sync.upload(is_final=True)
     assert s3.get("run-1/a") == b"1"
 
 
 @pytest.fixture(autouse=True)
-def _warnings(caplog: pytest.LogCaptureFixture) -> None:
+def _log_warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "drydock.transfer.checkpoints")
