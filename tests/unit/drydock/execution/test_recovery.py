@@ -1,4 +1,4 @@
-"""What becomes of jobs whose server was killed."""
+"""Test how the jobs of a killed server are recovered."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,13 +17,14 @@ from drydock.store import Store
 Make = Callable[..., TrainingJob]
 
 
-def phases(job: Job) -> list[str]:
-    return [str(line.phase) for line in job.record.transitions]
+def list_phases(job: Job) -> list[str]:
+    """List the phases of a job."""
+    return [str(transition.phase) for transition in job.record.transitions]
 
 
 @pytest.mark.parametrize("spot", [False, True])
 @pytest.mark.parametrize("phase", [Phase.DOWNLOADING, Phase.TRAINING])
-def test_recovers_running_jobs_by_their_kind(make_job: Make, phase: Phase, spot: bool) -> None:
+def test_running_jobs_are_recovered_by_their_kind(make_job: Make, phase: Phase, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
     job.enter_phase(phase)
     assert recover_job(job, now()) is None
@@ -39,13 +40,13 @@ def test_recovers_running_jobs_by_their_kind(make_job: Make, phase: Phase, spot:
 def test_waiting_jobs_keep_waiting(make_job: Make, phase: Phase) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(phase)
-    before = phases(job)
+    before = list_phases(job)
     assert recover_job(job, now()) is None
-    assert phases(job) == before and job.status is Status.IN_PROGRESS
+    assert list_phases(job) == before and job.status is Status.IN_PROGRESS
 
 
 @pytest.mark.parametrize("spot", [False, True])
-def test_a_command_that_had_ended_is_not_run_again(make_job: Make, spot: bool) -> None:
+def test_command_that_has_ended_is_not_run_again(make_job: Make, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
     job.enter_phase(Phase.TRAINING)
     job.record_exit(Cause.EXIT, 3)
@@ -54,13 +55,13 @@ def test_a_command_that_had_ended_is_not_run_again(make_job: Make, spot: bool) -
     assert job.status is Status.IN_PROGRESS
 
 
-def test_recovers_stopping_jobs(make_job: Make) -> None:
-    ran, waited = make_job(), make_job()
-    ran.enter_phase(Phase.TRAINING)
-    for job in (ran, waited):
+def test_stopping_jobs_are_recovered(make_job: Make) -> None:
+    started, waiting = make_job(), make_job()
+    started.enter_phase(Phase.TRAINING)
+    for job in (started, waiting):
         job.request_stop()
-    assert recover_job(ran, now()) == RunEnd(Cause.STOP, 143) and not ran.status.is_final
-    assert recover_job(waited, now()) is None and waited.status is Status.STOPPED
+    assert recover_job(started, now()) == RunEnd(Cause.STOP, 143) and not started.status.is_final
+    assert recover_job(waiting, now()) is None and waiting.status is Status.STOPPED
 
 
 def test_time_without_a_server_is_not_billed(make_job: Make) -> None:
@@ -70,23 +71,23 @@ def test_time_without_a_server_is_not_billed(make_job: Make) -> None:
     last_alive = job.record.transitions[-1].start + timedelta(seconds=10)
     recover_job(job, last_alive)
     assert job.record.transitions[-1].start == last_alive
-    # A beat from before the run began cannot end it before its start.
+    # A heartbeat from before the run cannot end the run before its start.
     other = make_job(EnableManagedSpotTraining=True)
     other.enter_phase(Phase.TRAINING)
     recover_job(other, other.created_at - timedelta(seconds=100))
     assert other.record.transitions[-1].start == other.record.transitions[-2].start
 
 
-def test_the_heartbeat_is_written_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_is_written_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("drydock.execution.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
     heart = Heartbeat(store)
     first = heart.read_last()
     heart.write_if_due()
-    beaten = heart.read_last()
+    beat = heart.read_last()
     clock[0] += 0.5
     heart.write_if_due()
-    assert first <= beaten == Heartbeat(store).read_last()
+    assert first <= beat == Heartbeat(store).read_last()
     clock[0] += 0.5
     heart.write_if_due()
-    assert Heartbeat(store).read_last() > beaten
+    assert Heartbeat(store).read_last() > beat

@@ -1,4 +1,4 @@
-"""Log events on the disk: pages, tokens, order."""
+"""Test log events on the disk: their pages, tokens and order."""
 
 import sqlite3
 import threading
@@ -25,36 +25,46 @@ class Disk:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "store.sqlite"
-        self.boot()
+        self.restart()
 
-    def boot(self) -> None:
+    def restart(self) -> None:
+        """Load the folder as a server does at its start."""
         self.store = Store(self.path)
         streams.install(self.store)
 
     @property
     def backend(self) -> Any:
+        """The backend of the account and region."""
         return logs_backends[ACCOUNT][REGION]
 
     def put(self, name: str, *texts: str, at: int = 0) -> None:
+        """Write events to a stream, `at` milliseconds after NOW_MS."""
         self.backend.ensure_log_group(GROUP)
         self.backend.ensure_log_stream(GROUP, name)
         self.backend.put_log_events(GROUP, name, [{"timestamp": NOW_MS + at, "message": text} for text in texts])
 
-    def get(self, name: str, token: str | None = None, *, head: bool = True, **more: Any) -> tuple[list[str], str, str]:
-        asked = {"start_time": None, "end_time": None, "limit": None, **more}
-        found, back, on = self.backend.get_log_events(GROUP, "", name, next_token=token, start_from_head=head, **asked)
-        return [event["message"] for event in found], back, on
+    def get(
+        self, name: str, token: str | None = None, *, head: bool = True, **fields: Any
+    ) -> tuple[list[str], str, str]:
+        """Return the messages of a page, and its backward and forward tokens."""
+        query = {"start_time": None, "end_time": None, "limit": None, **fields}
+        page = self.backend.get_log_events(GROUP, "", name, next_token=token, start_from_head=head, **query)
+        events, backward, forward = page
+        return [event["message"] for event in events], backward, forward
 
-    def filtered(
-        self, names: tuple[str, ...] = (), token: str | None = None, **more: Any
+    def find(
+        self, names: tuple[str, ...] = (), token: str | None = None, **fields: Any
     ) -> tuple[list[str], str | None]:
-        asked = {"start_time": None, "end_time": None, "limit": None, "filter_pattern": "", **more}
-        found, on, _ = self.backend.filter_log_events(GROUP, list(names), next_token=token, interleaved=False, **asked)
-        return [event["message"] for event in found], on
+        """Return the messages of a page of FilterLogEvents, and its token."""
+        query = {"start_time": None, "end_time": None, "limit": None, "filter_pattern": "", **fields}
+        page = self.backend.filter_log_events(GROUP, list(names), next_token=token, interleaved=False, **query)
+        events, token, _ = page
+        return [event["message"] for event in events], token
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Return an empty data folder."""
     yield Disk(tmp_path)
     logs_backends.clear()
     logs_backends.backend = LogsBackend
@@ -74,32 +84,32 @@ def test_lock_of_moto_is_never_taken_inside_a_transaction(
     assert lock_uses and not any(lock_uses)
 
 
-def test_a_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:
+def test_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:
     disk.put("s", *"abcde")
-    seen: list[str] = []
+    messages: list[str] = []
     page, _, token = disk.get("s", limit=2)
     while page:
-        seen += page
+        messages += page
         page, _, token = disk.get("s", token, limit=2)
-    assert seen == list("abcde")
-    assert disk.get("s", token)[2] == token  # how boto3's readers know the end
+    assert messages == list("abcde")
+    assert disk.get("s", token)[2] == token  # the same token tells boto3's readers that this is the end
     disk.put("s", "f")
     assert disk.get("s", token)[0] == ["f"]
 
 
-def test_without_a_start_the_last_page_comes_first(disk: Disk) -> None:
+def test_reader_from_the_end_gets_the_last_page_first(disk: Disk) -> None:
     disk.put("s", *"abcde")
-    page, back, _ = disk.get("s", head=False, limit=2)
+    page, backward, _ = disk.get("s", head=False, limit=2)
     assert page == ["d", "e"]
-    page, back, _ = disk.get("s", back, limit=2)
+    page, backward, _ = disk.get("s", backward, limit=2)
     assert page == ["b", "c"]
-    page, back, _ = disk.get("s", back, limit=2)
+    page, backward, _ = disk.get("s", backward, limit=2)
     assert page == ["a"]
-    assert disk.get("s", back)[:2] == ([], back)
+    assert disk.get("s", backward)[:2] == ([], backward)
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_a_reader_of_an_empty_stream_gets_its_first_event(disk: Disk, head: bool) -> None:
+def test_reader_of_an_empty_stream_gets_its_first_event(disk: Disk, head: bool) -> None:
     disk.put("s")
     page, _, token = disk.get("s", head=head)
     assert page == []
@@ -117,13 +127,13 @@ def test_events_are_in_the_order_of_their_timestamps(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "f/1", "x/" + "0" * 56, "f/" + "z" * 56])
-def test_refuses_an_invalid_token(disk: Disk, token: str) -> None:
+def test_invalid_token_is_refused(disk: Disk, token: str) -> None:
     disk.put("s", "a")
     with pytest.raises(InvalidParameterException):
         disk.get("s", token)
 
 
-def test_a_page_has_at_most_one_mebibyte(disk: Disk) -> None:
+def test_page_has_at_most_one_mebibyte(disk: Disk) -> None:
     disk.put("s", *["x" * 300_000] * 8)
     page, _, token = disk.get("s")
     assert len(page) == 3
@@ -136,34 +146,34 @@ def test_streams_are_searched_together(disk: Disk) -> None:
     disk.put("s", "error one", "fine", at=1)
     disk.put("t", "error two", at=2)
     disk.put("s", "error three", at=3)
-    assert disk.filtered(filter_pattern="error")[0] == ["error one", "error two", "error three"]
-    assert disk.filtered(("t",), filter_pattern="error") == (["error two"], None)
-    page, token = disk.filtered(filter_pattern="error", limit=2)
+    assert disk.find(filter_pattern="error")[0] == ["error one", "error two", "error three"]
+    assert disk.find(("t",), filter_pattern="error") == (["error two"], None)
+    page, token = disk.find(filter_pattern="error", limit=2)
     assert page == ["error one", "error two"] and token
-    assert disk.filtered(filter_pattern="error", limit=2, token=token) == (["error three"], None)
-    assert disk.filtered(filter_pattern="absent") == ([], None)
+    assert disk.find(filter_pattern="error", limit=2, token=token) == (["error three"], None)
+    assert disk.find(filter_pattern="absent") == ([], None)
 
 
-def test_everything_survives_a_restart(disk: Disk) -> None:
+def test_groups_streams_and_events_survive_a_restart(disk: Disk) -> None:
     disk.backend.create_log_group(GROUP, {"team": "a"})
     disk.backend.put_retention_policy(GROUP, 7)
     disk.put("s", "one", "\ud800")
-    disk.put("gone", "deleted")
-    disk.backend.delete_log_stream(GROUP, "gone")
+    disk.put("deleted", "text")
+    disk.backend.delete_log_stream(GROUP, "deleted")
     group = disk.backend.groups[GROUP]
     before = group.to_describe_dict(), group.streams["s"].to_describe_dict()
-    disk.boot()
+    disk.restart()
     group = disk.backend.groups[GROUP]
     assert (group.to_describe_dict(), group.streams["s"].to_describe_dict()) == before
     assert disk.backend.list_tags_for_resource(group.arn) == {"team": "a"}
     assert disk.get("s")[0] == ["one", "?"] and list(group.streams) == ["s"]
     disk.backend.delete_log_group(GROUP)
-    disk.boot()
+    disk.restart()
     assert disk.backend.groups == {}
     assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
-def test_a_batch_is_stored_completely_or_not_at_all(disk: Disk) -> None:
+def test_batch_is_stored_completely_or_not_at_all(disk: Disk) -> None:
     disk.put("s", "before")
     with disk.store.transaction() as db:
         db.execute("PRAGMA max_page_count = 1")
@@ -173,7 +183,7 @@ def test_a_batch_is_stored_completely_or_not_at_all(disk: Disk) -> None:
     assert disk.backend.groups[GROUP].streams["s"].stored_bytes == len("before")
 
 
-def test_a_deleted_stream_accepts_no_events(disk: Disk) -> None:
+def test_deleted_stream_accepts_no_events(disk: Disk) -> None:
     disk.put("s", "a")
     stream = disk.backend.groups[GROUP].streams["s"]
     disk.backend.delete_log_stream(GROUP, "s")
@@ -197,7 +207,7 @@ def test_several_jobs_write_into_one_group_concurrently(disk: Disk) -> None:
     assert [disk.get(f"job-{number}")[0] for number in range(8)] == [expected] * 8
 
 
-def test_a_clock_that_is_set_back_reorders_no_line(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_that_is_set_back_does_not_reorder_lines(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = LogStream(ACCOUNT, REGION, "s", group=GROUP)
     stream.write(["one"])
     token = disk.get("s")[2]

@@ -1,4 +1,4 @@
-"""S3 on the disk: its files, its records, and what a request that fails leaves behind."""
+"""Test S3 on the disk: its files, its records, and that a failed request changes nothing."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -19,57 +19,59 @@ from drydock.store import Store
 
 
 class Disk:
-    """A data folder, and moto's S3 on it, without a server around."""
+    """A data folder, and moto's S3 on it, without a server."""
 
     def __init__(self, folder: Path) -> None:
         self.objects, self.path = folder / "objects", folder / "store.sqlite"
-        self.boot()
+        self.restart()
 
-    def boot(self) -> None:
-        """As a server that was killed and started again finds it."""
+    def restart(self) -> None:
+        """Load the folder as a server does at its start."""
         self.store = Store(self.path)
         self.client = Client(backend.install(self.store, self.objects)(DomainDispatcherApplication(create_backend_app)))
 
     def __call__(self, method: str, path: str, body: bytes = b"", **headers: str) -> TestResponse:
         signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20250101/us-east-1/s3/aws4_request, Signature=0"}
-        more = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.client.open(path, method=method, data=body, headers={**signed, **more})
+        others = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.open(path, method=method, data=body, headers={**signed, **others})
 
-    def files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
+        """List the files of the objects."""
         return list(self.objects.glob("*/*"))
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    made = Disk(tmp_path)
-    made("PUT", "/bucket")
-    yield made
-    # The registry is the process's: the next test shall not meet this folder.
+    """Return a data folder with a bucket."""
+    disk = Disk(tmp_path)
+    disk("PUT", "/bucket")
+    yield disk
+    # The registry belongs to the process. The next test must not see this folder.
     s3_backends.clear()
     s3_backends.bucket_accounts.clear()
     s3_backends.backend = S3Backend
 
 
-def test_reads_the_bytes_that_were_written(tmp_path: Path) -> None:
+def test_bytes_are_read_as_they_were_written(tmp_path: Path) -> None:
     blobs = BlobFolder(tmp_path)
     for data in (b"", b"one", bytes(range(256)) * 999):
         assert blobs.read(blobs.write(data)) == data
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, lambda p: p.write_bytes(b"onE"), lambda p: p.write_bytes(b"on")])
-def test_a_damaged_file_is_an_error(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
+@pytest.mark.parametrize("damage", [Path.unlink, lambda p: p.write_bytes(b"onE"), lambda p: p.write_bytes(b"on")])
+def test_damaged_file_is_an_error(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
     blobs = BlobFolder(tmp_path)
     blob = blobs.write(b"one")
-    harm(next(tmp_path.glob("*/*")))
+    damage(next(tmp_path.glob("*/*")))
     with pytest.raises(BlobDamaged, match=blob.name):
         blobs.read(blob)
 
 
-def test_deletes_only_unused_files(tmp_path: Path) -> None:
+def test_only_unused_files_are_deleted(tmp_path: Path) -> None:
     blobs = BlobFolder(tmp_path)
-    kept, stray = blobs.write(b"kept"), blobs.write(b"stray")
-    assert blobs.delete_except({kept.name}) == 1
-    assert blobs.read(kept) == b"kept"
+    used, stray = blobs.write(b"used"), blobs.write(b"stray")
+    assert blobs.delete_except({used.name}) == 1
+    assert blobs.read(used) == b"used"
     with pytest.raises(BlobDamaged):
         blobs.read(stray)
 
@@ -90,13 +92,13 @@ def test_values_are_restored_from_text(value: Any) -> None:
 
 def test_models_of_moto_are_restored_from_text() -> None:
     access = FakeAcl([FakeGrant([FakeGrantee("who")], ["READ"])])
-    found = encoding.loads(encoding.dumps([access, LowercaseDict({"A": 1}), LifecycleRule(rule_id="r", prefix="p")]))
-    assert found[0].grants[0].grantees == [FakeGrantee("who")]
-    assert dict(found[1]) == {"a": 1}
-    assert (type(found[2]), found[2].id) == (LifecycleRule, "r")
+    values = encoding.loads(encoding.dumps([access, LowercaseDict({"A": 1}), LifecycleRule(rule_id="r", prefix="p")]))
+    assert values[0].grants[0].grantees == [FakeGrantee("who")]
+    assert dict(values[1]) == {"a": 1}
+    assert (type(values[2]), values[2].id) == (LifecycleRule, "r")
 
 
-def test_refuses_values_that_cannot_be_restored() -> None:
+def test_values_that_cannot_be_restored_are_refused() -> None:
     with pytest.raises(TypeError, match="cannot store a PosixPath"):
         encoding.dumps([Path()])
     with pytest.raises(KeyError):
@@ -111,10 +113,10 @@ def test_refuses_values_that_cannot_be_restored() -> None:
         ("POST", "/bucket", LOCK_COUNT),
         ("PUT", "/bucket/", LOCK_COUNT),
         ("GET", "/bucket", 0),
-        ("POST", "/", 0),  # another service's
+        ("POST", "/", 0),  # a request of another service
     ],
 )
-def test_a_request_takes_only_the_locks_it_needs(method: str, path: str, count: int) -> None:
+def test_request_takes_only_the_locks_it_needs(method: str, path: str, count: int) -> None:
     assert len(find_lock_numbers({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": "127.0.0.1:80"})) == count
 
 
@@ -124,28 +126,28 @@ def test_both_address_styles_use_the_same_lock() -> None:
     assert find_lock_numbers(by_path) == find_lock_numbers(by_host)
 
 
-def test_a_copy_locks_its_source_too() -> None:
-    there = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
-    here = {**there, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
+def test_copy_locks_its_source_too() -> None:
+    target = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
+    copy = {**target, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
     source = {"REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/from x", "HTTP_HOST": "127.0.0.1"}
-    assert find_lock_numbers(here) == find_lock_numbers(there) | find_lock_numbers(source)
+    assert find_lock_numbers(copy) == find_lock_numbers(target) | find_lock_numbers(source)
 
 
 def test_bytes_are_only_in_the_files_of_current_versions(disk: Disk) -> None:
     for body in (b"old", b"new"):
         assert disk("PUT", "/bucket/key", body).status_code == 200
-    assert [path.read_bytes() for path in disk.files()] == [b"new"]
+    assert [path.read_bytes() for path in disk.list_files()] == [b"new"]
     key = next(iter(s3_backends["123456789012"]["aws"].buckets["bucket"].keys.values()))
     assert key._value_buffer.closed and key.value == b"new"
     assert disk("DELETE", "/bucket/key").status_code == 204
-    assert disk.files() == []
+    assert disk.list_files() == []
 
 
-def test_the_next_start_deletes_a_file_without_a_row(disk: Disk) -> None:
-    disk("PUT", "/bucket/key", b"kept")
-    BlobFolder(disk.objects).write(b"its server was killed before the row was there")
-    disk.boot()
-    assert [path.read_bytes() for path in disk.files()] == [b"kept"]
+def test_next_start_deletes_a_file_without_a_row(disk: Disk) -> None:
+    disk("PUT", "/bucket/key", b"stored")
+    BlobFolder(disk.objects).write(b"its server was killed before it wrote the row")
+    disk.restart()
+    assert [path.read_bytes() for path in disk.list_files()] == [b"stored"]
 
 
 def test_lock_of_moto_is_never_taken_inside_a_transaction(
@@ -157,61 +159,61 @@ def test_lock_of_moto_is_never_taken_inside_a_transaction(
     assert lock_uses and not any(lock_uses)
 
 
-def test_a_refused_request_changes_nothing(disk: Disk) -> None:
+def test_refused_request_changes_nothing(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old", x_amz_tagging="a=b")
-    refused = disk("PUT", "/bucket/key", b"new", x_amz_tagging="aws:x=y")
-    assert (refused.status_code, b"InvalidTag" in refused.data) == (400, True)
+    response = disk("PUT", "/bucket/key", b"new", x_amz_tagging="aws:x=y")
+    assert (response.status_code, b"InvalidTag" in response.data) == (400, True)
     for _ in range(2):
-        answer = disk("GET", "/bucket/key")
-        assert (answer.data, answer.headers["x-amz-tagging-count"]) == (b"old", "1")
-        disk.boot()
-    assert len(disk.files()) == 1
+        response = disk("GET", "/bucket/key")
+        assert (response.data, response.headers["x-amz-tagging-count"]) == (b"old", "1")
+        disk.restart()
+    assert len(disk.list_files()) == 1
 
 
-def test_without_room_for_the_bytes_the_old_object_stays(disk: Disk) -> None:
+def test_old_object_stays_if_the_disk_has_no_space_for_the_bytes(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old")
     disk.objects.rename(disk.objects.with_name("away"))
-    answer = disk("PUT", "/bucket/key", b"new")
-    assert (answer.status_code, b"InternalError" in answer.data) == (500, True)
+    response = disk("PUT", "/bucket/key", b"new")
+    assert (response.status_code, b"InternalError" in response.data) == (500, True)
     disk.objects.with_name("away").rename(disk.objects)
     for _ in range(2):
         assert disk("GET", "/bucket/key").data == b"old"
-        disk.boot()
+        disk.restart()
     assert disk("PUT", "/bucket/key", b"new").status_code == 200
 
 
-def test_without_room_for_the_row_the_old_object_stays(disk: Disk) -> None:
+def test_old_object_stays_if_the_disk_has_no_space_for_the_row(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"old")
     with disk.store.transaction() as db:
-        db.execute("PRAGMA max_page_count = 1")  # no more than there are now
-    answer = disk("PUT", "/bucket/key", b"new", x_amz_meta_large="x" * 20_000)
-    assert (answer.status_code, b"full" in answer.data) == (500, True)
+        db.execute("PRAGMA max_page_count = 1")  # the present number of pages
+    response = disk("PUT", "/bucket/key", b"new", x_amz_meta_large="x" * 20_000)
+    assert (response.status_code, b"full" in response.data) == (500, True)
     for _ in range(2):
         assert disk("GET", "/bucket/key").data == b"old"
-        disk.boot()
-    assert [path.read_bytes() for path in disk.files()] == [b"old"]
+        disk.restart()
+    assert [path.read_bytes() for path in disk.list_files()] == [b"old"]
 
 
-def test_a_damaged_object_does_not_affect_others(disk: Disk) -> None:
+def test_damaged_object_does_not_affect_others(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"whole")
-    disk.files()[0].write_bytes(b"wholE")
+    disk.list_files()[0].write_bytes(b"wholE")
     disk("PUT", "/bucket/other", b"other")
     assert disk("GET", "/bucket/key").status_code == 500
     assert disk("GET", "/bucket/other").data == b"other"
     assert disk("DELETE", "/bucket/key").status_code == 204
 
 
-def test_an_incomplete_body_creates_no_object(disk: Disk) -> None:
-    answer = disk.client.put("/bucket/key", data=b"half", environ_overrides={"CONTENT_LENGTH": "10"})
-    assert (answer.status_code, b"IncompleteBody" in answer.data) == (400, True)
+def test_incomplete_body_creates_no_object(disk: Disk) -> None:
+    response = disk.client.put("/bucket/key", data=b"half", environ_overrides={"CONTENT_LENGTH": "10"})
+    assert (response.status_code, b"IncompleteBody" in response.data) == (400, True)
     assert disk("GET", "/bucket/key").status_code == 404
 
 
-def test_a_reset_deletes_everything(disk: Disk) -> None:
+def test_reset_deletes_everything(disk: Disk) -> None:
     disk("PUT", "/bucket/key", b"data")
     s3_backends["123456789012"]["aws"].reset()
-    assert disk.files() == []
-    disk.boot()
+    assert disk.list_files() == []
+    disk.restart()
     assert disk("GET", "/bucket/key").status_code == 404
 
 
@@ -219,5 +221,5 @@ def test_only_an_empty_bucket_can_be_deleted(disk: Disk) -> None:
     disk("PUT", "/full")
     disk("PUT", "/full/key", b"data")
     assert [disk("DELETE", path).status_code for path in ("/bucket", "/full")] == [204, 409]
-    disk.boot()
+    disk.restart()
     assert [disk("GET", path).status_code for path in ("/bucket", "/full/key")] == [404, 200]
