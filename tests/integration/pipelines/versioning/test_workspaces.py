@@ -82,7 +82,7 @@ def test_without_git_the_workspace_is_a_copy(project: Path) -> None:
     assert read_code() == ("unknown", "copied")
     assert (workspaces._get_workspaces_folder() / "one/.dvcignore").exists()
     assert digest_code(workspaces._get_workspaces_folder() / "one") == digest_code(project)
-    with pytest.raises(SpecError, match="no git repository"):
+    with pytest.raises(SpecError, match="is not a git repository"):
         read_code(commit="abc")
 
 
