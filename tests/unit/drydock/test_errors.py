@@ -1,4 +1,4 @@
-"""The error tree."""
+"""Test the error tree."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The server's tables."""
+"""Test the server's tables."""
 
 import sqlite3
 import threading
@@ -25,7 +25,7 @@ def names(store: Store) -> list[str]:
 def test_the_next_server_reads_what_was_written(tmp_path: Path, store: Store) -> None:
     with store.transaction() as db:
         db.execute("INSERT INTO things VALUES ('one')")
-    # The first is not closed: a killed server closes nothing.
+    # The first store stays open, as after a killed server.
     other = Store(tmp_path / "store.sqlite")
     other.create_tables(SCHEMA)
     assert names(other) == ["one"]

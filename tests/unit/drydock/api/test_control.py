@@ -1,4 +1,4 @@
-"""drydock's own endpoints: the requests that they accept and refuse."""
+"""Test drydock's own endpoints: the requests that they accept and refuse."""
 
 import json
 from types import SimpleNamespace
@@ -13,24 +13,26 @@ from drydock.rehearsal.outages import Outages
 from drydock.rehearsal.spot_market import Policy, SpotMarket
 
 
-def nothing(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+def respond_empty(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    """Answer each request with an empty response."""
     start_response("200 OK", [])
     return [b""]
 
 
 @pytest.fixture
 def outages() -> Outages:
-    return Outages(nothing)
+    """Return the outages in front of an application that answers each request."""
+    return Outages(respond_empty)
 
 
 @pytest.fixture
 def client(outages: Outages) -> Client:
-    """A client of the pages of a queue that has a market and nothing else."""
+    """Return a client of the endpoints, whose queue has only a spot market."""
     return Client(ControlEndpoints(cast(JobQueue, SimpleNamespace(market=SpotMarket(Policy()))), outages))
 
 
 @pytest.mark.parametrize(
-    ("method", "page", "body", "status", "said"),
+    ("method", "page", "body", "status", "message"),
     [
         ("GET", "nothing", "", 404, "no endpoint /drydock/nothing; the endpoints are GET /drydock/health"),
         ("GET", "interrupt", "", 405, "use POST"),
@@ -52,18 +54,20 @@ def client(outages: Outages) -> Client:
         ("POST", "interrupt", '{"job": "unknown"}', 404, "no job of that name"),
     ],
 )
-def test_what_is_refused(client: Client, method: str, page: str, body: str, status: int, said: str) -> None:
-    answer = client.open(f"/drydock/{page}", method=method, data=body.encode("latin-1"))
-    assert answer.status_code == status
-    assert said in json.loads(answer.data)["error"]
+def test_invalid_request_is_refused(
+    client: Client, method: str, page: str, body: str, status: int, message: str
+) -> None:
+    response = client.open(f"/drydock/{page}", method=method, data=body.encode("latin-1"))
+    assert response.status_code == status
+    assert message in json.loads(response.data)["error"]
 
 
-def test_accepts_valid_orders(client: Client) -> None:
-    taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*", "for_s": null}')
-    assert taken.status_code == 400, "null is no number"
-    taken = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*"}')
-    assert json.loads(taken.data) == {"instance_type": "ml.m5.*", "available": False}
+def test_valid_commands_are_accepted(client: Client) -> None:
+    response = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*", "for_s": null}')
+    assert response.status_code == 400, "null is not a number"
+    response = client.post("/drydock/capacity", data='{"available": false, "instance_type": "ml.m5.*"}')
+    assert json.loads(response.data) == {"instance_type": "ml.m5.*", "available": False}
     (rule,) = json.loads(client.get("/drydock/spot").data)["capacity"]
     assert rule["instance_type"] == "ml.m5.*" and rule["for_s"] > 10**9
-    taken = client.post("/drydock/outage", data='{"service": "s3", "status": 500, "times": 1}')
-    assert json.loads(taken.data) == {"service": "s3", "code": "SlowDown"}
+    response = client.post("/drydock/outage", data='{"service": "s3", "status": 500, "times": 1}')
+    assert json.loads(response.data) == {"service": "s3", "code": "SlowDown"}

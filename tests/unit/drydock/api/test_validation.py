@@ -1,4 +1,4 @@
-"""Requests against their shape."""
+"""Test the validation of requests against their shape."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The container executor where no engine answers, and what its image is made of."""
+"""Test the container executor without an engine, and the packages of the training image."""
 
 import tomllib
 from pathlib import Path
@@ -13,13 +13,13 @@ from drydock.host.executor import HostPlan
 
 REPOSITORY = Path(__file__).parents[4]
 TRAINING_IMAGE = REPOSITORY / "docker" / "training"
-# Of the lock's alternatives, those that are not the image's, which is CPython 3.11 on Linux.
+# Packages of the lock that the image does not have, since it is CPython 3.11 on Linux.
 OTHERS = ("== 'win32'", "== 'emscripten'", ">= '3.12'")
 
 
 @pytest.fixture
 def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`docker` is not there, or has nobody to speak to: in either case no container can be started."""
+    """Make docker unusable: the command is missing or no engine answers."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-such-socket")
 
 

@@ -1,4 +1,4 @@
-"""Hyperparameters, as the script gets them."""
+"""Test the hyperparameters that a script gets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Make = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize(
-    ("given", "argument"),
+    ("value", "argument"),
     [
         ("3", "3"),
         ("0.10", "0.1"),
@@ -26,16 +26,16 @@ Make = Callable[..., dict[str, Any]]
         ("", ""),
     ],
 )
-def test_values_are_decoded_as_the_toolkit_does(make_request: Make, given: str, argument: str) -> None:
-    assert build_script_arguments(make_request(HyperParameters={"x-y": given})) == ["--x-y", argument]
+def test_values_are_decoded_as_the_sagemaker_toolkit_does(make_request: Make, value: str, argument: str) -> None:
+    assert build_script_arguments(make_request(HyperParameters={"x-y": value})) == ["--x-y", argument]
 
 
-def test_arguments_are_sorted_and_without_the_toolkits_own(make_request: Make) -> None:
+def test_arguments_are_sorted_and_exclude_those_of_the_toolkit(make_request: Make) -> None:
     request = make_request(HyperParameters={"b": "1", "alpha": "2", "sagemaker_region": "us-east-1"})
     assert build_script_arguments(request) == ["--alpha", "2", "-b", "1"]
     assert decode_hyperparameters(request) == {"b": 1, "alpha": 2}
     assert decode_hyperparameters(request, include_toolkit_settings=True)["sagemaker_region"] == "us-east-1"
 
 
-def test_a_request_without_hyperparameters() -> None:
+def test_request_without_hyperparameters_gives_no_arguments() -> None:
     assert decode_hyperparameters({}) == {} and build_script_arguments({}) == []

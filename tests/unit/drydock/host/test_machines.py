@@ -1,4 +1,4 @@
-"""What an instance type needs."""
+"""Test the cores and memory of an instance type."""
 
 import pytest
 

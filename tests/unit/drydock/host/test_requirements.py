@@ -1,4 +1,4 @@
-"""requirements.txt against what is installed."""
+"""Test the check of requirements.txt against the installed packages."""
 
 import sys
 from pathlib import Path

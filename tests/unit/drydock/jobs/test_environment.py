@@ -1,4 +1,4 @@
-"""The environment of a job's host."""
+"""Test the environment of a job's host."""
 
 import json
 import os
@@ -18,38 +18,38 @@ def context(*, is_container: bool = False, **server_env: str) -> HostContext:
     return HostContext("/tree", "algo-2", ["algo-1", "algo-2"], 2, server_env, is_container, "http://u")
 
 
-def test_a_job_does_not_see_the_servers_environment() -> None:
+def test_job_does_not_see_the_environment_of_the_server() -> None:
     machine = {"PATH": "/bin", "PYTHONPATH": "/p", "LC_ALL": "C", "TOKEN": "secret", "AWS_PROFILE": "prod"}
     machine["OMP_WAIT_POLICY"] = "passive"
     env = build_common_environment("eu-west-1", context(**machine))
     assert env["PYTHONPATH"] == "/p" and env["LC_ALL"] == "C"
     assert env["OMP_WAIT_POLICY"] == "passive"
     assert not {"TOKEN", "AWS_PROFILE"} & env.keys()
-    # An image has its own: of this machine's nothing that names a place.
+    # An image has its own paths. Variables with paths of this machine are left out.
     assert (
         not {"PATH", "PYTHONPATH", "LC_ALL", "OMP_WAIT_POLICY"}
         & build_common_environment("eu-west-1", context(is_container=True, **machine)).keys()
     )
 
 
-def test_python_on_the_path_is_the_servers() -> None:
+def test_python_on_the_path_is_that_of_the_server() -> None:
     own = str(Path(sys.executable).parent)
     assert build_common_environment("eu-west-1", context(PATH="/a:/b"))["PATH"] == f"{own}:/a:/b"
     assert build_common_environment("eu-west-1", context(PATH=f"/a:{own}"))["PATH"] == f"{own}:/a"
     assert build_common_environment("eu-west-1", context())["PATH"] == f"{own}:{os.defpath}"
 
 
-def test_credentials_are_the_servers_or_dummy_ones() -> None:
+def test_credentials_are_those_of_the_server_or_dummies() -> None:
     assert build_common_environment("eu-west-1", context())["AWS_ACCESS_KEY_ID"] == "drydock"
-    given = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
-    assert build_common_environment("eu-west-1", context(**given)).items() >= given.items()
-    # A token without its key is nobody's.
+    credentials = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
+    assert build_common_environment("eu-west-1", context(**credentials)).items() >= credentials.items()
+    # A token without its key is not used.
     assert "AWS_SESSION_TOKEN" not in build_common_environment("eu-west-1", context(AWS_SESSION_TOKEN="c"))
     env = build_common_environment("eu-west-1", context())
     assert env["AWS_ENDPOINT_URL"] == "http://u" and env["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
-def test_the_requests_environment_has_precedence(make_job: Make) -> None:
+def test_environment_of_the_request_overrides_others(make_job: Make) -> None:
     server = context(MLFLOW_TRACKING_URI="the server's")
     assert (
         build_environment(make_job(Environment={"MLFLOW_TRACKING_URI": "own"}), server)["MLFLOW_TRACKING_URI"] == "own"
@@ -57,21 +57,21 @@ def test_the_requests_environment_has_precedence(make_job: Make) -> None:
     assert build_environment(make_job(), server)["MLFLOW_TRACKING_URI"] == "the server's"
 
 
-def test_folder_variables_point_into_the_tree(make_job: Make) -> None:
+def test_folder_variables_point_into_the_job_folder(make_job: Make) -> None:
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://b/x"}}
     job = make_job(
         InputDataConfig=[{"ChannelName": "train-1", "DataSource": source}],
-        CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/kept"},
+        CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/other"},
         HyperParameters={"depth": "3"},
     )
     env = build_environment(job, context())
     assert env["SAGEMAKER_BASE_DIR"] == "/tree" and env["SM_MODEL_DIR"] == "/tree/model"
     assert env["SM_CHANNEL_TRAIN-1"] == "/tree/input/data/train-1"
-    assert env["SM_CHECKPOINT_DIR"] == "/tree/kept"
+    assert env["SM_CHECKPOINT_DIR"] == "/tree/other"
     assert json.loads(env["SM_TRAINING_ENV"])["hyperparameters"] == {"depth": 3}
 
 
-def test_a_host_knows_all_hosts(make_job: Make) -> None:
+def test_host_knows_all_hosts(make_job: Make) -> None:
     env: dict[str, Any] = build_environment(make_job(), context())
     assert env["SM_CURRENT_HOST"] == "algo-2" and json.loads(env["SM_HOSTS"]) == ["algo-1", "algo-2"]
     resources = build_config_files(make_job(), context())["resourceconfig.json"]

@@ -1,4 +1,4 @@
-"""The record of a job, and what changes it."""
+"""Test the record of a job, and its changes."""
 
 import sqlite3
 from collections.abc import Callable
@@ -16,30 +16,31 @@ from drydock.store import Store
 Make = Callable[..., TrainingJob]
 
 
-def stored(store: Store) -> list[Record]:
+def load_records(store: Store) -> list[Record]:
+    """Load the records of all jobs."""
     return [Record.load(text) for (text,) in store.query("SELECT record FROM jobs")]
 
 
-def test_a_new_job_is_starting(job: TrainingJob) -> None:
-    shown = job.describe()
-    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Starting")
-    assert not {"TrainingStartTime", "FailureReason", "ModelArtifacts", "Tags"} & shown.keys()
-    assert shown["EnableManagedSpotTraining"] is False
+def test_new_job_is_starting(job: TrainingJob) -> None:
+    description = job.describe()
+    assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("InProgress", "Starting")
+    assert not {"TrainingStartTime", "FailureReason", "ModelArtifacts", "Tags"} & description.keys()
+    assert description["EnableManagedSpotTraining"] is False
 
 
-@pytest.mark.parametrize("ran", [True, False])
-def test_a_transform_job_that_never_ran_has_no_times(ran: bool, store: Store) -> None:
+@pytest.mark.parametrize("has_started", [True, False])
+def test_transform_job_that_has_not_started_has_no_times(has_started: bool, store: Store) -> None:
     request = {"TransformJobName": "job", "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
     job = TransformJob.create(store, request, "1", "us-east-1", "arn", {})
-    if ran:
+    if has_started:
         job.advance_to(Phase.DOWNLOADING)
     job.request_stop()
     job.complete()
     assert job.describe()["TransformJobStatus"] == "Stopped"
-    assert ("TransformStartTime" in job.describe(), "TransformEndTime" in job.describe()) == (ran, ran)
+    assert ("TransformStartTime" in job.describe(), "TransformEndTime" in job.describe()) == (has_started, has_started)
 
 
-def test_a_request_without_a_limit_gets_sagemakers_default(
+def test_request_without_a_limit_gets_the_default_of_sagemaker(
     make_request: Callable[..., dict[str, Any]], store: Store
 ) -> None:
     request = make_request()
@@ -48,7 +49,7 @@ def test_a_request_without_a_limit_gets_sagemakers_default(
     assert job.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
 
 
-def test_a_second_end_changes_nothing(job: TrainingJob) -> None:
+def test_second_end_changes_nothing(job: TrainingJob) -> None:
     job.end(Status.FAILED, Phase.FAILED, "first")
     before = job.describe()
     job.end(Status.COMPLETED, Phase.COMPLETED)
@@ -56,21 +57,21 @@ def test_a_second_end_changes_nothing(job: TrainingJob) -> None:
     assert job.describe() == before and before["FailureReason"] == "first"
 
 
-def test_a_stopping_job_enters_no_other_phase(job: TrainingJob) -> None:
+def test_stopping_job_enters_no_other_phase(job: TrainingJob) -> None:
     assert job.advance_to(Phase.DOWNLOADING)
     assert job.request_stop() is Status.IN_PROGRESS
     assert not job.advance_to(Phase.TRAINING)
     assert job.request_stop() is Status.STOPPING
     job.complete()
-    lines = [line["Status"] for line in job.describe()["SecondaryStatusTransitions"]]
-    assert lines == ["Starting", "Downloading", "Stopping", "Stopped"]
+    phases = [transition["Status"] for transition in job.describe()["SecondaryStatusTransitions"]]
+    assert phases == ["Starting", "Downloading", "Stopping", "Stopped"]
     assert job.request_stop() is Status.STOPPED and job.training_job_status == "Stopped"
 
 
-def test_the_same_phase_only_changes_the_message(job: TrainingJob) -> None:
+def test_same_phase_only_changes_the_message(job: TrainingJob) -> None:
     job.enter_phase(Phase.STARTING, "waiting")
-    (line,) = job.describe()["SecondaryStatusTransitions"]
-    assert line["StatusMessage"] == "waiting" and "EndTime" not in line
+    (transition,) = job.describe()["SecondaryStatusTransitions"]
+    assert transition["StatusMessage"] == "waiting" and "EndTime" not in transition
 
 
 @pytest.mark.parametrize(("seconds", "billed"), [(0.2, 1), (59.0, 59), (59.1, 60)])
@@ -83,7 +84,7 @@ def test_seconds_are_rounded_up_to_at_least_one(job: TrainingJob, seconds: float
     assert job.measure_seconds() == (billed, billed)
 
 
-def test_a_spot_job_is_billed_for_a_fraction(make_job: Make) -> None:
+def test_spot_job_is_billed_for_a_fraction(make_job: Make) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(Phase.DOWNLOADING)
     job.complete()
@@ -106,39 +107,39 @@ def test_waiting_for_capacity_does_not_count_as_runtime(make_job: Make, monkeypa
 def test_every_change_is_stored_before_it_is_visible(job: TrainingJob, store: Store) -> None:
     job.save()
     job.enter_phase(Phase.TRAINING)
-    assert stored(store)[0].transitions == job.record.transitions
+    assert load_records(store)[0].transitions == job.record.transitions
     job.record_exit("exit", 3)
-    assert stored(store)[0].exited == ("exit", 3)
+    assert load_records(store)[0].exited == ("exit", 3)
 
 
-def test_an_end_is_stored_at_once(job: TrainingJob, store: Store) -> None:
-    """A server that is killed in between must not leave a phase that is an end with a status that is none."""
+def test_end_is_stored_in_one_write(job: TrainingJob, store: Store) -> None:
+    """A server that is killed between two writes would leave a final phase with a status that is not final."""
     writes: list[tuple[Status, Phase]] = []
     save = job.save
 
-    def watched() -> None:
+    def save_and_record() -> None:
         save()
-        writes.extend((one.status, one.transitions[-1].phase) for one in stored(store))
+        writes.extend((record.status, record.transitions[-1].phase) for record in load_records(store))
 
-    job.save = watched  # type: ignore[method-assign]
+    job.save = save_and_record  # type: ignore[method-assign]
     job.end(Status.FAILED, Phase.FAILED, "why")
     assert writes == [(Status.FAILED, Phase.FAILED)]
 
 
-def test_a_job_ends_even_if_its_end_cannot_be_stored(job: TrainingJob, store: Store) -> None:
-    """Else its command would be run again, and again, for as long as the disk is full."""
+def test_job_ends_even_if_its_end_cannot_be_stored(job: TrainingJob, store: Store) -> None:
+    """Otherwise its command would be repeated as long as the disk is full."""
     job.save()
     (pages,) = store.query("PRAGMA page_count")[0]
     store.query(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         job.end(Status.FAILED, Phase.FAILED, "x" * 100_000)
-    assert job.status is Status.FAILED and stored(store)[0].status is Status.IN_PROGRESS
+    assert job.status is Status.FAILED and load_records(store)[0].status is Status.IN_PROGRESS
     store.query("PRAGMA max_page_count = 100000")
     job.save()
-    assert stored(store)[0].status is Status.FAILED
+    assert load_records(store)[0].status is Status.FAILED
 
 
-def test_a_discarded_job_is_not_stored(job: TrainingJob, store: Store) -> None:
+def test_discarded_job_is_not_stored(job: TrainingJob, store: Store) -> None:
     job.discard()
     job.enter_phase(Phase.TRAINING)
-    assert stored(store) == []
+    assert load_records(store) == []

@@ -1,4 +1,4 @@
-"""FinalMetricDataList."""
+"""Test FinalMetricDataList."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from drydock.jobs.training.job import TrainingJob
 DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex": "loss"}]
 
 
-def test_the_last_value_of_a_metric_is_final() -> None:
+def test_last_value_of_a_metric_is_final() -> None:
     metrics = FinalMetrics(DEFINITIONS)
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
         metrics.read_line(line)
@@ -22,7 +22,7 @@ def test_metrics_have_the_order_of_their_definitions(make_job: Callable[..., Tra
     job, moment = make_job(AlgorithmSpecification=algorithm), datetime(2013, 1, 1, tzinfo=UTC)
     assert "FinalMetricDataList" not in job.describe()
     job.record.metrics = {"a": (1.0, moment), "auc": (0.6, moment), "of an earlier definition": (2.0, moment)}
-    assert [(one["MetricName"], one["Value"]) for one in job.describe()["FinalMetricDataList"]] == [
+    assert [(metric["MetricName"], metric["Value"]) for metric in job.describe()["FinalMetricDataList"]] == [
         ("auc", 0.6),
         ("a", 1.0),
     ]

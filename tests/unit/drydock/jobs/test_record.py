@@ -1,4 +1,4 @@
-"""A job's record as text, and the seconds that count."""
+"""Test a job's record as text, and its running time."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Rehearsed outages, in front of an application."""
+"""Test rehearsed outages in front of an application."""
 
 import json
 import math
@@ -11,24 +11,25 @@ from drydock.rehearsal.outages import Outage, Outages
 
 
 class Service:
-    """Answers everything with OK."""
+    """Answer each request by OK."""
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
         return [b"ok"]
 
 
-def ask(
+def send(
     outages: Outages, service: str, *, target: str = "", method: str = "POST", signed: bool = True
 ) -> tuple[str, bytes]:
-    said: list[str] = []
+    """Send a request, and return status and body of the response."""
+    statuses: list[str] = []
     environ = {"REQUEST_METHOD": method}
     if signed:
         environ["HTTP_AUTHORIZATION"] = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
     if target:
         environ["HTTP_X_AMZ_TARGET"] = f"SageMaker.{target}"
-    body = b"".join(outages(environ, lambda status, headers: said.append(status)))
-    return said[0], body
+    body = b"".join(outages(environ, lambda status, headers: statuses.append(status)))
+    return statuses[0], body
 
 
 def outage(
@@ -42,24 +43,24 @@ def outages() -> Outages:
     return Outages(Service())
 
 
-def test_an_outage_affects_only_its_service_and_operation(outages: Outages) -> None:
+def test_outage_affects_only_its_service_and_operation(outages: Outages) -> None:
     outages.add(outage("sagemaker", "DescribeTrainingJob"))
     outages.add(outage("s3", "PUT"))
-    status, body = ask(outages, "sagemaker", target="DescribeTrainingJob")
+    status, body = send(outages, "sagemaker", target="DescribeTrainingJob")
     assert status == "503 Service Unavailable" and json.loads(body)["__type"] == "Slow"
-    assert ask(outages, "s3", method="PUT")[0] == "503 Service Unavailable"
+    assert send(outages, "s3", method="PUT")[0] == "503 Service Unavailable"
     for other in ({"target": "ListTrainingJobs"}, {"target": "DescribeTrainingJob", "signed": False}):
-        assert ask(outages, "sagemaker", **other)[1] == b"ok"  # type: ignore[arg-type]
-    assert ask(outages, "s3", method="GET")[1] == ask(outages, "logs")[1] == b"ok"
+        assert send(outages, "sagemaker", **other)[1] == b"ok"  # type: ignore[arg-type]
+    assert send(outages, "s3", method="GET")[1] == send(outages, "logs")[1] == b"ok"
 
 
 @pytest.mark.parametrize(("for_s", "remaining", "hits"), [(0, math.inf, 0), (60, 2, 2), (60, 0, 0), (60, math.inf, 5)])
-def test_an_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, remaining: float, hits: int) -> None:
+def test_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, remaining: float, hits: int) -> None:
     outages.add(outage("s3", for_s=for_s, remaining=remaining))
-    answers = [ask(outages, "s3")[0] for _ in range(5)]
+    answers = [send(outages, "s3")[0] for _ in range(5)]
     assert answers == ["503 Service Unavailable"] * hits + ["200 OK"] * (5 - hits)
 
 
-def test_an_error_code_is_escaped(outages: Outages) -> None:
+def test_error_code_is_escaped(outages: Outages) -> None:
     outages.add(outage("s3", code="<a&b>"))
-    assert b"<Code>&lt;a&amp;b&gt;</Code>" in ask(outages, "s3")[1]
+    assert b"<Code>&lt;a&amp;b&gt;</Code>" in send(outages, "s3")[1]

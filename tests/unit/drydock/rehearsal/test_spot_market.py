@@ -1,4 +1,4 @@
-"""The spot market: who is interrupted when, and who gets instances."""
+"""Test the spot market: which jobs are interrupted when, and which get instances."""
 
 import math
 from collections.abc import Callable
@@ -16,13 +16,13 @@ Make = Callable[..., TrainingJob]
 
 @pytest.fixture
 def spot(make_job: Make) -> TrainingJob:
-    """A spot job in its first run."""
+    """Return a spot job in its first run."""
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(Phase.TRAINING)
     return job
 
 
-def test_an_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
+def test_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
     market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
     market.request_interruption(spot, order)
     market.request_interruption(job, order)
@@ -33,7 +33,7 @@ def test_an_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, 
     assert not market.has_capacity(spot) and market.has_capacity(job)
 
 
-def test_the_latest_capacity_rule_has_precedence(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
+def test_latest_capacity_rule_counts(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
     market = SpotMarket(Policy(without_capacity=["ml.m5.*"]))
     resources = {"InstanceType": "ml.c5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
     other = make_job(EnableManagedSpotTraining=True, ResourceConfig=resources)
@@ -47,7 +47,7 @@ def test_the_latest_capacity_rule_has_precedence(make_job: Make, spot: TrainingJ
     assert [rule["instance_type"] for rule in market.describe()["capacity"]] == ["ml.m5.*"]
 
 
-def test_a_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
+def test_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
     market = SpotMarket(Policy(interruptions=[Schedule("flights-*", [5, -1]), Schedule("*", [0])]))
     job = make_job(TrainingJobName="flights-1", EnableManagedSpotTraining=True)
     seen = []
@@ -58,21 +58,22 @@ def test_a_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
     assert seen == [True, False, False]
 
 
-def draws(seed: int, name: str, make_job: Make) -> list[float]:
+def draw_interruptions(seed: int, name: str, make_job: Make) -> list[float]:
+    """Return the seconds after which the runs of a job are interrupted."""
     market = SpotMarket(Policy(seed=seed, interruption_probability=0.5))
-    job, found = make_job(TrainingJobName=name, EnableManagedSpotTraining=True), []
+    job, seconds = make_job(TrainingJobName=name, EnableManagedSpotTraining=True), []
     for _ in range(200):
         job.record.transitions.append(job.record.transitions[0].__class__(Phase.TRAINING, job.created_at, ""))
         order = market.take_due_interruption(job, math.inf)
         assert order is not None
-        found.append(order.after_s)
-    return found
+        seconds.append(order.after_s)
+    return seconds
 
 
-def test_the_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
-    first = draws(1, "a", make_job)
-    assert first == draws(1, "a", make_job)
-    assert first != draws(2, "a", make_job) and first != draws(1, "b", make_job)
+def test_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
+    first = draw_interruptions(1, "a", make_job)
+    assert first == draw_interruptions(1, "a", make_job)
+    assert first != draw_interruptions(2, "a", make_job) and first != draw_interruptions(1, "b", make_job)
     within_a_minute = sum(seconds <= 60 for seconds in first)
     assert 70 <= within_a_minute <= 130, "half of the runs"
 
@@ -93,11 +94,11 @@ def test_the_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
         {"interrupt": 7},
     ],
 )
-def test_refuses_an_invalid_policy(table: dict[str, Any]) -> None:
+def test_invalid_policy_is_refused(table: dict[str, Any]) -> None:
     with pytest.raises(CannotStart):
         parse_policy(table)
 
 
-def test_parses_a_policy_from_a_table() -> None:
+def test_policy_is_parsed_from_a_table() -> None:
     policy = parse_policy({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
     assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

@@ -1,4 +1,4 @@
-"""S3 that another server keeps."""
+"""Test the use of another S3 server."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from drydock.transfer.clients import _read_credentials
 
 
 def answer(s3_url: str, service: str) -> tuple[str, bytes]:
-    said: list[str] = []
+    statuses: list[str] = []
 
     def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
@@ -18,8 +18,8 @@ def answer(s3_url: str, service: str) -> tuple[str, bytes]:
 
     scope = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
     environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {})}
-    body = b"".join(ExternalS3Middleware(application, s3_url)(environ, lambda status, headers: said.append(status)))
-    return said[0], body
+    body = b"".join(ExternalS3Middleware(application, s3_url)(environ, lambda status, headers: statuses.append(status)))
+    return statuses[0], body
 
 
 def test_refuses_s3_requests_and_names_the_s3_server() -> None:

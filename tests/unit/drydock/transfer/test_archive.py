@@ -1,4 +1,4 @@
-"""Archives."""
+"""Test archives."""
 
 import errno
 import io
@@ -25,7 +25,7 @@ def folder(root: Path, names: list[str], moment: int) -> Path:
 
 @pytest.fixture(params=["as it is", "before 3.11.4"])
 def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Python as it is, and one that has not the filter of tarfile: Debian 12's 3.11.2."""
+    """Use this Python, and one without the filters of tarfile, as Debian 12's 3.11.2."""
     if request.param == "before 3.11.4":
         monkeypatch.delattr(tarfile, "data_filter", raising=False)
     return str(request.param)
@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_no_partial_archive(tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     (source / "big").write_bytes(os.urandom(1_000_000))
-    # A limit on the size of files is what a full disk is to a writer.
+    # For a writer, a limit on the size of files is the same as a full disk.
     code = (
         "import resource, signal, sys; from pathlib import Path; from drydock.transfer import archive\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"

@@ -1,4 +1,4 @@
-"""Following a file to the log."""
+"""Test how the lines of a file are sent to the log."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +9,7 @@ from drydock.transfer.log_writer import EVENT_MAX_CHARS, LogStream, LogTail
 
 
 class Recorder:
-    """Stands in for the stream: keeps what is written."""
+    """Record the lines in place of a log stream."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

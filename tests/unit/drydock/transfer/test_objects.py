@@ -1,4 +1,4 @@
-"""The server's own way to S3."""
+"""Test the server's own access to S3."""
 
 import os
 from pathlib import Path
@@ -19,8 +19,8 @@ def test_splits_and_joins_uris() -> None:
 
 def test_a_client_is_created_once_per_location() -> None:
     places = [("http://127.0.0.1:1", account, "us-east-1") for account in ("1" * 12, "1" * 12, "2" * 12)]
-    one, same, other = [get_shared_client(*place) for place in places]
-    assert one is same and one is not other
+    first, same, other = [get_shared_client(*place) for place in places]
+    assert first is same and first is not other
 
 
 @pytest.mark.parametrize("size", [0, 5, 20_000_000])
@@ -48,10 +48,10 @@ def test_the_error_names_a_missing_object(s3: Any, objects: ObjectStore, tmp_pat
 
 
 def test_a_failed_download_leaves_no_partial_file(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
+    (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="directory"):
-        objects.download(s3.put("it", b"1"), tmp_path / "taken")
-    assert os.listdir(tmp_path) == ["taken"]
+        objects.download(s3.put("it", b"1"), tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
 
 
 def test_read_has_a_size_limit(s3: Any, objects: ObjectStore) -> None:

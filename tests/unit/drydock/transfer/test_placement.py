@@ -1,4 +1,4 @@
-"""From keys to files."""
+"""Test the file names of keys."""
 
 import pytest
 
@@ -33,12 +33,12 @@ def test_local_names_follow_the_prefix(key: str, prefix: str, name: str) -> None
         ("a\0b", "NUL"),
     ],
 )
-def test_refuses_invalid_file_names(name: str, reason: str) -> None:
-    found = find_invalid_names([name, "fine"])
-    assert list(found) == [name] and reason in found[name]
+def test_invalid_file_names_are_refused(name: str, reason: str) -> None:
+    problems = find_invalid_names([name, "fine"])
+    assert list(problems) == [name] and reason in problems[name]
 
 
-def test_accepts_valid_file_names() -> None:
+def test_valid_file_names_are_accepted() -> None:
     assert find_invalid_names(["a", "b/c", "b/d/e", ".hidden", "..b", "x" * 255, "ü" * 127, "a b", "%2e%2e"]) == {}
 
 

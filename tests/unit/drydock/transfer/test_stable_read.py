@@ -1,4 +1,4 @@
-"""Reading a file that somebody writes."""
+"""Test reading a file that a job writes at the same time."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 from drydock.transfer.stable_read import copy_stable, open_regular_file
 
-# Rewrites a file in place for ever: each state is a megabyte of one byte. Says when it has begun.
+# Rewrites a file in place for ever; each state is a megabyte of one byte. Prints a line at its start.
 WRITER = """
 import sys
 with open(sys.argv[1], "r+b", buffering=0) as it:
@@ -72,7 +72,7 @@ def test_never_copies_an_inconsistent_file(tmp_path: Path) -> None:
             if (copied := copy_stable(path, tmp_path)) is not None:
                 with copied:
                     copied.seek(0)
-                    # A writer that goes through the file from its start shows one seam at most, at any moment.
+                    # The writer goes from start to end: at any moment the bytes change at most once in the file.
                     assert _seams(copied.read()) <= 1
         writer.kill()
 

@@ -1,4 +1,4 @@
-"""The order in which the replay scores and monitors days, and waits for the trainings of drift."""
+"""Test the order in which the replay scores and monitors days, and its waits for trainings after drift."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -20,12 +20,12 @@ DAYS = [FIRST + timedelta(n) for n in range(BATCH_DAYS + 2)]
 
 
 class FakeAirflow:
-    """An Airflow that runs everything at once, and lists in `done` what ran."""
+    """An Airflow that runs each DAG run at once, and lists the runs in `executed`."""
 
     def __init__(self, drift: dict[date, str], failing_run: str = "") -> None:
         self.needs_person, self.guard_opens_at = False, ""
         self.drift, self.failing_run = {str(day): state for day, state in drift.items()}, failing_run
-        self.clock, self.done = STACK_START, list[str]()
+        self.clock, self.executed = STACK_START, list[str]()
         self.runs: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
         self.states: dict[str, dict[str, str]] = {}
 
@@ -36,15 +36,15 @@ class FakeAirflow:
     def add_run(self, dag_id: str, run_id: str, key: str, kind: str, **tasks: str) -> None:
         state = "failed" if self.failing_run == run_id else "success"
         run = {"dag_id": dag_id, "dag_run_id": run_id, "partition_key": key, "logical_date": None, "run_type": kind}
-        moments = {
+        times = {
             "start_date": self.advance_clock(),
             "run_after": self.clock.isoformat(),
             "end_date": self.advance_clock(),
         }
         self.states[f"{dag_id} {run_id}"] = tasks
         self.runs[dag_id] = [old for old in self.runs[dag_id] if old["dag_run_id"] != run_id]
-        self.runs[dag_id].append({**run, **moments, "state": state})
-        self.done.append(run_id if dag_id != MONITOR else run_id.replace("replay__", "monitor "))
+        self.runs[dag_id].append({**run, **times, "state": state})
+        self.executed.append(run_id if dag_id != MONITOR else run_id.replace("replay__", "monitor "))
 
     def list_runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
         return [dict(run) for run in self.runs[dag_id]]
@@ -94,13 +94,15 @@ class FakeAirflow:
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def _poll_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (backfill, replay_loop):
         monkeypatch.setattr(module, "_POLL_S", 0)
 
 
 @pytest.fixture
-def play() -> Callable[[FakeAirflow], None]:
+def replay() -> Callable[[FakeAirflow], None]:
+    """Return the function that runs the replay loop once."""
+
     def run_loop(airflow: FakeAirflow) -> None:
         def build_backfill(dag_id: str, days: list[date], runs: int) -> Backfill:
             return Backfill(airflow, dag_id, days, runs, STACK_START, lambda: None)  # type: ignore[arg-type]
@@ -114,39 +116,39 @@ def play() -> Callable[[FakeAirflow], None]:
 
 def list_runs_of_day(airflow: FakeAirflow, day: date) -> list[str]:
     """Return the kinds of the runs of a day, in order: `replay` is a score run."""
-    return [run_id.split()[0].removesuffix(f"__{day}") for run_id in airflow.done if run_id.endswith(str(day))]
+    return [run_id.split()[0].removesuffix(f"__{day}") for run_id in airflow.executed if run_id.endswith(str(day))]
 
 
-def test_scores_each_day_before_it_is_monitored(play: Callable[[FakeAirflow], None]) -> None:
+def test_scores_each_day_before_it_is_monitored(replay: Callable[[FakeAirflow], None]) -> None:
     airflow = FakeAirflow({})
-    play(airflow)
+    replay(airflow)
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS)
 
 
-def test_decides_on_each_day_of_drift_in_order(play: Callable[[FakeAirflow], None]) -> None:
+def test_decides_on_each_day_of_drift_in_order(replay: Callable[[FakeAirflow], None]) -> None:
     airflow = FakeAirflow({DAYS[1]: "skipped", DAYS[3]: "skipped"})
-    play(airflow)
+    replay(airflow)
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
-    assert [run_id for run_id in airflow.done if "train" in run_id] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
+    assert [run_id for run_id in airflow.executed if "train" in run_id] == [f"train {DAYS[1]}", f"train {DAYS[3]}"]
 
 
 def test_does_not_repeat_an_alarm_before_the_guard_allows_a_training(
-    play: Callable[[FakeAirflow], None],
+    replay: Callable[[FakeAirflow], None],
 ) -> None:
     airflow = FakeAirflow({DAYS[1]: "skipped", DAYS[2]: "skipped", DAYS[3]: "skipped"})
     airflow.guard_opens_at = str(DAYS[4])  # the moment of the training of DAYS[3]
-    play(airflow)
+    replay(airflow)
     assert list_runs_of_day(airflow, DAYS[2]) == ["replay", "batch"]
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
-    done = list(airflow.done)
-    play(airflow)
-    assert airflow.done == done
+    done = list(airflow.executed)
+    replay(airflow)
+    assert airflow.executed == done
 
 
-def test_scores_and_monitors_the_days_ahead_again_after_a_promotion(play: Callable[[FakeAirflow], None]) -> None:
+def test_scores_and_monitors_the_days_ahead_again_after_a_promotion(replay: Callable[[FakeAirflow], None]) -> None:
     airflow = FakeAirflow({DAYS[1]: "success"})
-    play(airflow)
+    replay(airflow)
     assert list_runs_of_day(airflow, DAYS[0]) == ["replay", "batch"]
     assert list_runs_of_day(airflow, DAYS[1]) == ["replay", "batch", "monitor", "train"]
     same_batch, next_batch = DAYS[2:BATCH_DAYS], DAYS[BATCH_DAYS:]
@@ -154,28 +156,30 @@ def test_scores_and_monitors_the_days_ahead_again_after_a_promotion(play: Callab
     assert all(list_runs_of_day(airflow, day) == ["replay", "replay", "batch"] for day in next_batch)
 
 
-def test_repeats_nothing(play: Callable[[FakeAirflow], None]) -> None:
+def test_repeats_nothing(replay: Callable[[FakeAirflow], None]) -> None:
     airflow = FakeAirflow({DAYS[1]: "success"})
-    play(airflow)
-    done = list(airflow.done)
-    play(airflow)
-    assert airflow.done == done
+    replay(airflow)
+    done = list(airflow.executed)
+    replay(airflow)
+    assert airflow.executed == done
 
 
-def test_continues_after_a_guard_that_asks_for_a_person(play: Callable[[FakeAirflow], None]) -> None:
+def test_continues_after_a_guard_that_asks_for_a_person(replay: Callable[[FakeAirflow], None]) -> None:
     airflow = FakeAirflow({DAYS[1]: "upstream_failed"}, failing_run=f"train {DAYS[1]}")
     airflow.needs_person = True
-    play(airflow)
+    replay(airflow)
     assert list_runs_of_day(airflow, DAYS[-1]) == ["replay", "batch"]
 
 
 @pytest.mark.parametrize("run_id", [f"replay__{DAYS[2]}", f"train {DAYS[1]}"])
-def test_names_a_failed_run_and_clears_it_in_the_next_replay(play: Callable[[FakeAirflow], None], run_id: str) -> None:
+def test_names_a_failed_run_and_clears_it_in_the_next_replay(
+    replay: Callable[[FakeAirflow], None], run_id: str
+) -> None:
     airflow = FakeAirflow({DAYS[1]: "success"}, failing_run=run_id)
     with pytest.raises(TaskFailedError, match=run_id):
-        play(airflow)
+        replay(airflow)
     # The cause is fixed, and the next replay clears the run.
     airflow.failing_run = ""
     airflow.advance_clock()
-    play(airflow)
+    replay(airflow)
     assert list_runs_of_day(airflow, DAYS[-1])[-1] == "batch"

@@ -1,4 +1,4 @@
-"""The program that asks a model, as a process in a tree that is nowhere near /opt/ml."""
+"""Test the program that runs a model for a transform job, as a process in a folder outside /opt/ml."""
 
 import json
 import os
@@ -51,26 +51,26 @@ def read_output(base: Path) -> bytes:
 def test_responses_have_the_order_of_the_records(
     content: bytes, options: dict[str, Any], output: bytes, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, content, **options)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert read_output(tmp_path) == output and done.stdout == "transformed sub/a\n"
+    result = run(tmp_path, content, **options)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert read_output(tmp_path) == output and result.stdout == "transformed sub/a\n"
 
 
-def test_a_record_that_is_too_large_is_no_failure_of_the_model(tmp_path: Path) -> None:
-    done = run(tmp_path / "long", b"1\n55555\n")
-    assert done.returncode == inference.BAD_INPUT
+def test_too_large_record_is_not_a_failure_of_the_model(tmp_path: Path) -> None:
+    result = run(tmp_path / "long", b"1\n55555\n")
+    assert result.returncode == inference.BAD_INPUT
     assert (tmp_path / "long/output/failure").read_text().startswith("a record of 5 bytes is more than MaxPayloadInMB")
-    done = run(tmp_path / "text", b"\xff\n")
-    assert done.returncode == 1 and "Traceback" in done.stderr
+    result = run(tmp_path / "text", b"\xff\n")
+    assert result.returncode == 1 and "Traceback" in result.stderr
     assert (tmp_path / "text/output/failure").read_text().startswith("UnicodeDecodeError")
 
 
-GIVES_UP = """
+EXITS = """
 import sys
 def model_fn(model_dir): return []
-def transform_fn(seen, body, content_type, accept):
-    seen.append(body)
-    if len(seen) == 2: {how}
+def transform_fn(bodies, body, content_type, accept):
+    bodies.append(body)
+    if len(bodies) == 2: {how}
     return body
 """
 
@@ -79,9 +79,9 @@ def transform_fn(seen, body, content_type, accept):
     ("how", "code", "failure"),
     [("sys.exit(0)", 1, "SystemExit: 0"), ("sys.exit()", 1, "SystemExit: "), ("import os; os._exit(0)", 0, None)],
 )
-def test_a_model_that_exits_leaves_no_partial_output(how: str, code: int, failure: str | None, tmp_path: Path) -> None:
-    done = run(tmp_path, b"1\n22\n", GIVES_UP.format(how=how))
-    assert done.returncode == code
+def test_model_that_exits_leaves_no_partial_output(how: str, code: int, failure: str | None, tmp_path: Path) -> None:
+    result = run(tmp_path, b"1\n22\n", EXITS.format(how=how))
+    assert result.returncode == code
     assert list((tmp_path / "output/data").rglob("*.out")) == []
-    said = tmp_path / "output/failure"
-    assert (said.read_text() if said.exists() else None) == failure
+    path = tmp_path / "output/failure"
+    assert (path.read_text() if path.exists() else None) == failure
