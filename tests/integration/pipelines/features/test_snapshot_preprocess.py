@@ -126,7 +126,7 @@ def test_a_window_with_too_few_days_is_refused(publish: Callable[..., None]) -> 
 def test_preprocess_refuses_a_file_that_is_no_snapshot(home: Path, text: str) -> None:
     FILE.parent.mkdir()
     FILE.write_text(text)
-    with pytest.raises(DataError, match="no snapshot") as error:
+    with pytest.raises(DataError, match="is not a snapshot") as error:
         preprocess(PreprocessSpec())
     assert error.value.exit_code == 2
 
