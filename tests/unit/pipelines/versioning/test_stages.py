@@ -173,6 +173,6 @@ def test_the_digest_of_inputs_changes_with_all_that_decides_the_outputs(tmp_path
 @pytest.mark.parametrize(("name", "ignored"), [("__pycache__/policy.cpython-311.pyc", True), ("policy.py", False)])
 def test_bytecode_is_no_reason_to_run_a_stage_again(name: str, ignored: bool) -> None:
     """The folder pipelines/evaluation/gates is a dependency, and Python writes bytecode into it."""
-    path = ROOT / "pipelines" / "gates" / name
+    path = ROOT / "pipelines" / "evaluation" / "gates" / name
     process = subprocess.run([sys.executable, "-m", "dvc", "check-ignore", str(path)], cwd=ROOT, capture_output=True)
     assert (process.returncode == 0) is ignored
