@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, silence_header_warnings
+from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, prepare_client
 from pipelines.system.packages import find_versions
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
@@ -147,7 +147,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     except ImportError:
         sys.stderr.write("mlflow is not installed here: this run is recorded in files only.\n")
         return None
-    silence_header_warnings()
+    prepare_client()
     try:
         client = MlflowClient(uri)
         existing = client.get_experiment_by_name(experiment)

@@ -145,7 +145,9 @@ def drydock_server(start_drydock: Callable[[], Any]) -> Iterator[Drydock]:
 
 
 @pytest.fixture
-def connect_airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+def connect_airflow(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh_settings: Callable[[], None]
+) -> Callable[[str], None]:
     """Return the function that sets Airflow's AWS connection to an endpoint. The test has a ledger of its own."""
 
     def connect(url: str) -> None:
@@ -153,6 +155,8 @@ def connect_airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(url))
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
+        monkeypatch.setenv("LEEWAY_PYTHON", forking.ensure_stand_in())  # a new process takes ten times as long
+        fresh_settings()
 
     return connect
 

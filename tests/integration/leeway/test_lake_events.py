@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.tools import forking
 from tests.tools.airflow_api import open_retrying_session
 from tests.tools.groups import end_group
 
@@ -77,7 +78,7 @@ with DAG("trainer", schedule=[DRIFT], params={"as_of": None}):
 DRIFT_STEP = """#!%s
 import datetime as dt, json, os, sys
 if "drift" not in sys.argv:
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    os.execv("%s", ["python", *sys.argv[1:]])
 spec, out = (sys.argv[sys.argv.index(name) + 1] for name in ("--spec", "--out"))
 spec = json.load(open(spec))
 as_of, drifted = dt.date.fromisoformat(spec["partition"]) + dt.timedelta(1), spec["partition"] > "2013-03-07"
@@ -106,7 +107,7 @@ SETTINGS = {
     "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "API__HOST": "127.0.0.1", "API__WORKERS": 1, "API__SECRET_KEY": "only-for-this-test",
     "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-for-sha512-only-for-this-test-and-long",
-    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1, "USAGE_DATA_COLLECTION__ENABLED": False,
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.4, "USAGE_DATA_COLLECTION__ENABLED": False,
 }  # fmt: skip
 
 
@@ -174,7 +175,7 @@ class Airflow:
 
     def run_step(self, *arguments: str) -> dict[str, Any]:
         """Run a step on the same lake, outside Airflow; return its result."""
-        command = [sys.executable, "-m", "pipelines", *arguments]
+        command = [forking.ensure_stand_in(), "-m", "pipelines", *arguments]
         options: dict[str, Any] = {"cwd": self.env["LEEWAY_PROJECT"], "env": self.env, "capture_output": True}
         return dict(json.loads(subprocess.run(command, check=True, **options).stdout))
 
@@ -212,7 +213,7 @@ def airflow(
         (folder / name).mkdir(parents=True)
     (folder / "dags/all.py").write_text(DAGS)
     shutil.copy(ROOT / "dags/flights_monitor.py", folder / "dags")
-    (folder / "python").write_text(DRIFT_STEP % sys.executable)
+    (folder / "python").write_text(DRIFT_STEP % (sys.executable, forking.ensure_stand_in()))
     (folder / "python").chmod(0o755)
     for path in (ROOT / "pipelines").iterdir():
         if path.name != "datasets":

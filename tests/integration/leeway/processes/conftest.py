@@ -20,6 +20,7 @@ import psutil
 import pytest
 import requests
 
+from tests.tools import forking
 from tests.tools.airflow_api import open_retrying_session
 from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_project
 
@@ -42,7 +43,7 @@ SETTINGS = {
     "API__HOST": "127.0.0.1", "API__WORKERS": 1, "API__SECRET_KEY": "only-for-this-test",
     "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-for-sha512-only-for-this-test-and-long",
     # Airflow notices a dead process in seconds instead of minutes.
-    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1, "SCHEDULER__JOB_HEARTBEAT_SEC": 1,
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.4, "SCHEDULER__JOB_HEARTBEAT_SEC": 1,
     "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": 1, "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": 5,
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": 2, "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": 1,
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 20,
@@ -256,6 +257,7 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
         "LEEWAY_HOME": str(home / "leeway"),
         "LEEWAY_PROJECT": str(project),
+        "LEEWAY_PYTHON": forking.ensure_stand_in(),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins"), str(STANDINS)]),
         "NO_PROXY": "127.0.0.1",
     }

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if "pack" not in sys.argv:
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    os.execv(os.environ["LEEWAY_PYTHON"], ["python", *sys.argv[1:]])
 spec = json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
 folder = Path(spec["folder"])
 folder.mkdir()

@@ -54,6 +54,6 @@ def score(spec):
 
 step = next((function for function in (batch, score) if function.__name__ in sys.argv), None)
 if step is None:
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    os.execv(os.environ["LEEWAY_PYTHON"], ["python", *sys.argv[1:]])
 spec = json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text())
 Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({"schema_version": 1, **step(spec)}))

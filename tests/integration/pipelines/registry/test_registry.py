@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
+from tests.tools import forking
 from tests.tools.candidates import register
 from tests.tools.names import name_for_test
 from tests.tools.policies import EASY, HARD
@@ -306,7 +306,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
 def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, with_mlflow: str, tmp_path: Path) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    version = register(model)
+    version = register(model, has_own_package=True)
     gate(model, version)
     repository = get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version))
     (folder,) = (artifact.path for artifact in repository.list_artifacts("artifacts"))
@@ -326,7 +326,7 @@ def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, wi
 def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    version = register(model)
+    version = register(model, has_own_package=True)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
     with pytest.raises(DataError, match="has no model files"):
         gate(model, version)
@@ -335,7 +335,7 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
 def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    first = register(model)
+    first = register(model, has_own_package=True)
     assert gate(model, first).passed
     promote(model, first)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
@@ -428,7 +428,7 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
     version = register(model)
     gate(model, version, **HARD)
     spec = {"model_name": model, "version": version, "policy": EASY}
-    process = subprocess.run(
+    process = forking.run(
         [sys.executable, "-c", KILLED_GATE.format(function=function, spec=spec)], capture_output=True, text=True
     )
     assert process.returncode == -signal.SIGKILL, process.stderr

@@ -54,7 +54,7 @@ def register_candidate(
             patch.setenv("LEEWAY_HOME", str(folder / "home"))
             patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
             settings.cache_clear()
-            versions[as_of] = register("scored")
+            versions[as_of] = register("scored", has_own_package=True)
         settings.cache_clear()
         return versions[as_of]
 

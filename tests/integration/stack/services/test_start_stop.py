@@ -73,6 +73,7 @@ def start_with_stolen_port(project, wait_for):
     raise AssertionError("Airflow was always first")
 
 
+@pytest.mark.soak
 def test_does_not_take_a_foreign_airflow_for_its_own(project, foreign, wait_for):
     first, other = start_with_stolen_port(project, wait_for)
     port = other.server_port
@@ -238,7 +239,9 @@ def test_demo_leaves_a_stack_up_that_was_up_before(project):
     assert project.run("status").returncode == 0
 
 
+@pytest.mark.soak
 def test_demo_completes_what_a_crash_cut_off(project, foreign, wait_for):
+    assert project.run("up").returncode == 0
     (project.folder / "train.slow").touch()
     cut_off = ("demo", "--from", "2013-01-01", "--to", "2013-01-03", "--as-of", "2013-05-01")
     first = project.start(*cut_off)
