@@ -89,7 +89,7 @@ test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which 
 	$(RUN)/pytest -n 2 --dist loadfile $(if $(STORE),--store-durations)
 
 test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract of the steps, DAGs
-	$(RUN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/dags
+	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not spark" tests/unit tests/contract tests/dags
 
 docs: $(STAMP) ## build the documentation site in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet

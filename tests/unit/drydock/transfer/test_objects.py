@@ -61,7 +61,10 @@ def test_read_has_a_size_limit(s3: Any, objects: ObjectStore) -> None:
         objects.read(uri, 4)
 
 
-def test_retries_temporary_errors(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
+def test_retries_temporary_errors(
+    s3: Any, objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the pauses of botocore and of the store
     (tmp_path / "it").write_bytes(b"content")
     s3.app.failing = 8  # more than botocore's own retries
     objects.upload(tmp_path / "it", s3.uri("it"))

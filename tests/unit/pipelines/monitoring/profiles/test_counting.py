@@ -96,6 +96,7 @@ def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Pat
     assert profile["x"].counts == (0, *[1] * 398, 2, 0)
 
 
+@pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(3_000, 4)
