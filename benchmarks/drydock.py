@@ -32,10 +32,8 @@ GROUP = "/aws/sagemaker/TrainingJobs"
 TIMEOUT_S = 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
 # Submissions are measured while there is no spot capacity: no job runs, so nothing else is measured.
-SPOT = {
-    "EnableManagedSpotTraining": True,
-    "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
-}
+SPOT_LIMITS = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200}
+SPOT = {"EnableManagedSpotTraining": True, "StoppingCondition": SPOT_LIMITS}
 FAST_OPTIONS = ("--cores", "8", "--memory-gib", "100", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
 LOG_SCRIPT = """
 import os, pathlib, time

@@ -118,9 +118,9 @@ class Registry:
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
     def get_metrics(self, version: ModelVersion) -> dict[str, float]:
-        """Return the metrics of the run that the version came from."""
+        """Return the metrics of the version's run; empty where it has no run (registered by hand, from files)."""
         with service_errors():
-            return dict(self.client.get_run(version.run_id).data.metrics)
+            return dict(self.client.get_run(version.run_id).data.metrics) if version.run_id else {}
 
     def get_params(self, version: ModelVersion) -> dict[str, str]:
         """Return the training parameters of the version; empty where it has no run (registered by hand, from files)."""

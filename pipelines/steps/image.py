@@ -43,7 +43,7 @@ def run(spec: ImageSpec) -> ImageResult:
     from sagemaker.core import image_uris, instance_types_gpu_info
 
     if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", spec.instance_type):
-        raise SpecError(f"{spec.instance_type!r} is no SageMaker instance type.", "For example ml.m5.large.")
+        raise SpecError(f"{spec.instance_type!r} is not an instance type of SageMaker.", "For example ml.m5.large.")
     try:
         uri = image_uris.retrieve(
             spec.framework,

@@ -6,7 +6,7 @@ A pure function of these windows: a backfill decides as the daily runs did.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -138,11 +138,14 @@ def _make_decision(
 
 def _explain_no_alarm(window: WindowResult, breaches: Breaches, policy: Policy) -> str:
     if breaches:
-        return (
-            f"{len(breaches)} columns significantly over their bounds, but not for long enough or not important enough"
-        )
+        number = _format_number(breaches)
+        return f"{number} significantly over the bound, but not for long enough or not important enough"
     large = {finding.column for finding in window.findings if compute_excess(finding, policy) >= 1}
-    return f"{len(large)} columns over their bounds, none of them significantly" if large else "nothing drifted"
+    return f"{_format_number(large)} over the bound, but not significantly" if large else "nothing drifted"
+
+
+def _format_number(columns: Collection[str]) -> str:
+    return "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
 
 
 def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:

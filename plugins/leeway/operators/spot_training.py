@@ -109,10 +109,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count
-        self.volume_size_gb, self.spot, self.max_run_s = volume_size_gb, spot, max_run_s
-        self.max_wait_s, self.on_no_capacity, self.budget_usd = max_wait_s, on_no_capacity, budget_usd
-        self.project, self.model, self.environment = project, model, environment
-        self.check_interval_s, self.python, self.env = check_interval_s, python, env
+        self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
+        self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
+        self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env
 
     def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Send the training's costs as Airflow metrics."""

@@ -43,7 +43,7 @@ def parse_url(url: str, url_env: str) -> URL:
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
-        raise SpecError(f"{name} is no URL of a database.", "Use postgresql+psycopg://USER:PASSWORD@HOST/DB.") from None
+        raise SpecError(f"{name} is not a database URL.", "Use postgresql+psycopg://USER:PASSWORD@HOST/DB.") from None
     if parsed.get_backend_name() not in (POSTGRES, SQLITE):
         raise SpecError(
             f"{name}: {parsed.get_backend_name()} is not supported.", f"Known: {POSTGRES}+psycopg, {SQLITE}."

@@ -116,7 +116,7 @@ class HttpClient:
         except requests.exceptions.RequestException as error:
             raise _translate_error(error, redact(url)) from None
         except ValueError:  # the response has an address that is not valid
-            raise DataError(f"{redact(url)} gives a response that is no HTTP.") from None
+            raise DataError(f"{redact(url)} gives a response that is not HTTP.") from None
 
     def _keep_rate(self) -> None:
         if self.rate_per_s:

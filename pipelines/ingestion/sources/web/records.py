@@ -73,7 +73,7 @@ class RecordReader:
         try:
             return json.loads(content, parse_float=Decimal if self.has_decimals else float)
         except (ValueError, RecursionError):
-            raise DataError(f"{place} is no JSON.", "Is it the address of the API, not of a web page?") from None
+            raise DataError(f"{place} is not JSON.", "Is it the address of the API, not of a web page?") from None
 
     def _find_records(self, body: Any, place: str) -> Records:
         records = look_up(body, self.rows)

@@ -150,7 +150,7 @@ def test_the_rate_limit_spreads_requests_over_time(
 @pytest.mark.parametrize(
     ("bodies", "options", "message"),
     [
-        (["<html>"], {}, "page 1 of .* is no JSON"),
+        (["<html>"], {}, "page 1 of .* is not JSON"),
         ([{"items": []}], {"rows": "data"}, r"no list of objects at rows='data'. It has: 'items'"),
         ([[1, 2]], {}, "no list of objects"),
         ([PAGES[0], PAGES[0]], {"pages": PageNumber()}, "page 2 of .* is the same as a page before it"),

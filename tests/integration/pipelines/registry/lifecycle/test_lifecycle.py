@@ -549,3 +549,11 @@ def test_refuses_a_decision_on_a_verdict_that_needs_no_approval(
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         decide(model, number)
     assert list_kinds(model) == ["registered"]
+
+
+def test_a_version_without_a_run_has_no_parameters_and_no_metrics(model: str, client: Any) -> None:
+    from pipelines.registry.versions import Registry
+
+    version = client.create_model_version(model, "s3://nowhere/model")
+    registry = Registry.open()
+    assert (registry.get_params(version), registry.get_metrics(version)) == ({}, {})

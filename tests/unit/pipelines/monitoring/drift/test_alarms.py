@@ -99,13 +99,13 @@ def test_a_decision_names_the_worst_columns_first_with_their_numbers() -> None:
     assert decision.is_drift and decision.worst == ("y", "x")
     assert decision.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; significantly over it in 2 of 2 windows"
     assert decide([build_window(LARGE_PSI)], POLICY).reasons == (
-        "1 columns significantly over their bounds, but not for long enough or not important enough",
+        "1 column is significantly over the bound, but not for long enough or not important enough",
     )
 
 
 def test_a_decision_without_drift_gives_the_reason() -> None:
     assert decide([build_window(LARGE_PSI, 0.5)], POLICY).reasons == (
-        "1 columns over their bounds, none of them significantly",
+        "1 column is over the bound, but not significantly",
     )
     assert decide([build_window(0.0, 0.5)], POLICY).reasons == ("nothing drifted",)
 
