@@ -1,7 +1,7 @@
 """Benchmarks of DAG parsing, lake writes, steps and the demo.
 
-Each returns the seconds of its runs by the row's name. A row and its peer, the program that it is compared with, run in
-turn, so that the machine's load is the same for both.
+Each function maps the name of each row of the results to the seconds of its runs. Except in `demo`, the rows that are
+compared run alternately, so that the machine's load is the same for all of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def steps() -> dict[str, list[float]]:
 
 
 def demo() -> dict[str, list[float]]:
-    """Measure `make demo` on an empty home, then again, and compare with `dvc repro` of one moment."""
+    """Measure `make demo` on an empty home, then again; then the same of `dvc repro`, which trains for one moment."""
     measured: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for row in ("make demo, empty home", "make demo, again"):
@@ -88,7 +88,7 @@ def demo() -> dict[str, list[float]]:
 
 
 def _time_alternately(rows: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Return the seconds of each row. Rows are run in turn (A B A B ...), after one run of each that does not count."""
+    """Return the seconds of each row. Rows run alternately (A B A B ...), after one warm-up run of each."""
     for call in rows.values():
         call()
     measured: dict[str, list[float]] = {row: [] for row in rows}

@@ -1,6 +1,6 @@
 """Measure the validation of 10 M rows x 10 columns by 18 checks with quarantine; compare with Great Expectations.
 
-Each runs in its own process. Seconds and peak memory are those of the whole process, imports included.
+Each measured variant runs in its own process. Seconds and peak memory are those of the whole process, imports included.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ CHECKS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def run() -> dict[str, Any]:
-    """Measure the processes in turn. Return their seconds, and as facts memory and whether the verdicts are equal."""
+    """Measure the processes alternately.
+
+    Returns:
+        "seconds" by name of the row; "facts": peak memory, quarantined rows, and whether the verdicts are equal.
+    """
     seconds: dict[str, list[float]] = {}
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as home:

@@ -28,7 +28,8 @@ with DAG(
     dag_id="flights_monitor",
     doc_md=DOC,
     description="Decides whether the data that the champion scored have drifted, and starts a retraining if so.",
-    # Not by partitions: events of runs with a partition key do not start DAGs without partitions, like flights_train.
+    # Not a partition timetable: an event of a run with a partition key does not start a DAG without partitions, and
+    # flights_train is one.
     schedule=CronTriggerTimetable("0 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),

@@ -1,4 +1,4 @@
-"""What the source of a dataset must be able to do: one that has partitions, and one that is read incrementally."""
+"""The protocols of a dataset's source: `Source` is read by the day, `ChangingSource` incrementally by a cursor."""
 
 from __future__ import annotations
 

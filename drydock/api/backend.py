@@ -87,7 +87,7 @@ class DrydockBackend(ModelsBackend):
         return self._add(job)
 
     def restore(self, kind: str, record: Record) -> Job:
-        """Add a stored job of an earlier server, but not to the queue. Return the job.
+        """Add a job that an earlier server process stored, and return it. The job is not queued.
 
         Args:
             kind: Name of the job's kind in the store.

@@ -1,4 +1,4 @@
-"""drydock's own HTTP endpoints, under /drydock/: the server's health, and requests for rehearsed failures."""
+"""drydock's own HTTP endpoints, under /drydock/: the server's health, and requests for simulated failures."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""SageMaker models: a name can be used only once, and a transform job gets the container of its model."""
+"""SageMaker models: creating a model never replaces one, and a transform job gets the container of its model."""
 
 import threading
 from collections.abc import Mapping

@@ -239,7 +239,7 @@ def _build_options(plan: HostPlan) -> list[str]:
         f"--name=drydock-{plan.name}-{plan.host}-{secrets.token_hex(4)}",
         f"--label={TREE_LABEL}={root}",
         "--pull=never",
-        "--init",  # so that SIGTERM ends a command without a handler, as it ends a process
+        "--init",  # without it, SIGTERM would not end a command that has no handler for it
         "--log-driver=none",  # the attached command writes the log file
         f"--user={os.getuid()}:{os.getgid()}",
         "--network=host",  # the job's AWS clients reach this server at 127.0.0.1

@@ -106,7 +106,7 @@ class Run:
     def _build_command(self, tree: HostTree) -> list[str]:
         command = self._work.build_command(tree)
         base = self._executor.get_path_in_job(tree.root)
-        # If the tree cannot be at /opt/ml, paths in the command below /opt/ml mean the same paths below the tree.
+        # If the tree cannot be at /opt/ml, paths below /opt/ml in the command are replaced by paths below the tree.
         return [part.replace(f"{CONTAINER_BASE}/", f"{base}/") for part in command]
 
     def _run_commands(self, commands: Sequence[Sequence[str]]) -> RunEnd:

@@ -14,7 +14,7 @@ class HostTree:
     """The paths of one host, named as SageMaker names them below /opt/ml.
 
     Attributes:
-        root: The tree's folder: DATA/jobs/ACCOUNT/REGION/JOB/HOST.
+        root: The tree's folder: DATA/KIND/ACCOUNT/REGION/JOB/HOST. KIND is jobs (training), processing or transform.
     """
 
     root: Path
@@ -46,7 +46,7 @@ class HostTree:
 
     @property
     def code(self) -> Path:
-        """Folder of the unpacked source bundle; the job's working directory."""
+        """Folder of the unpacked source bundle; a training job's working directory."""
         return self.root / "code"
 
     @property

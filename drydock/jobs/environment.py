@@ -11,7 +11,8 @@ from drydock.host.tree import HostTree, list_host_names
 from drydock.jobs.job import Job
 from drydock.settings import Settings
 
-# A job sees only these variables of the server's environment, so that the server's secrets stay with the server.
+# Every job gets these variables of the server's environment. A variable that this module does not name is not passed,
+# because it may be a secret of the server.
 PASSED = ("LANG", "MLFLOW_TRACKING_URI")
 # A container's image sets these by itself, so only jobs outside a container get the server's.
 PASSED_WITHOUT_CONTAINER = ("HOME", "TMPDIR", "VIRTUAL_ENV")
@@ -29,7 +30,8 @@ class HostContext:
         host: Name of this host.
         hosts: Names of all hosts of the job, algo-1 first.
         cores: Number of vCPUs that the job may use.
-        server_env: The server's own environment; the job gets only the variables that PASSED names.
+        server_env: The server's own environment. The job gets only the variables that this module's constants name,
+            and PATH if it does not run in a container.
         is_container: Whether the host runs in a container, with the image's Python and files instead of this machine's.
         url: URL of this server, for the job's AWS clients.
         s3_url: URL of another server for S3; "" if this server has the buckets.

@@ -1,1 +1,1 @@
-"""Rehearsed failures: spot interruptions, missing capacity, outages, and the commands that request them."""
+"""Simulated failures: spot interruptions, missing capacity, outages, and the commands that request them."""

@@ -1,4 +1,4 @@
-"""Rehearsed outages: for a while, a service of this server answers with an error, as an AWS service may."""
+"""Simulated outages: for a while, a service of this server answers with an error, as an AWS service may."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A rehearsed spot market: it decides when a spot job is interrupted, and whether there is capacity."""
+"""A simulated spot market: it decides when a spot job is interrupted, and whether there is capacity."""
 
 import math
 import random
@@ -175,7 +175,7 @@ class SpotMarket:
         if schedule is not None and run < len(schedule.after_s) and schedule.after_s[run] >= 0:
             seconds.append(schedule.after_s[run])
         if policy.interruption_probability:
-            generator = random.Random(f"{policy.seed}/{job.name}/{run}")  # noqa: S311  a rehearsal, not a secret
+            generator = random.Random(f"{policy.seed}/{job.name}/{run}")  # noqa: S311  a simulation, not a secret
             # Exponential distribution with P(T < 60 s) = interruption_probability.
             seconds.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
         return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in seconds]

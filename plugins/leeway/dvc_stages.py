@@ -32,7 +32,7 @@ def dvc_stages(
         file: the dvc.yaml, below LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
         select: stages to include; empty: all. If a selected stage depends on one that is not selected, the task of the
             selected stage reproduces both, and the edges skip the other one.
-        refresh: stages to run in every run, because DVC does not see their inputs.
+        refresh: stages to run in every DAG run, because they have inputs that DVC does not track.
         group_id: id of the task group.
         operator_arguments: arguments of every DvcReproOperator: overrides, workspace, retries, ...
 

@@ -1,7 +1,7 @@
 """The trained model: a booster and the schema of its features. Score with it, save it to a folder, load it.
 
-Travels in the training job's bundle and in the MLflow model, so it imports xgboost, pandas, numpy and the standard
-library only.
+The module is part of the training job's source bundle and of the MLflow model, so it imports only xgboost, pandas,
+numpy and the standard library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class Schema:
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: dict[str, Any]) -> Schema:
-        """Return the schema of training features: the categories are those that `frame` has, sorted."""
+        """Return the schema of training features: the categories are those that `frame` has, sorted.
+
+        Args:
+            frame: the training features.
+            description: `features`, which maps each name to its kind, and `label`, the name of the label's column.
+        """
         kinds = description["features"]
         categories = {
             name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
@@ -48,19 +53,19 @@ class Schema:
         """
         columns = {name: self._column(frame[name], kind) for name, kind in self.features.items()}
         label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
-        # A new frame, with a new index: `frame` may be a slice.
+        # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
         return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True)
 
     def _column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
         categories = self._category_indexes[str(values.name)]
-        # By codes, so that the categories have the same dtype in an empty column, too.
+        # From codes, so that the categories have the same dtype when the column is empty.
         return pd.Categorical.from_codes(categories.get_indexer(values.astype(object)), categories=categories)  # type: ignore[arg-type]
 
     @cached_property
     def _category_indexes(self) -> dict[str, pd.Index[Any]]:
-        """Indexes of the categories, built once: a request may have one row only."""
+        """Category indexes by feature, built once: for a request of one row, building them again would be slow."""
         return {name: pd.Index(values) for name, values in self.categories.items()}
 
 

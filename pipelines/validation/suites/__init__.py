@@ -1,8 +1,8 @@
 """Suites of expectations: read them from expectations/, and judge a partition by one.
 
-A suite is Great Expectations' own JSON, and so are the results. The expectations in `known` are evaluated in
-DuckDB, over the partition's files, with the verdicts of Great Expectations' pandas engine. That engine itself evaluates
-all others (`by_gx`), and is imported only then.
+A suite is Great Expectations' own JSON, and so are the results. The expectations in `duckdb_expectations` are evaluated
+in DuckDB, over the partition's files, with the verdicts of Great Expectations' pandas engine. That engine itself
+evaluates all others (`by_gx`), and is imported only then.
 
     suite = suites.load_suite(folder, "flights")
     with suites.open_rows(lake, "flights_raw", day, "flights") as rows:

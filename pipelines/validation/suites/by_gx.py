@@ -1,4 +1,4 @@
-"""Evaluate expectations with Great Expectations' pandas engine: the types that `known` does not have.
+"""Evaluate expectations with Great Expectations' pandas engine: the types that are not in `duckdb_expectations`.
 
 The import takes 2 s. The columns that the expectations name are loaded into memory; all columns for an expectation that
 is about the table or has a `row_condition`.
@@ -41,7 +41,7 @@ class GxResult:
     result: dict[str, Any]
     exception_info: dict[str, Any]
     wrong: str
-    """SQL, true where a row with positions is wrong; empty where the result is not known row by row."""
+    """SQL that is true for the wrong rows, by column `POSITION`; empty if Great Expectations lists no wrong rows."""
 
 
 def require_valid(expectation: Expectation, origin: str) -> None:
@@ -62,7 +62,7 @@ def require_valid(expectation: Expectation, origin: str) -> None:
 def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     """Evaluate the expectations, in their order, with the pandas engine.
 
-    Adds positions to `rows` where a row is wrong.
+    If Great Expectations lists wrong rows, `rows` gets the column `POSITION`.
     """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)

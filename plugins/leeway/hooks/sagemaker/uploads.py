@@ -87,8 +87,9 @@ class S3Uploader:
     def _list_sizes(self, prefix: str) -> dict[str, int]:
         """List the objects below a prefix, key to size.
 
-        Their sizes say whether they are complete: S3 shows only whole objects, and the prefix contains a digest
-        of the content. A marker object could not replace this check, because SageMaker would read it as data.
+        A key that is listed with the size of its file need not be uploaded again: the prefix contains a digest of all
+        names and contents, and S3 lists an object only after its upload is complete. An extra object that marks a
+        complete upload cannot be used instead, because SageMaker would read it as data.
         """
         objects = self.s3.get_file_metadata(prefix, self.bucket)
         return {str(entry["Key"]): int(entry["Size"]) for entry in objects}
