@@ -73,7 +73,7 @@ def steps() -> dict[str, list[float]]:
 
 
 def demo() -> dict[str, list[float]]:
-    """Measure `make demo` on an empty home, then again; then the same of `dvc repro`, which trains for one moment."""
+    """Measure `make demo` in an empty LEEWAY_HOME, then again, and compare with `dvc repro` for one as_of."""
     measured: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for row in ("make demo, empty home", "make demo, again"):

@@ -1,7 +1,7 @@
 """Measure a drift decision from stored profiles of 25 columns, with windows of a week and of a year.
 
-A year of days with 1,000 rows each is profiled into a temporary lake, against a reference of eight weeks. The time
-covers reading the table and deciding, in a process with all imports. No raw row is read.
+Before the measurement, the profiles of a year (1,000 rows a day) are written to a temporary lake, with a reference of
+eight weeks. The time covers reading the table of profiles and deciding, without imports; no raw row is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUNS, DAYS, ROWS, REFERENCE_DAYS = 5, 365, 1_000, 56
 FIRST_DAY, REFERENCE_FIRST_DAY = dt.date(2013, 1, 1), dt.date(2012, 11, 1)
 NUMBERS, CATEGORIES = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
 CASES = {"a window of 7 days": (7, 1), "a window of 365 days": (365, 1), "60 windows of 7 days, as the DAG": (7, 60)}
-"""Name of a case, to the days of a window and the number of windows."""
+"""By name of the case: the days of a window, and the number of windows."""
 
 
 def run() -> dict[str, Any]:

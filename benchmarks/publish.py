@@ -23,7 +23,7 @@ from benchmarks.sources import read_peak_mb
 
 PROJECT = Path(__file__).parents[1]
 RUNS = {100_000: 3, 1_000_000: 3, 10_000_000: 2}
-"""Number of rows of the day, to the number of runs of this size."""
+"""Number of runs by the number of rows of the day."""
 FILE_NAME = f"{validation.DAY}.parquet"
 CORRECTED_ROWS = "SELECT * REPLACE (CASE WHEN id % 8 = 0 THEN hour + 1 ELSE hour END AS hour) FROM ({rows})"
 """Query of the same day as the source delivers it later, with one row in eight corrected."""

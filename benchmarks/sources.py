@@ -32,7 +32,7 @@ COLUMNS = {
 
 
 def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Measure each format, size and reader in its own process. Return the seconds, and as facts the peak memory."""
+    """Measure each format, size and reader in its own process. Return "seconds" and, as "facts", the peak memory."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, dict):
-        # As a list of pairs: a client's key may be any string, even _TYPE, and the key of an upload's part is a number.
+        # As a list of pairs: a key from a client may be any string, even _TYPE; the keys of upload parts are numbers.
         return {_TYPE: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {_TYPE: "bytes", "of": base64.b64encode(value).decode()}

@@ -1,7 +1,7 @@
-"""Every error that drydock itself raises.
+"""The classes of drydock's own errors.
 
 DrydockError
-├── CannotStart    the server cannot run here and now: exit code 75, a retry can help
+├── CannotStart    the server cannot start: exit code 75, a retry can help
 ├── JobFailed      a job ends as Failed, with this FailureReason
 └── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 

@@ -25,8 +25,8 @@ SORT_VALUES: dict[str, Callable[[Job], str]] = {
 def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
     """Return the response of a List operation: one page of job summaries, and NextToken if there are more.
 
-    A token names the last job of its page. So a job that is created between two pages neither repeats nor hides
-    another one.
+    A token names the last job of its page. So no job is listed twice or left out because another job is created between
+    two requests.
 
     Args:
         jobs: All jobs of the account and region.
@@ -42,7 +42,7 @@ def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> d
     def sort_key(job: Job) -> SortKey:
         return sort_value(job), job.name
 
-    # Documented for ListTrainingJobs: with MaxResults, StatusEquals filters the page, and not the jobs before it.
+    # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters that page.
     filters_page = "MaxResults" in request and member == "TrainingJobSummaries"
     filters = {name: value for name, value in request.items() if not (filters_page and name == "StatusEquals")}
     selected = sorted((job for job in list(jobs) if _matches(job, filters)), key=sort_key, reverse=is_descending)

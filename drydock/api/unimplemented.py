@@ -10,7 +10,7 @@ from drydock.wsgi import WsgiApplication
 
 log = logging.getLogger(__name__)
 
-# Clients do not retry a 501, as they would a 500.
+# AWS clients retry a 500, but not a 501.
 STATUS = "501 Not Implemented"
 CODE = "NotImplemented"
 

@@ -73,7 +73,7 @@ class ContainerExecutor:
         return was_running
 
     def kill_strays(self, data: Path) -> int:
-        """Remove every container of a tree below data, whether a process file names it or not. Return how many.
+        """Remove every container whose tree is in the folder `data`, even if no process file names it. Return how many.
 
         Raises:
             JobFailed: The engine does not answer. A retry can help.
@@ -254,7 +254,7 @@ def _build_options(plan: HostPlan) -> list[str]:
 
 
 def _build_mount(root: Path) -> str:
-    # The option is a line of CSV: the quotes keep a comma in the path from ending the field.
+    # docker reads the option as a line of CSV. The quotes make a comma in the path part of the field.
     source = f"source={root}".replace('"', '""')
     return f'type=bind,"{source}",target={CONTAINER_BASE}'
 

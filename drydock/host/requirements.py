@@ -1,4 +1,4 @@
-"""A comparison of a source bundle's requirements.txt with the packages that are installed.
+"""Compare a source bundle's requirements.txt with the packages that are installed.
 
 SageMaker's script-mode containers install the file with pip. A job in a process of this machine shares its interpreter
 with other jobs and must not change it, so drydock reports what is missing instead.
@@ -18,7 +18,7 @@ from drydock.errors import JobFailed
 _SHOWN_CHARS = 120
 _QUERY_TIMEOUT_S = 60
 
-# The other interpreter runs this program. It may not have `packaging`.
+# The interpreter that is checked runs this program. It may not have `packaging`.
 _QUERY_PROGRAM = """
 import importlib.metadata, json, platform, sys
 # Python imports the first package of a name on the path, so the first one wins here too.
@@ -35,7 +35,7 @@ print(json.dumps({"versions": versions, "markers": markers}))
 def check_requirements(path: Path) -> None:
     """Check that this interpreter has what a requirements.txt lists. Without such a file there is nothing to check.
 
-    Only for jobs that run as processes of this machine. In a container the script itself reports what it misses.
+    Only for jobs that run as processes of this machine. For a container, its image decides what is installed.
 
     Raises:
         JobFailed: A requirement is not met. A retry cannot help.
@@ -71,7 +71,7 @@ def find_unmet_requirements(path: Path, python: str = sys.executable) -> list[st
 
 def _read_lines(text: str) -> Iterator[str]:
     for line in text.replace("\\\n", " ").splitlines():
-        # A comment begins the line or follows a space: the # of name @ https://host/file#sha256=... begins none.
+        # A # begins a comment only at the start of a line or after a blank: not in name @ https://host/file#sha256=...
         content = "" if line.startswith("#") else line.split(" #")[0].split("\t#")[0].strip()
         if content:
             yield content

@@ -62,7 +62,7 @@ def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Se
 
 
 def build_common_environment(region: str, context: HostContext) -> dict[str, str]:
-    """Return the variables that every job gets, before the variables of its kind and of its request."""
+    """Return the variables that every job gets; those of its kind and of its request may override them."""
     server_env = context.server_env
     passed = {name: value for name, value in server_env.items() if _is_passed(name, is_container=context.is_container)}
     credentials = {name: server_env[name] for name in CREDENTIALS if name in server_env}

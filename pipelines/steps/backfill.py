@@ -1,7 +1,8 @@
 """Ingest and validate every unpublished partition between two days, in one process.
 
 The steps `ingest` and `validate` run for each day, in this process. A refused partition does not stop the others; the
-run fails at the end and names the refused ones. Idempotent: published partitions are skipped.
+run fails at the end and names the refused ones. Idempotent: published partitions are skipped; with `again` they are
+ingested again, and published if their rows changed.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def replay(
     Args:
         suite: the changed suite.
         table: table whose rows are judged.
-        dataset: dataset with the evidence of earlier validations and the published days that serve as history.
+        dataset: dataset whose last validations are compared, and whose published days serve as history.
         days: partitions of the table.
         allowed: largest share of a partition's rows that may be quarantined, 0 to 1.
     """

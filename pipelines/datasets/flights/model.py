@@ -77,7 +77,7 @@ class Model:
     schema: Schema
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the probability of the label for each row of `frame` (shape: rows)."""
+        """Return the probability that the label is 1, for each row of `frame` (shape: rows)."""
         features = frame.drop(columns=self.schema.label, errors="ignore")
         return np.asarray(self.booster.predict(self.schema.to_matrix(features)))
 

@@ -1,7 +1,9 @@
 """Draft a suite from a profile, in Great Expectations' JSON. Each expectation gives its reason, in figures.
 
-Columns, volume, key, and values that were never missing are critical. Ranges, codes and sets of values are warnings
-with a margin: rows outside are quarantined for review. Values that were sometimes missing are only reported.
+Critical: the columns, the number of rows a day, a unique key, and values that were never missing. Warning: ranges,
+patterns, lengths and sets of values (rows that violate them are quarantined for review), means, freshness, and the
+number of rows compared with earlier weeks. Info, which is only reported: values that were sometimes missing, and a key
+that repeats. Limits on numbers have a margin.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from pipelines.validation.suggesting.profile import Column, Profile
 MARGIN = 0.25
 """Share of the observed range that a draft allows beyond each end."""
 MAX_LENGTH = 64
-"""A draft has no expectation about the length of longer values, because they are prose."""
+"""A column with longer values gets no pattern and no limits of length, because its values are prose."""
 WEEKS, MIN_HISTORY = 8, 3
 """Number of earlier weeks with which the number of rows is compared, and how many of them must exist."""
 MAX_STALE_H = 72
-"""Hours. A column whose newest timestamp is older than this at the partition's end says nothing about freshness."""
+"""Hours. A column gets no expectation of freshness if its newest timestamp is further from the partition's end."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
@@ -63,7 +65,7 @@ def _draft_table(profile: Profile) -> Iterator[Expectation]:
 
 
 def _draft_volume(profile: Profile) -> Iterator[Expectation]:
-    """Expect the volume of the same weekday of earlier weeks; expect nothing where the window is too short."""
+    """Expect about as many rows as on the same weekday of earlier weeks; nothing where the window is too short."""
     ratios = []
     for day, rows in profile.days.items():
         past = [profile.days.get(day - dt.timedelta(weeks=back)) for back in range(1, WEEKS + 1)]
@@ -148,7 +150,7 @@ def _draft_freshness(column: Column) -> Iterator[Expectation]:
 
 
 def _draft_text(column: Column) -> Iterator[Expectation]:
-    """Expect a set where the values are few and known; else the characters of codes; else the length."""
+    """Expect a set of values where the column has one; else a pattern where all values match one; else a length."""
     if column.values:
         why = f"{len(column.values)} values, none of them new in the later half of the window."
         yield _build_expectation(
@@ -174,7 +176,10 @@ def _draft_shape_or_length(column: Column, shortest: int, longest: int) -> Expec
 def _compute_bounds(
     least: float, most: float, *, is_integer: bool, margin: float = MARGIN, floor: bool | None = None
 ) -> tuple[float, float]:
-    """Return the range with its margin, rounded outwards; not below 0 where no value is negative or `floor` is true."""
+    """Return the range with its margin, rounded outwards.
+
+    The lower bound is at least 0 if `floor` is true; without `floor`, if `least` is not negative.
+    """
     span = float(most) - float(least)
     room = margin * (span or abs(least) or 1.0)
     step = 10.0 ** (math.floor(math.log10(max(room, 1e-300))) - 1)
@@ -194,7 +199,7 @@ def _has_far_end(column: Column) -> bool:
 
 
 def _format_span(least: str, most: str) -> str:
-    """Format two figures as a range, or as one where they are the same text."""
+    """Format two figures as a range; as one figure where both texts are the same."""
     return least if least == most else f"{least} to {most}"
 
 

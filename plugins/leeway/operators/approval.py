@@ -19,12 +19,12 @@ COMMENT = Param("", type="string", title="Why", description="For the registry's 
 
 
 class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
-    """Ask a person whether a candidate may be promoted, if its verdict requires that; else let it pass.
+    """Ask a person whether a candidate may be promoted, if its verdict requires that; else succeed at once.
 
     The form (Airflow's Required Actions) shows the table of checks, the report, facts about the candidate, and its
     differences from the champion. The answer, its comment and its author are recorded as an event of the version. If
-    the answer is no, the tasks after this one are skipped. params.yaml, section gate, says how long the task waits, and
-    which answer counts if nobody answers.
+    it is a rejection, the tasks after this one are skipped. params.yaml, section gate, says how long the task waits,
+    and which answer counts if nobody answers.
 
     Args:
         verdict: result of GateOperator (templated).
@@ -67,7 +67,7 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Record the decision; skip the tasks after this one if it is no."""
+        """Record the decision; skip the tasks after this one if it is a rejection."""
         decision = None if "error" in event else self._record(self.verdict, event)
         super().execute_complete(context, event)
         return decision
