@@ -9,18 +9,18 @@ from leeway.operators.drift import DriftSensor
 DOC = """
 ### Detect drift, a day at a time
 
-`drift` waits for the profiles that `flights_score` writes. It compares those of the window that ends with the run's day
-with the reference of the champion of that day, and decides by `params.yaml`, section `drift`. On drift the asset
-`flights_drift` gets an event with the moment to retrain as of, the reason and the worst columns, which starts
-`flights_train`. Without drift the task is skipped. The task's button *Drift* (tab Details) and the lake's table
+`drift` waits for the profiles that `flights_score` writes. It adds the profiles of the window that ends with the run's
+day, compares the sum with the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift
+the asset `flights_drift` gets an event with the `as_of` of the retraining, the reason and the worst columns. The event
+starts `flights_train`. Without drift the task is skipped. The task's button *Drift* (tab Details) and the lake's table
 `drift_results` show the findings.
 
 * **Paused** at first, like `flights_score`: without profiles each run would wait for them, and fail.
 * **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
 * **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
 param `retrain_in_backfill`, or if params.yaml says so.
-* **Drift lasts** until the data come back or there is a new champion, and each day gets its event. The guard of
-`flights_train` limits the trainings.
+* **Drift lasts** until the data are like the reference again, or there is a new champion, and each day gets its event.
+The guard of `flights_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails and names the days.
 """
 

@@ -30,7 +30,7 @@ with DAG(
         "model": Param("flights", type="string", minLength=1, description="Registered model."),
         "why": Param(type="string", minLength=1, description="Reason; it is recorded."),
         "to": Param(None, type=["null", "string"], description="Version to go back to. Null: the previous champion."),
-        "force": Param(False, type="boolean", description="Whether `to` may be one that was never champion."),
+        "force": Param(False, type="boolean", description="Whether `to` may be a version that was never champion."),
     },
     default_args=default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
 ):

@@ -39,7 +39,7 @@ with DAG(
         dataset="weather",
         first=f"{MONTH}-01",
         last="{{ month_end(partition_key or (ds | default(''))) }}",
-        again=True,
-        absent="skip",
+        include_published=True,
+        on_absent="skip",
         asset=Asset(name="weather", uri="x-leeway://lake/weather"),
     )

@@ -31,7 +31,7 @@ class UnimplementedMiddleware:
             return self._application(environ, start_response)
         except NotImplementedError as error:
             log.warning("refused: %s", error)
-            return _refuse(str(error) or "moto does not do this", environ, start_response)
+            return _refuse(str(error) or "moto does not implement this operation", environ, start_response)
 
 
 def _refuse(message: str, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

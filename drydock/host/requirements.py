@@ -42,7 +42,7 @@ def check_requirements(path: Path) -> None:
     """
     if path.exists() and (unmet := find_unmet_requirements(path)):
         raise JobFailed(
-            f"ClientError: requirements.txt asks for what drydock's Python does not have: {', '.join(unmet)}. "
+            f"ClientError: drydock's Python does not meet these lines of requirements.txt: {', '.join(unmet)}. "
             "Install it where drydock runs, or use the docker executor."
         )
 

@@ -20,7 +20,7 @@ from pipelines.system.log import log
 from pipelines.system.progress import track_progress
 
 if TYPE_CHECKING:
-    from pipelines.validation.suite_replay import Replayed
+    from pipelines.validation.suite_replay import ReplayedPartition
 
 app = typer.Typer(no_args_is_help=True, help="Draft suites, and try changed suites on past partitions.")
 SEVERITIES, MAX_NAMED = ("critical", "warning", "info"), 3
@@ -73,14 +73,14 @@ def replay(
     allowed = float(params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
     results = suite_replay.replay(changed, table, name, days, allowed)
     partitions = list(track_progress(results, len(days), "replaying days"))
-    totals = suite_replay.sum_up(partitions)
+    totals = suite_replay.summarize(partitions)
     if as_json:
         write_json({"totals": totals, "partitions": [partition.record() for partition in partitions]})
     else:
         _print_differences(partitions, totals)
 
 
-def _print_differences(partitions: Sequence[Replayed], totals: dict[str, Any]) -> None:
+def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str, Any]) -> None:
     """Print the partitions whose verdict would change, and the totals."""
     from rich.table import Table
 

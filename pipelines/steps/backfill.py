@@ -1,8 +1,8 @@
 """Ingest and validate every unpublished partition between two days, in one process.
 
 The steps `ingest` and `validate` run for each day, in this process. A refused partition does not stop the others; the
-run fails at the end and names the refused ones. Idempotent: published partitions are skipped; with `again` they are
-ingested again, and published if their rows changed.
+run fails at the end and names the refused ones. Idempotent: published partitions are skipped; with
+`include_published` they are ingested again, and published if their rows changed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class BackfillSpec(Spec):
     """First day (YYYY-MM-DD)."""
     last: dt.date
     """Last day, included."""
-    again: bool = False
+    include_published: bool = False
     """Also ingest days that are published already, for example after a correction of the source."""
-    absent: Literal["fail", "skip"] = "fail"
+    on_absent: Literal["fail", "skip"] = "fail"
     """What to do about days that the source does not have: fail, or skip them."""
 
 
@@ -70,8 +70,8 @@ def run(spec: BackfillSpec) -> BackfillResult:
     if not len(days):
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
-    source_days = list(days) if spec.absent == "fail" else source.list_partitions(days)
-    already_published = {} if spec.again else lake.count_rows_by_day(dataset.published)
+    source_days = list(days) if spec.on_absent == "fail" else source.list_partitions(days)
+    already_published = {} if spec.include_published else lake.count_rows_by_day(dataset.published)
     days_to_publish = [day for day in source_days if day not in already_published]
     changed = _publish_days(dataset, source, days_to_publish)
     has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))

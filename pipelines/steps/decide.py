@@ -60,7 +60,7 @@ def run(spec: DecideSpec) -> DecideResult:
     version = registry.get_version(spec.model_name, spec.version)
     # An approval holds for the last verdict only; a rejection holds whatever the gate found afterwards.
     read = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
-    if not read(spec.verdict, version).get("asks"):
+    if not read(spec.verdict, version).get("needs_approval"):
         raise PromotionError(
             f"the verdict on {spec.model_name} version {spec.version} needs no approval.",
             "See `approval` in params.yaml, section gate.",

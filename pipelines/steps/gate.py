@@ -65,7 +65,7 @@ class GateResult(Result):
     """The failed and the undecided checks, in words."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
-    asks: bool = False
+    needs_approval: bool = False
     """Whether a person has to agree before the candidate is promoted."""
     approval_timeout_h: float = 72.0
     """Hours to wait for the person's answer."""
@@ -142,7 +142,7 @@ def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, 
         outcome=outcome,
         reason=gates.summarize_checks(judgement.checks),
         checks=judgement.checks,
-        asks=can_be_promoted and gates.needs_approval(outcome, spec.approval),
+        needs_approval=can_be_promoted and gates.needs_approval(outcome, spec.approval),
         model_digest=candidacy.compute_digest() if candidacy else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,

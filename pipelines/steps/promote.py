@@ -212,7 +212,7 @@ def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str,
     from pipelines.registry.verdicts import read_current_verdict
 
     verdict = read_current_verdict(spec.verdict, version)
-    allows = verdict.get("passed") or verdict.get("asks")
+    allows = verdict.get("passed") or verdict.get("needs_approval")
     if version.tags.get("leeway.verdict") != verdict.get("outcome") or not allows:
         raise PromotionError(
             f"{spec.model_name} version {spec.version} did not pass the gate: {verdict.get('reason')}."
@@ -238,7 +238,7 @@ def _check_approval(verdict: Mapping[str, Any], version: ModelVersion, state: St
 
     last, digest = state.judgements.get(str(version.version)), version.tags["leeway.verdict_digest"]
     is_approved = last and last.kind is Kind.APPROVED and last.evidence.get("verdict_digest") == digest
-    if verdict.get("asks") and not is_approved:
+    if verdict.get("needs_approval") and not is_approved:
         is_rejected = last and last.kind is Kind.REJECTED
         reason = f"{last.who} rejected it: {last.why}" if last and is_rejected else "nobody has approved it"
         raise PromotionError(

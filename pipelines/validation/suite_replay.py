@@ -21,7 +21,7 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedPartition:
     """One partition judged by the changed suite, beside the result of its last validation."""
 
     day: dt.date
@@ -87,7 +87,7 @@ def list_days(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
 
 def replay(
     suite: suites.Suite, table: str, dataset: str, days: Iterable[dt.date], allowed: float
-) -> Iterator[Replayed]:
+) -> Iterator[ReplayedPartition]:
     """Judge each day by the suite, without writing anything.
 
     Args:
@@ -103,10 +103,10 @@ def replay(
             judgement = suites.judge(suite, rows)
             bad = quarantine.split_rows(rows, judgement.to_quarantine).count
             outcome = quarantine.decide_outcome(judgement, bad, rows.count, allowed)
-        yield Replayed(day, outcome, judgement.failures, _read_last_run(dataset, day))
+        yield ReplayedPartition(day, outcome, judgement.failures, _read_last_run(dataset, day))
 
 
-def sum_up(partitions: Sequence[Replayed]) -> dict[str, Any]:
+def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
     """Count the partitions by verdict (now and before), the rows to quarantine, and the partitions that change."""
     before = [partition.before for partition in partitions if partition.before]
     return {

@@ -44,7 +44,7 @@ def dvc_stages(
     unknown = [name for name in (*selected, *refresh) if name not in all_stages or name not in selected]
     if unknown:
         raise SpecError(
-            f"{Path(file).name}: no stage {', '.join(unknown)} is selected.", f"It has {', '.join(all_stages)}."
+            f"{Path(file).name}: there is no stage {', '.join(unknown)} to run.", f"It has {', '.join(all_stages)}."
         )
     upstream = _find_selected_dependencies(stages.find_dependencies(all_stages), selected)
     with TaskGroup(group_id) as group:

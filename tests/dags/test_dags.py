@@ -179,7 +179,7 @@ XCOMS = {
         "lost_s": 0.5, "capacity_s": 2.0,
     },
     "evaluate": {"version": "3"},
-    "gate": {"verdict": "/srv/workspaces/one/data/verdict.json", "version": "3", "asks": True},
+    "gate": {"verdict": "/srv/workspaces/one/data/verdict.json", "version": "3", "needs_approval": True},
 }  # fmt: skip
 
 

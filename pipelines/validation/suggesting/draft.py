@@ -77,7 +77,7 @@ def _draft_volume(profile: Profile) -> Iterator[Expectation]:
         kwargs: dict[str, float] = {"weeks": WEEKS, "min_history": MIN_HISTORY}
         kwargs |= {"min_ratio": round(min(0.5, 0.8 * least), 2), "max_ratio": round(max(2.0, 1.25 * most), 2)}
         seen = _format_span(f"{least:.2f}", f"{most:.2f}")
-        why = f"A day had {seen} times the rows of its weekday in the {WEEKS} weeks before."
+        why = f"A day had {seen} times the median rows of its weekday in the {WEEKS} weeks before."
         yield _build_expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
 
 
@@ -94,9 +94,9 @@ def _draft_key(profile: Profile) -> Iterator[Expectation]:
     if not profile.key:
         return
     if profile.repeated:
-        severity, why = "info", f"The key of the dataset, but {profile.repeated:,} rows share theirs with another."
+        severity, why = "info", f"The key of the dataset, but {profile.repeated:,} rows have the key of another row."
     else:
-        severity, why = "critical", f"The key of the dataset: no row of {profile.rows:,} shares it in its partition."
+        severity, why = "critical", f"The key of the dataset: unique within its partition in all {profile.rows:,} rows."
     if len(profile.key) == 1:
         yield _build_expectation("column_values_to_be_unique", severity, why, column=profile.key[0])
     else:
@@ -124,7 +124,7 @@ def _draft_range(column: Column) -> Iterator[Expectation]:
     bounds = _compute_bounds(column.least, column.most, is_integer=column.kind == "integer")
     seen = _format_span(_format_figure(column.least), _format_figure(column.most))
     why = f"{seen}; 1 % below {low}, half below {middle}, 1 % above {high}."
-    if _has_far_end(column):
+    if _has_outliers(column):
         why += " One end is far from the others: check whether it is an error."
     kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
     yield _build_expectation("column_values_to_be_between", "warning", why, **kwargs)
@@ -191,7 +191,7 @@ def _compute_bounds(
     return float(f"{low:.12g}"), float(f"{high:.12g}")
 
 
-def _has_far_end(column: Column) -> bool:
+def _has_outliers(column: Column) -> bool:
     """Return whether an end is further from the median than ten times the range of 98 % of the values."""
     low, middle, high = column.quantiles
     usual = max(high - low, 1e-12)

@@ -49,7 +49,7 @@ def _build_drift_message(result: Result) -> Message | None:
 def _build_gate_message(verdict: Result) -> Message | None:
     outcome = verdict["outcome"]
     reasons = [check["reason"] for check in verdict["checks"] if check["outcome"] in ("failed", "undecided")]
-    approval = ["a person has to approve: Required Actions in Airflow"] * bool(verdict["asks"])
+    approval = ["a person has to approve: Required Actions in Airflow"] * bool(verdict["needs_approval"])
     facts = {**_build_model_facts(verdict), "verdict": outcome, "compared with": verdict["champion"] or "no champion"}
     title = f"{verdict['model_name']} version {verdict['version']} {OUTCOME_PHRASES[outcome]}"
     return Message.create(title, facts, [*approval, *(reasons or [verdict["reason"]])], {"Report": verdict["report"]})

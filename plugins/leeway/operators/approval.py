@@ -57,7 +57,7 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
     def execute(self, context: Context) -> Any:
         """Return if nobody has to approve; else wait for a person's answer."""
         verdict = self.verdict
-        if not verdict["asks"]:
+        if not verdict["needs_approval"]:
             self.log.info("nobody has to approve: %s", verdict["reason"])
             return {"approval_required": False}
         self.subject = f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})"
@@ -114,8 +114,8 @@ def _render_links(report: str) -> str:
     return f"[The report]({report}): {plots}."
 
 
-def _render_table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
+def _render_table(headers: list[str], rows: list[list[str]]) -> str:
+    lines = [headers, ["---"] * len(headers), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 

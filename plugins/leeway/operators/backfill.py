@@ -20,8 +20,8 @@ class BackfillOperator(StepOperator):
         dataset: dataset of the days (templated).
         first: first day, YYYY-MM-DD (templated).
         last: last day, included (templated).
-        again: whether to include days that are published already (templated).
-        absent: `fail` or `skip`: what to do about days that the source does not have (templated).
+        include_published: whether to ingest days again that are published already (templated).
+        on_absent: `fail` or `skip`: what to do about days that the source does not have (templated).
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
         asset: gets an event if the published rows changed. The event's extra has the days, FIRST..LAST, as `partition`.
@@ -31,7 +31,7 @@ class BackfillOperator(StepOperator):
     """
 
     step = "backfill"
-    fields = ("dataset", "first", "last", "again", "absent")
+    fields = ("dataset", "first", "last", "include_published", "on_absent")
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class BackfillOperator(StepOperator):
         dataset: str,
         first: str,
         last: str,
-        again: bool | str = False,
-        absent: str = "fail",
+        include_published: bool | str = False,
+        on_absent: str = "fail",
         source_conn_id: str | None = None,
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.first, self.last = dataset, first, last
-        self.again, self.absent, self.asset = again, absent, asset
-        self.source_conn_id = source_conn_id
+        self.include_published, self.on_absent = include_published, on_absent
+        self.asset, self.source_conn_id = asset, source_conn_id
         if asset:
             register_asset(self, asset)
 

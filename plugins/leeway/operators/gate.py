@@ -29,8 +29,8 @@ class GateOperator(StepOperator, SkipMixin):
         backfill: whether a backfill runs the task (templated); by default the run says so.
 
     Returns:
-        `GateResult`: passed, outcome, reason, checks, asks, approval_timeout_h, approval_default, facts, differs,
-        champion, model_digest, model_name, version, verdict, report.
+        `GateResult`: passed, outcome, reason, checks, needs_approval, approval_timeout_h, approval_default, facts,
+        differs, champion, model_digest, model_name, version, verdict, report.
     """
 
     step = "gate"
@@ -67,7 +67,7 @@ class GateOperator(StepOperator, SkipMixin):
         metrics.count_gate_verdict(verdict, self.model_name)
         for check in verdict["checks"]:
             self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
-        if verdict["passed"] or verdict["asks"]:
+        if verdict["passed"] or verdict["needs_approval"]:
             return verdict
         self.log.warning("not promoted: %s", verdict["reason"])
         # `skip` raises, so the verdict would never be returned.

@@ -223,7 +223,10 @@ BROKEN = {
         {"code/inference.py": INFERENCE.replace("return int", "return __import__('os')._exit(0), int")},
         NO_OUTPUT,
     ),
-    "no-requirement": ({"code/requirements.txt": "no-such-package==1"}, "requirements.txt asks for what drydock"),
+    "no-requirement": (
+        {"code/requirements.txt": "no-such-package==1"},
+        "drydock's Python does not meet these lines of requirements.txt",
+    ),
 }
 
 

@@ -180,10 +180,10 @@ def test_backfill_publishes_weather_and_reports_days_that_the_source_lacks(home:
     days = {"dataset": "weather", "first": "2013-12-29", "last": "2013-12-31"}
     with pytest.raises(DataError, match="1 of 3 partitions were not published: 2013-12-31: the source of weather has"):
         backfill.run(backfill.BackfillSpec(**days))
-    result = backfill.run(backfill.BackfillSpec(**days, absent="skip"))
+    result = backfill.run(backfill.BackfillSpec(**days, on_absent="skip"))
     assert (result.published, result.changed, result.skipped, result.absent) == (0, 0, 2, 1)
     assert result.snapshot_id
-    repeat = backfill.run(backfill.BackfillSpec(**days, absent="skip", again=True))
+    repeat = backfill.run(backfill.BackfillSpec(**days, on_absent="skip", include_published=True))
     assert (repeat.published, repeat.changed, repeat.snapshot_id) == (2, 0, result.snapshot_id)
     after_the_year = backfill.run(
         backfill.BackfillSpec(dataset="weather", first="2014-01-01", last="2014-01-02", absent="skip")

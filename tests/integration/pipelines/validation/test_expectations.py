@@ -14,7 +14,7 @@ from pipelines.lake import Lake
 from pipelines.steps import validate
 from pipelines.validation import suites
 from pipelines.validation.suggesting import draft_suite, profile_table
-from pipelines.validation.suite_replay import Replayed, load_changed_suite, replay, sum_up
+from pipelines.validation.suite_replay import ReplayedPartition, load_changed_suite, replay, summarize
 
 KEY = ("date", "carrier", "flight", "origin")
 FIRST, LAST = dt.date(2013, 1, 7), dt.date(2013, 1, 13)
@@ -43,7 +43,7 @@ def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST) -> suites.
     return suites.parse_suite("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
-def replay_suite(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[Replayed]:
+def replay_suite(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[ReplayedPartition]:
     return list(replay(suite, "flights_raw", "flights", days, allowed))
 
 
@@ -217,15 +217,15 @@ def test_replay_reports_the_effect_of_a_changed_suite_and_writes_nothing(
         replay(suites.parse_suite("flights", suite, "flights"), "flights_raw", "flights", validated_days, 0.1)
     )
     assert sorted(day_result.verdict == "blocked" for day_result in replayed) == [False, True, True]
-    assert sum_up(replayed)["differ"] == sum_up(replayed)["now"]["blocked"] == 2
-    assert sum_up(replayed)["before"]["blocked"] == 0
+    assert summarize(replayed)["differ"] == summarize(replayed)["now"]["blocked"] == 2
+    assert summarize(replayed)["before"]["blocked"] == 0
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()} == before
 
 
 def test_replay_reports_days_that_were_never_validated(week: list[dt.date]) -> None:
     day_result = replay_suite(load_changed_suite("flights"), week[0])[0]
     assert day_result.before is None and day_result.differs
-    assert sum_up([day_result])["never_validated"] == 1
+    assert summarize([day_result])["never_validated"] == 1
 
 
 def test_suggest_and_replay_work_as_commands(validated_days: list[dt.date], commands: Any, tmp_path: Path) -> None:

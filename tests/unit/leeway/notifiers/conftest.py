@@ -18,8 +18,8 @@ RESULTS: dict[str, dict[str, Any]] = {
         "worst": ["wind_speed", "visib"], "page": "https://docs.example.com/drift/flights/2013-04-07/drift.html",
     },
     "gate": {
-        "model_name": "flights", "version": "3", "outcome": "failed", "passed": False, "asks": False, "checks": CHECKS,
-        "reason": "auc", "champion": "2", "report": "https://docs.example.com/models/flights/3/report.html",
+        "model_name": "flights", "version": "3", "outcome": "failed", "passed": False, "needs_approval": False,
+        "checks": CHECKS, "reason": "auc", "champion": "2", "report": "https://docs.example.com/models/flights/3/report.html",
     },
     "guard": {
         "model_name": "flights", "as_of": "2013-04-08", "trigger": "drift", "outcome": "held_back", "alert": False,

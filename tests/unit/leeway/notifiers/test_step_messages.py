@@ -34,7 +34,7 @@ def test_verdict_names_failed_and_undecided_checks_only(make_result):
 
 
 def test_verdict_that_needs_approval_says_where_to_answer(make_result):
-    assert "Required Actions" in build("gate", make_result("gate", outcome="undecided", asks=True)).lines[0]
+    assert "Required Actions" in build("gate", make_result("gate", outcome="undecided", needs_approval=True)).lines[0]
 
 
 def test_passed_verdict_says_so(make_result):

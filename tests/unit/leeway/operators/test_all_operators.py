@@ -208,7 +208,8 @@ CHECKS = f'[dict(check="auc", outcome=outcome, reason=f"auc is {{v}}") for v, ou
 def make_gate(write_python, passed: bool):
     """Return a gate task in a DAG, its context, and the values that it pushes to XCom."""
     python = write_python(
-        f"result(passed={passed}, reason='auc is 0.5', asks=False, checks={CHECKS}, verdict='/w/verdict.json')"
+        f"result(passed={passed}, reason='auc is 0.5', needs_approval=False, checks={CHECKS}, "
+        "verdict='/w/verdict.json')"
     )
     with DAG("gated"):
         task = make_task(GateOperator, python=python)

@@ -16,7 +16,13 @@ from leeway.operators.promote import PromoteOperator
 
 CHECK = {"check": "auc", "value": 0.7, "bound": 0.6, "low": 0.68, "high": 0.72, "outcome": "passed"}
 VERDICT: dict[str, Any] = {
-    **{"asks": True, "outcome": "undecided", "reason": "auc is open", "model_name": "flights", "version": "3"},
+    **{
+        "needs_approval": True,
+        "outcome": "undecided",
+        "reason": "auc is open",
+        "model_name": "flights",
+        "version": "3",
+    },
     **{"approval_timeout_h": 72.0, "approval_default": "reject"},
     **{"champion": "2", "verdict": "/w/verdict.json", "report": "http://docs/report.html"},
     **{"checks": [CHECK, {**CHECK, "check": "rows | of holdout", "low": None, "high": None}]},
@@ -49,7 +55,7 @@ def make_answer(option: str, user_name: str | None = "ada", why: str = "looks go
 def test_verdict_that_needs_no_approval_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: pytest.fail("the task asked for an approval"))
     task = make_task()
-    assert task.execute(make_context(task, asks=False)) == {"approval_required": False}
+    assert task.execute(make_context(task, needs_approval=False)) == {"approval_required": False}
 
 
 def test_task_waits_with_a_filled_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,8 @@ def write_verdict(
     champion = read_state(model).champion if against is None else against
     verdict = {"model_name": model, "version": number, "champion": champion, "reason": "all is well"}
     write_json(
-        Path(f"{number}.json"), verdict | {"passed": outcome == "passed", "outcome": outcome, "asks": needs_approval}
+        Path(f"{number}.json"),
+        verdict | {"passed": outcome == "passed", "outcome": outcome, "needs_approval": needs_approval},
     )
     tags = {"verdict": outcome, "verdict_digest": sha256(Path(f"{number}.json"))} | ({"as_of": as_of} if as_of else {})
     for name, value in tags.items():
