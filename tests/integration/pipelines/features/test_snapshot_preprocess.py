@@ -101,7 +101,7 @@ def test_a_day_that_fails_validation_counts_as_missing(
     from pipelines.datasets.flights import source as module
 
     class SourceWithShortDay:
-        partitions = source.partitions
+        list_partitions = source.list_partitions
 
         def read(self, partition: dt.date) -> pa.RecordBatchReader:
             rows = source.read(partition).read_all()

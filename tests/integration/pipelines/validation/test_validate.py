@@ -221,7 +221,7 @@ def test_backfill_continues_after_a_refused_day_and_names_it(
     from pipelines.datasets.flights import source as module
 
     class SourceWithBadDay:
-        partitions = source.partitions
+        list_partitions = source.list_partitions
 
         def read(self, day: dt.date) -> pa.RecordBatchReader:
             rows = source.read(day).read_all()

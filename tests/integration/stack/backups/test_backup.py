@@ -112,7 +112,7 @@ def test_refuses_a_folder_that_is_a_link(full: HomeWithBackup, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [(".leeway/in.tar", "is in the home"), ("no/where.tar", "no folder"), ("dags", "there already")],
+    [(".leeway/in.tar", "is in the home"), ("no/where.tar", "no folder"), ("dags", "exists already")],
 )
 def test_refuses_a_wrong_target(name: str, message: str, full: HomeWithBackup) -> None:
     result = full.run_stack("backup", str(full.project / name))
