@@ -186,7 +186,7 @@ def test_backfill_publishes_weather_and_reports_days_that_the_source_lacks(home:
     repeat = backfill.run(backfill.BackfillSpec(**days, on_absent="skip", include_published=True))
     assert (repeat.published, repeat.changed, repeat.snapshot_id) == (2, 0, result.snapshot_id)
     after_the_year = backfill.run(
-        backfill.BackfillSpec(dataset="weather", first="2014-01-01", last="2014-01-02", absent="skip")
+        backfill.BackfillSpec(dataset="weather", first="2014-01-01", last="2014-01-02", on_absent="skip")
     )
     assert (after_the_year.published, after_the_year.absent, after_the_year.snapshot_id) == (0, 2, 0)
 

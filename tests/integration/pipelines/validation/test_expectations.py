@@ -112,7 +112,7 @@ def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Sta
         if expectation.type == "expect_compound_columns_to_be_unique"
     )
     assert expectation.severity == "info"
-    assert "2 rows share" in (expectation.meta or {})["why"]
+    assert "2 rows have the key of another row" in (expectation.meta or {})["why"]
 
 
 def create_odd_rows(day: dt.date) -> pa.Table:
