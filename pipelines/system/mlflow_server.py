@@ -1,4 +1,4 @@
-"""What a training job and the registry agree on about an MLflow server: the job's tag, and whether the server answers.
+"""Name a training job's tag in MLflow, check whether a server answers, and prepare MLflow's client.
 
 Travels in the training job's bundle, so it imports the standard library only.
 """

@@ -54,8 +54,10 @@ class Slot:
         """Build the column's counts for `rows` rows without a value."""
         sums = (0.0,) * self.bins if self.kind == "joint" else ()
         missing, absent = (0, rows) if self.mismatch else (rows, 0)
-        found = (self.mismatch,) if self.mismatch else ()
-        return Column(self.name, self.kind, (0,) * self.bins, missing, absent, found, center=self.center, sums=sums)
+        other_types = (self.mismatch,) if self.mismatch else ()
+        return Column(
+            self.name, self.kind, (0,) * self.bins, missing, absent, other_types, center=self.center, sums=sums
+        )
 
 
 def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:

@@ -95,8 +95,8 @@ def _restore_inputs(record: Record, folder: Path) -> None:
 def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> None:
     origin = "the step `evaluate` writes it"
     recorded = read_json(record.folder / "evaluation" / "metrics.json", origin)
-    found = read_json(folder / "data" / "evaluation" / "metrics.json", origin)
-    comparison.compare_all("metric", recorded, found)
+    metrics = read_json(folder / "data" / "evaluation" / "metrics.json", origin)
+    comparison.compare_all("metric", recorded, metrics)
 
 
 def _compare_retrained_model(comparison: Comparison, record: Record, space: Workspace) -> None:

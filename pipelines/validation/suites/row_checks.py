@@ -63,14 +63,14 @@ def length_equal(args: arguments.LengthEqual, rows: Rows) -> RowCheck | None:
 
 def match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
     """Check that a regular expression is found in every value."""
-    found = rows.kind(args.column) == "text" and build_match_sql(rows, args.column, args.regex)
-    return _values(args, rows, found) if found else None
+    condition = _build_match_condition(args, rows)
+    return _values(args, rows, condition) if condition else None
 
 
 def not_match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
     """Check that a regular expression is found in no value."""
-    found = rows.kind(args.column) == "text" and build_match_sql(rows, args.column, args.regex)
-    return _values(args, rows, f"NOT {found}") if found else None
+    condition = _build_match_condition(args, rows)
+    return _values(args, rows, f"NOT {condition}") if condition else None
 
 
 def pair_equal(args: arguments.Pair, rows: Rows) -> RowCheck | None:
@@ -106,6 +106,11 @@ def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
     kind = rows.kind(column)
     wanted = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
     return bool(values) and wanted is not None and all(isinstance(value, wanted) for value in values)
+
+
+def _build_match_condition(args: arguments.Pattern, rows: Rows) -> str:
+    """Build the condition that the value matches the regular expression; empty where SQL cannot check it."""
+    return build_match_sql(rows, args.column, args.regex) if rows.kind(args.column) == "text" else ""
 
 
 def _values(args: arguments.OfValues, rows: Rows, good: str) -> RowCheck:
