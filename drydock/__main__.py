@@ -20,10 +20,10 @@ from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
+from drydock.faults import commands
+from drydock.faults.spot_market import Policy, parse_policy
 from drydock.host.executor import Executor
 from drydock.options import ExecutorName
-from drydock.rehearsal import commands
-from drydock.rehearsal.spot_market import Policy, parse_policy
 from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
 
 EXIT_TRY_AGAIN = 75

@@ -14,9 +14,9 @@ from werkzeug.wrappers import Request, Response
 from drydock import __version__
 from drydock.api import sagemaker
 from drydock.execution.queue import JobQueue
+from drydock.faults.outages import Outage, Outages
+from drydock.faults.spot_market import Interruption
 from drydock.jobs.job import Job
-from drydock.rehearsal.outages import Outage, Outages
-from drydock.rehearsal.spot_market import Interruption
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 64 * 1024

@@ -19,11 +19,11 @@ from drydock.api.unimplemented import UnimplementedMiddleware
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
+from drydock.faults.outages import Outages
+from drydock.faults.spot_market import Policy, SpotMarket
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
 from drydock.logs_store import backend as logs_backend
-from drydock.rehearsal.outages import Outages
-from drydock.rehearsal.spot_market import Policy, SpotMarket
 from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings

@@ -11,11 +11,11 @@ from datetime import datetime
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.execution.recovery import Heartbeat, recover_job
 from drydock.execution.run import Run
+from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor
 from drydock.host.machines import MachineSize
 from drydock.jobs.job import Job
 from drydock.jobs.states import Phase, Status
-from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
 
 log = logging.getLogger(__name__)

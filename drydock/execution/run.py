@@ -11,13 +11,13 @@ from pathlib import Path
 
 from drydock.errors import JobFailed
 from drydock.execution.supervise import Cause, RunEnd, Supervision
+from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.tree import CONTAINER_BASE, HostTree, list_host_names
 from drydock.jobs.failure import read_end
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import get_work_class
 from drydock.jobs.states import Phase, Status
-from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
 from drydock.transfer.log_writer import LogStream, LogTail
 

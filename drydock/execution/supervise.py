@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import RunningHost
 from drydock.jobs.job import Job
-from drydock.rehearsal.spot_market import SpotMarket
 from drydock.settings import Settings
 
 TICK_S = 0.1

@@ -17,7 +17,7 @@ from pipelines.costs import job_records
 
 
 def post_to_drydock(drydock, endpoint, **body):
-    """Send a request to one of drydock's own endpoints, which rehearse failures."""
+    """Send a request to one of drydock's own endpoints, which simulate failures."""
     requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=30).raise_for_status()
 
 

@@ -9,8 +9,8 @@ from werkzeug.test import Client
 
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
 from drydock.execution.queue import JobQueue
-from drydock.rehearsal.outages import Outages
-from drydock.rehearsal.spot_market import Policy, SpotMarket
+from drydock.faults.outages import Outages
+from drydock.faults.spot_market import Policy, SpotMarket
 
 
 def respond_empty(environ: dict[str, Any], start_response: Any) -> list[bytes]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from drydock.errors import CannotStart
+from drydock.faults.spot_market import Interruption, Policy, Schedule, SpotMarket, parse_policy
 from drydock.jobs.states import Phase
 from drydock.jobs.training.job import TrainingJob
-from drydock.rehearsal.spot_market import Interruption, Policy, Schedule, SpotMarket, parse_policy
 
 Make = Callable[..., TrainingJob]
 

@@ -1,4 +1,4 @@
-"""Test rehearsed outages in front of an application."""
+"""Test simulated outages in front of an application."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drydock.rehearsal.outages import Outage, Outages
+from drydock.faults.outages import Outage, Outages
 
 
 class Service:
