@@ -49,5 +49,5 @@ with DAG(
         model_name="flights",
         partition="{{ params.partition or ds | default('') }}",
         asset=Asset(name="flights_drift", uri="x-leeway://drift/flights"),
-        in_backfill="{{ params.retrain_in_backfill }}",
+        retrain_in_backfill="{{ params.retrain_in_backfill }}",
     )

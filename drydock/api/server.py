@@ -144,7 +144,7 @@ def kill_leftovers(data: Path, executor: Executor) -> None:
             for process_file in data.glob(f"{kind.folder}/*/*/*/*.process.json"):
                 if executor.kill_leftover(process_file):
                     log.warning("killed a leftover process of the job %s", process_file.parent.name)
-        executor.kill_strays(data)
+        executor.kill_all_hosts(data)
     except JobFailed as error:
         raise CannotStart(f"cannot end what an earlier drydock left running: {error}") from None
 

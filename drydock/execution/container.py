@@ -72,7 +72,7 @@ class ContainerExecutor:
         process_file.unlink(missing_ok=True)
         return was_running
 
-    def kill_strays(self, data: Path) -> int:
+    def kill_all_hosts(self, data: Path) -> int:
         """Remove every container whose tree is in the folder `data`, even if no process file names it. Return how many.
 
         Raises:
@@ -82,10 +82,10 @@ class ContainerExecutor:
         line_format = f'{{{{.ID}}}} {{{{.Label "{TREE_LABEL}"}}}}'
         output = run_docker("ps", "--all", "--no-trunc", "--filter", f"label={TREE_LABEL}", "--format", line_format)
         rows = [line.partition(" ") for line in output.splitlines()]
-        strays = [container for container, _, tree in rows if Path(tree).is_relative_to(resolved)]
-        for container in strays:
+        containers = [container for container, _, tree in rows if Path(tree).is_relative_to(resolved)]
+        for container in containers:
             _remove_if_present(container)
-        return len(strays)
+        return len(containers)
 
 
 class Container:

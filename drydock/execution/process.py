@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from drydock.errors import JobFailed
-from drydock.execution import strays
+from drydock.execution import host_processes
 from drydock.execution.spawn import find_opt_ml_problem, release_process, start_paused_process
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
@@ -70,13 +70,13 @@ class ProcessExecutor:
         except (OSError, ValueError, TypeError, KeyError):
             was_alive = False  # the file is missing or incomplete: the command starts only after it is complete
         else:
-            was_alive = strays.kill_host_processes(tree, group=group) > 0
+            was_alive = host_processes.kill_host_processes(tree, group=group) > 0
         process_file.unlink(missing_ok=True)
         return was_alive
 
-    def kill_strays(self, data: Path) -> int:
+    def kill_all_hosts(self, data: Path) -> int:
         """Kill every process of a tree below data, whether a process file names it or not. Return how many."""
-        return strays.kill_strays(data)
+        return host_processes.kill_processes_below(data)
 
 
 class ProcessGroup:
@@ -135,7 +135,7 @@ class ProcessGroup:
         """
         if self._popen.returncode is None:  # after the process is reaped, its id may belong to another group
             self.kill()
-            strays.kill_host_processes(self._root, group=self.pid)
+            host_processes.kill_host_processes(self._root, group=self.pid)
             self._popen.wait()
             self._process_file.unlink(missing_ok=True)
         code = int(self._popen.returncode)

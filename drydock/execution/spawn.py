@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drydock.errors import JobFailed
 from drydock.execution import launcher
-from drydock.execution.strays import TREE_VARIABLE
+from drydock.execution.host_processes import TREE_VARIABLE
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
 

@@ -96,7 +96,7 @@ class Executor(Protocol):
             Whether anything was still running.
         """
 
-    def kill_strays(self, data: Path) -> int:
+    def kill_all_hosts(self, data: Path) -> int:
         """Kill every process or container of a tree below data, whether a process file names it or not. Idempotent.
 
         For the start and the end of a server.

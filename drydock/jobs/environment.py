@@ -11,12 +11,12 @@ from drydock.host.tree import HostTree, list_host_names
 from drydock.jobs.job import Job
 from drydock.settings import Settings
 
-# Every job gets these variables of the server's environment. A variable that this module does not name is not passed,
-# because it may be a secret of the server.
-PASSED = ("LANG", "MLFLOW_TRACKING_URI")
-# A container's image sets these by itself, so only jobs outside a container get the server's.
-PASSED_WITHOUT_CONTAINER = ("HOME", "TMPDIR", "VIRTUAL_ENV")
-PASSED_PREFIXES_WITHOUT_CONTAINER = ("PYTHON", "LC_", "OMP_")
+# Every job inherits these variables of the server. A variable that this module does not name is not inherited, because
+# it may be a secret of the server.
+INHERITED_VARIABLES = ("LANG", "MLFLOW_TRACKING_URI")
+# A container's image sets these by itself, so only jobs outside a container inherit them.
+INHERITED_WITHOUT_CONTAINER = ("HOME", "TMPDIR", "VIRTUAL_ENV")
+INHERITED_PREFIXES_WITHOUT_CONTAINER = ("PYTHON", "LC_", "OMP_")
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 DUMMY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "drydock", "AWS_SECRET_ACCESS_KEY": "drydock"}
 
@@ -64,14 +64,16 @@ def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Se
 def build_common_environment(region: str, context: HostContext) -> dict[str, str]:
     """Return the variables that every job gets; those of its kind and of its request may override them."""
     server_env = context.server_env
-    passed = {name: value for name, value in server_env.items() if _is_passed(name, is_container=context.is_container)}
+    inherited = {
+        name: value for name, value in server_env.items() if _is_inherited(name, is_container=context.is_container)
+    }
     credentials = {name: server_env[name] for name in CREDENTIALS if name in server_env}
     if "AWS_ACCESS_KEY_ID" not in credentials:
         credentials = DUMMY_CREDENTIALS
     aws = {**credentials, "AWS_ENDPOINT_URL": context.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     s3 = {"AWS_ENDPOINT_URL_S3": context.s3_url} if context.s3_url else {}
     # SageMaker's containers set PYTHONUNBUFFERED: the log is readable while the job runs.
-    return {**passed, **_build_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
+    return {**inherited, **_build_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
 
 
 def _build_search_path(context: HostContext) -> dict[str, str]:
@@ -83,7 +85,9 @@ def _build_search_path(context: HostContext) -> dict[str, str]:
     return {"PATH": os.pathsep.join([python_folder, *(folder for folder in folders if folder != python_folder)])}
 
 
-def _is_passed(name: str, *, is_container: bool) -> bool:
-    if name in PASSED:
+def _is_inherited(name: str, *, is_container: bool) -> bool:
+    if name in INHERITED_VARIABLES:
         return True
-    return not is_container and (name in PASSED_WITHOUT_CONTAINER or name.startswith(PASSED_PREFIXES_WITHOUT_CONTAINER))
+    if is_container:
+        return False
+    return name in INHERITED_WITHOUT_CONTAINER or name.startswith(INHERITED_PREFIXES_WITHOUT_CONTAINER)

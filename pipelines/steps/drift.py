@@ -48,7 +48,7 @@ class DriftSpec(Spec):
     """When drift is an alarm."""
     backfill: bool = False
     """Whether this run is a backfill."""
-    in_backfill: bool = False
+    retrain_in_backfill: bool = False
     """Whether drift found by a backfill may start a training."""
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class DriftResult(Result):
     as_of: dt.date
     """As_of for retraining: the day after the window."""
     retrain: bool = False
-    """Whether to start a training: on drift; in a backfill only where `in_backfill` allows it."""
+    """Whether to start a training: on drift; in a backfill only where `retrain_in_backfill` allows it."""
     page: str = ""
     """Address of the page with the charts; empty where the outcome is undecided."""
     rows: int = 0
@@ -195,7 +195,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         outcome=decision.outcome,
         reasons=list(decision.reasons),
         worst=list(decision.worst),
-        retrain=decision.is_drift and (spec.in_backfill or not spec.backfill),
+        retrain=decision.is_drift and (spec.retrain_in_backfill or not spec.backfill),
         page=settings().build_drift_url(spec.model_name, str(spec.partition)),
         rows=window.rows,
         missing=[],

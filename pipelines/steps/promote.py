@@ -1,6 +1,6 @@
 """Makes a version the champion, if it passed the gate and is not older than the champion. Idempotent.
 
-A backfill moves no alias unless `in_backfill` is set: it only tags the version with what it would have done.
+A backfill moves no alias unless `promote_in_backfill` is set: it only tags the version with what it would have done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PromoteSpec(Spec):
     """The verdict's file, as `gate` wrote it; its digest must be the one on the version."""
     backfill: bool = False
     """Whether a backfill runs this."""
-    in_backfill: bool = False
+    promote_in_backfill: bool = False
     """Whether a backfill may promote a version that is not older than the champion."""
     force: bool = False
     """Whether to promote a version that is older than the champion, was judged against another champion, was rejected,
@@ -88,7 +88,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     version = registry.get_version(spec.model_name, spec.version)
     verdict = _read_passing_verdict(spec, version)
     _check_files(version, verdict)
-    if spec.backfill and not spec.in_backfill:
+    if spec.backfill and not spec.promote_in_backfill:
         reason = "a backfill moves no alias unless promote_in_backfill is set"
         return _tag_would_promote(spec, registry, verdict, reason)
     status = reconcile(registry, journal, spec.model_name, keep=spec.moved_by_hand == "keep")

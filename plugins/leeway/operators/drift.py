@@ -37,7 +37,8 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
         version: number of the version (templated); by default the one that scores the day.
         asset: gets the event. An asset that is only in `outlets` would get an event every time.
-        in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift, decides.
+        retrain_in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift,
+            decides.
         backfill: whether a backfill runs the task (templated); by default the run says so.
         deferrable: whether to wait in the triggerer; else as `mode` says, like any sensor.
         poke_interval: seconds between two checks; each starts a process.
@@ -49,7 +50,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     """
 
     step = "drift"
-    fields = ("dataset", "model_name", "partition", "version", "in_backfill", "backfill")
+    fields = ("dataset", "model_name", "partition", "version", "retrain_in_backfill", "backfill")
     operator_extra_links = (DriftLink(),)
 
     def __init__(
@@ -60,7 +61,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         partition: str = PARTITION,
         version: str | None = None,
         asset: Asset | None = None,
-        in_backfill: bool | str = "",
+        retrain_in_backfill: bool | str = "",
         backfill: bool | str = IN_BACKFILL,
         deferrable: bool = True,
         poke_interval: timedelta | float = 300,
@@ -70,14 +71,14 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         super().__init__(poke_interval=poke_interval, timeout=timeout, **kwargs)
         self.dataset, self.model_name = dataset, model_name
         self.partition, self.version = partition, version
-        self.in_backfill, self.backfill = in_backfill, backfill
+        self.retrain_in_backfill, self.backfill = retrain_in_backfill, backfill
         self.asset, self.deferrable = asset, deferrable
         if asset and asset not in self.outlets:
             self.outlets = [*self.outlets, asset]
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
-        return drop_unset(super().build_spec(), "in_backfill")
+        """Return the step's spec, without `retrain_in_backfill` if nobody set it: params.yaml decides then."""
+        return drop_unset(super().build_spec(), "retrain_in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once; done if no profile is missing."""

@@ -48,7 +48,5 @@ class PromoteOperator(StepOperator):
         self.force, self.why = force, why
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `in_backfill` if nobody set it: params.yaml decides then."""
-        spec = super().build_spec()
-        spec["in_backfill"] = spec.pop("promote_in_backfill")
-        return drop_unset(spec, "in_backfill")
+        """Return the step's spec, without `promote_in_backfill` if nobody set it: params.yaml decides then."""
+        return drop_unset(super().build_spec(), "promote_in_backfill")

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError
 
-from drydock.execution import strays
+from drydock.execution import host_processes
 
 NO_MODEL = "No model artifact is saved under path /opt/ml/model."
 MAX_GROWTH_BYTES = 300_000_000
@@ -44,7 +44,7 @@ def list_processes(drydock: Any) -> list[str]:
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(folder.is_relative_to(drydock.data.resolve()) for folder in strays.read_host_trees(process)):
+            if any(folder.is_relative_to(drydock.data.resolve()) for folder in host_processes.read_host_trees(process)):
                 processes.append(f"{process.pid} {process.cmdline()}")
     return processes
 

@@ -239,10 +239,10 @@ def test_leftover_hosts_and_processes_are_killed(executor: Executor, tmp_path: P
     assert executor.kill_leftover(jobs[0].process_file) is True
     assert executor.kill_leftover(jobs[0].process_file) is False and not jobs[0].process_file.exists()
     jobs[1].process_file.unlink()
-    assert executor.kill_strays(tmp_path / "data") == 1
+    assert executor.kill_all_hosts(tmp_path / "data") == 1
     wait_for(lambda: hosts[0].has_exited() and hosts[1].has_exited())
     assert not hosts[2].has_exited()  # it has another data folder
-    assert executor.kill_strays(tmp_path / "data") == 0
+    assert executor.kill_all_hosts(tmp_path / "data") == 0
     assert hosts[2].finish() == 137
 
 
@@ -260,7 +260,7 @@ def test_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> 
         server.kill()
         server.wait()
         server.stdout.close()
-        killed += executor.kill_leftover(data / "process_file") + executor.kill_strays(data)
+        killed += executor.kill_leftover(data / "process_file") + executor.kill_all_hosts(data)
         wait_for(lambda data=data: not find_processes(data))
     assert killed > 0  # otherwise no kill found a host
 
@@ -336,7 +336,7 @@ def test_failed_start_leaves_no_container(
         containers.start(
             dataclasses.replace(make_plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd)
         )
-    assert containers.kill_strays(tmp_path) == 0
+    assert containers.kill_all_hosts(tmp_path) == 0
 
 
 def test_command_that_the_image_lacks_is_reported(containers: ContainerExecutor, tmp_path: Path) -> None:

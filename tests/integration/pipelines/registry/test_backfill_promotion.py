@@ -81,8 +81,8 @@ def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
     assert find_champion(model) == ""
 
 
-@pytest.mark.parametrize("fields", [{"in_backfill": True}, {"backfill": False}])
-def test_promotes_with_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"promote_in_backfill": True}, {"backfill": False}])
+def test_promotes_with_promote_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
     """This is the control of the test above."""
     first = register_candidate(model, "2013-02-01")
     gate(model, first)
@@ -116,7 +116,7 @@ def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
 def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> None:
     first = register_candidate(model, "2013-03-01")
     gate(model, first)
-    assert promote(model, first, in_backfill=True).promoted
+    assert promote(model, first, promote_in_backfill=True).promoted
     note = Path("data/features/note")
     note.write_text("changes the features, which makes another candidate")
     second = register_candidate(model, "2013-03-01")
@@ -138,10 +138,10 @@ def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
 def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
     late = register_candidate(model, "2013-10-01")
     gate(model, late)
-    promote(model, late, in_backfill=True)
+    promote(model, late, promote_in_backfill=True)
     early = register_candidate(model, "2013-02-01")
     assert gate(model, early).passed
-    result = promote(model, early, in_backfill=True)
+    result = promote(model, early, promote_in_backfill=True)
     assert (result.promoted, find_champion(model)) == (False, late)
     assert f"champion {late} is as of 2013-10-01, later than its 2013-02-01" in result.reason
     assert read_tags(model, early)["leeway.would_promote_over"] == "none"

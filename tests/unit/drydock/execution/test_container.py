@@ -45,7 +45,7 @@ def test_keeps_the_process_file_without_an_engine(no_engine: None, tmp_path: Pat
         executor.kill_leftover(process_file)
     assert process_file.exists()
     with pytest.raises(JobFailed, match="docker"):
-        executor.kill_strays(tmp_path)
+        executor.kill_all_hosts(tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}", "[]", '{"pid": 1}'])

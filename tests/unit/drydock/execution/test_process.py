@@ -235,14 +235,14 @@ def test_leftover_host_and_its_daemon_are_killed(executor: ProcessExecutor, tmp_
     group.finish()
 
 
-def test_only_strays_of_the_data_folder_are_killed(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_only_hosts_of_the_data_folder_are_killed(executor: ProcessExecutor, tmp_path: Path) -> None:
     jobs = [make_plan(tmp_path / "data" / name / "algo-1", SLEEP) for name in ("one", "two")]
     groups = [executor.start(job) for job in jobs]
     other = executor.start(make_plan(tmp_path / "data-of-another", SLEEP))
     for job in jobs:
         job.process_file.unlink()
-    assert executor.kill_strays(tmp_path / "data") == 2
+    assert executor.kill_all_hosts(tmp_path / "data") == 2
     assert not any(is_alive(group.pid) for group in groups)
     assert is_alive(other.pid)
-    assert executor.kill_strays(tmp_path / "data") == 0
+    assert executor.kill_all_hosts(tmp_path / "data") == 0
     assert [group.finish() for group in (*groups, other)] == [137, 137, 137]

@@ -31,8 +31,8 @@ def kill_host_processes(root: Path, group: int | None = None) -> int:
     )
 
 
-def kill_strays(data: Path) -> int:
-    """Kill every process of any tree below data. Return how many were killed. Idempotent."""
+def kill_processes_below(data: Path) -> int:
+    """Kill every process of the hosts whose trees are below `data`. Return how many were killed. Idempotent."""
     resolved = data.resolve()
     return kill_matching_processes(
         lambda process: any(tree.is_relative_to(resolved) for tree in read_host_trees(process))
