@@ -1,6 +1,6 @@
 """Write the secrets that docker-compose.yaml needs to .env: `python docker/init_env.py [FILE]`.
 
-Only the owner can read the file. Values that are there stay, so the script also serves an upgrade. It needs only the
+Only the owner can read the file. Existing values stay, so the script can also run after an upgrade. It needs only the
 standard library, so nothing has to be installed.
 """
 
@@ -24,7 +24,7 @@ PASSWORDS = (
 
 
 def list_generators() -> dict[str, Callable[[], str]]:
-    """Return a function for each variable that generates its value.
+    """Return, for each variable, a function that generates its value.
 
     No value has a character with a meaning in URLs, JSON or docker-compose.yaml.
     """
@@ -50,26 +50,26 @@ def complete_file(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
     pairs = [line.partition("=") for line in text.splitlines()]
     # A secret with an empty value counts as missing. Of two lines with one name, Compose takes the last.
-    present = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
-    present |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)
-    missing = {name: generate() for name, generate in list_generators().items() if name not in present}
+    existing_names = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
+    existing_names |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)
+    new_values = {name: generate() for name, generate in list_generators().items() if name not in existing_names}
     lines = [text.rstrip("\n")] if text.strip() else []
-    content = "\n".join([*lines, *(f"{name}={value}" for name, value in missing.items())]) + "\n"
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    content = "\n".join([*lines, *(f"{name}={value}" for name, value in new_values.items())]) + "\n"
+    temporary_path = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content.encode("utf-8", errors="surrogateescape"))
-        temporary.replace(path)
+        temporary_path.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
-    return list(missing)
+        temporary_path.unlink(missing_ok=True)
+    return list(new_values)
 
 
 if __name__ == "__main__":
     file = Path(sys.argv[1] if len(sys.argv) > 1 else ".env")
     try:
-        added = complete_file(file)
+        names = complete_file(file)
     except OSError as error:
         sys.exit(f"error: cannot write {file}: {error.strerror}.")
-    result = f"{file}: {len(added)} values generated, readable only by you." if added else f"{file} is complete."
+    result = f"{file}: {len(names)} values generated, readable only by you." if names else f"{file} is complete."
     sys.stdout.write(result + "\n")

@@ -25,15 +25,15 @@ from stack.services.ports import PREFERRED_PORTS
 from stack.services.start_stop import find_running_stack, start_stack, stop_stack
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-_FIRST, _LAST = datetime(2013, 1, 1), datetime(2013, 3, 31)
-_YEAR_END = datetime.combine(LAST_DAY, datetime.min.time())
-_FIRST_AS_OF = datetime(2013, 3, 1)
-_AS_OF = [_FIRST_AS_OF, datetime(2013, 4, 1)]
+_FIRST_DAY, _LAST_DAY = datetime(2013, 1, 1), datetime(2013, 3, 31)
+_LAST_DAY_OF_REPLAY = datetime.combine(LAST_DAY, datetime.min.time())
+_REPLAY_AS_OF = datetime(2013, 3, 1)
+_DEMO_AS_OF = [_REPLAY_AS_OF, datetime(2013, 4, 1)]
 _AS_OF_HELP = "First of a month to train as of; may be repeated."
 _FIRST_MODEL_HELP = "First of the month of the first model."
 _KEEP_HELP = "Leave the stack up afterwards."
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as of a shell."""
+"""The exit code after Ctrl-C, as in a shell."""
 
 
 def _build_day_option(name: str, text: str, default: str) -> Any:
@@ -50,7 +50,7 @@ def up() -> None:
         layout.stay_up_file.touch()
         console = display.open_console()
         console.print(display.build_url_table(layout, stack))
-        console.print("Started. `make down` stops it." if is_new else "It was running already. `make down` stops it.")
+        console.print("Started. `make down` stops it." if is_new else "The stack runs already. `make down` stops it.")
 
 
 @app.command()
@@ -63,7 +63,7 @@ def down() -> None:
 
 @app.command()
 def status() -> None:
-    """Print what runs and whether it answers. The exit code is 0 when all services answer, else 75."""
+    """Print the services' URLs, and whether each answers. The exit code is 0 when all services answer, else 75."""
     with _report_errors():
         layout = Layout.from_environment()
         stack = find_running_stack(layout)
@@ -80,9 +80,9 @@ def status() -> None:
 
 @app.command()
 def demo(
-    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _build_day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST,
-    as_of: Annotated[list[datetime], _build_day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _AS_OF,
+    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST_DAY,
+    end: Annotated[datetime, _build_day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST_DAY,
+    as_of: Annotated[list[datetime], _build_day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _DEMO_AS_OF,
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
     """Run the whole loop on real flights: ingest, validate, train, evaluate, gate, promote.
@@ -97,12 +97,12 @@ def demo(
 
 @app.command()
 def replay(
-    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST,
-    end: Annotated[datetime, _build_day_option("--to", "Last day to replay.", "2013-12-31")] = _YEAR_END,
-    as_of: Annotated[datetime, _build_day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _FIRST_AS_OF,
+    start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST_DAY,
+    end: Annotated[datetime, _build_day_option("--to", "Last day to replay.", "2013-12-31")] = _LAST_DAY_OF_REPLAY,
+    as_of: Annotated[datetime, _build_day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _REPLAY_AS_OF,
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
-    """Replay the year day by day (scores, drift, retraining) and report what the loop was worth. Takes over an hour.
+    """Replay the year day by day (scores, drift, retraining) and compare the ways to retrain. Takes over an hour.
 
     The replay can be interrupted at any time. The next one resumes where it ended.
     """

@@ -23,7 +23,7 @@ _LOG_INTERVAL_S = 10.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console that is wide enough for a table's rows where the output is not a terminal."""
+    """Return a console for stdout or stderr. Where that is no terminal, it is wide enough for a table's rows."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _LOG_WIDTH)
 
@@ -37,7 +37,7 @@ class ProgressBar(Protocol):
 
 @contextmanager
 def show_progress(title: str) -> Iterator[ProgressBar]:
-    """Show a progress bar on a terminal. Print a plain line every ten seconds at most where the output is none."""
+    """Show a progress bar on a terminal. To a file, print a plain line at most every ten seconds."""
     console = open_console()
     if not console.is_terminal:
         yield _ProgressLines(console, title)
@@ -64,6 +64,8 @@ def show_start_progress() -> Iterator[readiness.Progress]:
 
 
 class _ProgressLines:
+    """Print progress as plain lines: a new one at most every ten seconds, and one at the end."""
+
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self.last_time = 0.0

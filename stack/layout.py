@@ -41,12 +41,12 @@ class Layout:
 
     @property
     def stay_up_file(self) -> Path:
-        """A file that exists while the user wants the stack to stay up: since `up`, or `demo --keep`."""
+        """A file that exists while the user wants the stack to stay up: `up` and `--keep` create it."""
         return self.home / "stack.keep"
 
     @property
     def airflow(self) -> Path:
-        """AIRFLOW_HOME."""
+        """The folder of Airflow's database, settings and logs (AIRFLOW_HOME)."""
         return self.home / "airflow"
 
     @property

@@ -14,7 +14,7 @@ from stack import display
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError, StackError, UnavailableError
 from stack.jobs.demo import Demo
-from stack.jobs.job import INGEST, PROMOTE_PARAMS, TRAIN, WEATHER, Session
+from stack.jobs.job import INGEST_DAG, PROMOTE_PARAMS, TRAIN_DAG, WEATHER_DAG, Session
 from stack.jobs.request import Request
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
@@ -23,11 +23,11 @@ from stack.services.commands import USER
 from stack.services.record import Ports, Stack
 
 ENV_FILE = Path(__file__).resolve().parents[1] / ".env"
-FIRST, AS_OF = date(2013, 1, 1), date(2013, 3, 1)
+FIRST_DAY, AS_OF = date(2013, 1, 1), date(2013, 3, 1)
 
 
 def main() -> int:
-    """Run the demo and return the exit code: 0, or that of the error, which is printed as one line."""
+    """Run the demo and return the exit code: 0, or the code of the error, which is printed."""
     try:
         run(open_session(read_settings(ENV_FILE)))
     except StackError as error:
@@ -40,10 +40,10 @@ def run(session: Session) -> None:
     """Ingest the weather and the flights, train, and print the table of results. Idempotent.
 
     Raises:
-        StackError: a run failed, or a service does not answer.
+        StackError: a run failed, or a service does not answer. Its `exit_code` is 75 where a retry can help.
     """
-    demo = Demo(Layout.from_environment(), Request(FIRST, AS_OF - timedelta(1), [AS_OF]))
-    session.unpause_dags(WEATHER, INGEST, TRAIN)
+    demo = Demo(Layout.from_environment(), Request(FIRST_DAY, AS_OF - timedelta(1), [AS_OF]))
+    session.unpause_dags(WEATHER_DAG, INGEST_DAG, TRAIN_DAG)
     demo.ingest(session)
     demo.train(session, [AS_OF], PROMOTE_PARAMS)
     console = display.open_console()
@@ -55,7 +55,7 @@ def read_settings(path: Path) -> dict[str, str]:
     """Return the variables in .env.
 
     Raises:
-        RequestError: there is no such file, or it has no password of Airflow's. A retry cannot help.
+        RequestError: there is no such file, or it has no AIRFLOW_ADMIN_PASSWORD. A retry cannot help.
     """
     if not path.is_file():
         raise RequestError(f"There is no {path.name}: `make compose-up` creates it, and starts the stack.")
@@ -73,10 +73,10 @@ def open_session(settings: Mapping[str, str]) -> Session:
         UnavailableError: Airflow does not answer. A retry can help.
     """
     variables = {"airflow": ("AIRFLOW_PORT", 8080), "mlflow": ("MLFLOW_PORT", 5000), "docs": ("DOCS_PORT", 8000)}
-    numbers = {name: int(settings.get(key) or default) for name, (key, default) in variables.items()}
-    # The stack counts as started long ago: a run that is active belongs to it, and was not cut off.
+    port_numbers = {name: int(settings.get(key) or default) for name, (key, default) in variables.items()}
+    # With this start time, an active run never counts as cut off by an earlier stack (stack.airflow.backfill).
     started_at = datetime.min.replace(tzinfo=UTC)
-    stack = Stack(id="compose", project=ENV_FILE.parent, started_at=started_at, ports=Ports(drydock=0, **numbers))
+    stack = Stack(id="compose", project=ENV_FILE.parent, started_at=started_at, ports=Ports(drydock=0, **port_numbers))
     try:
         client = AirflowClient(stack.airflow_url, USER, settings["AIRFLOW_ADMIN_PASSWORD"])
     except UnavailableError as error:

@@ -21,27 +21,27 @@ pages: dict[str, str] = {}
 
 
 def on_config(config: Any) -> None:
-    """Generate the reference, and put the pages of each folder that the navigation names in its place."""
+    """Generate the reference, and replace each folder in the navigation by the list of its pages."""
     pages.clear()
     pages.update(build_pages(ROOT))
     docs = Path(config["docs_dir"])
     paths = [*pages, *(str(path.relative_to(docs)) for path in docs.rglob("*.md"))]
-    config["nav"] = expand(config["nav"], paths)
+    config["nav"] = expand_folders(config["nav"], paths)
 
 
-def expand(nav: Any, paths: list[str]) -> Any:
-    """Return the navigation with each folder ("reference/steps/") replaced by the list of its pages.
+def expand_folders(nav: Any, paths: list[str]) -> Any:
+    """Return the navigation with each folder (such as "reference/steps/") replaced by its pages, the index first.
 
     Args:
-        nav: MkDocs' navigation: lists, mappings of one title, paths.
-        paths: all pages, below docs/.
+        nav: MkDocs' navigation: a path, a mapping of a title to a navigation, or a list of navigations.
+        paths: paths of all pages, relative to docs/.
     """
     if isinstance(nav, list):
-        return [expand(part, paths) for part in nav]
+        return [expand_folders(part, paths) for part in nav]
     if isinstance(nav, dict):
-        return {title: expand(part, paths) for title, part in nav.items()}
+        return {title: expand_folders(part, paths) for title, part in nav.items()}
     if nav.endswith("/"):
-        return sorted((path for path in paths if posixpath.dirname(path) + "/" == nav), key=_index_first)
+        return sorted((path for path in paths if posixpath.dirname(path) + "/" == nav), key=_build_sort_key)
     return nav
 
 
@@ -52,11 +52,11 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Write links to files outside of docs/ as names: the site does not have these files."""
-    return name_files_outside(markdown, page.file.src_uri)
+    """Replace links to files outside docs/, which the site does not have, by the files' names."""
+    return replace_outside_links(markdown, page.file.src_uri)
 
 
-def name_files_outside(markdown: str, page: str) -> str:
+def replace_outside_links(markdown: str, page: str) -> str:
     """Return the text with each link that leaves docs/ replaced by the file's path in the repository.
 
     Args:
@@ -73,5 +73,5 @@ def name_files_outside(markdown: str, page: str) -> str:
     return LINK.sub(replace, markdown)
 
 
-def _index_first(path: str) -> tuple[bool, str]:
+def _build_sort_key(path: str) -> tuple[bool, str]:
     return posixpath.basename(path) not in {"index.md", "README.md"}, path

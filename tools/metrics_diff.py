@@ -1,7 +1,7 @@
 """Compare the metrics of two commits: `python tools/metrics_diff.py BASE [HEAD]` prints a table in Markdown.
 
-`dvc repro` runs for both commits on a sample of the data: the windows of params.yaml are cut to those of SAMPLE. Each
-commit has its own worktree. Both share the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
+`dvc repro` runs for both commits on a sample of the data: SAMPLE limits the windows of params.yaml. Each commit has
+its own worktree. Both share the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}, "preprocess": {"validation_days": 3}}
 """The longest windows of the sample, in days."""
-TARGET = "evaluate"
-AUTHOR = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
+STAGE = "evaluate"
+GIT_OPTIONS = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
 NO_DIFFERENCE = "No metric differs."
 DVC = (sys.executable, "-m", "dvc")
 DVC_SUMMARY = "ERROR: failed to reproduce"
-"""Start of the line in which DVC names a failed stage. The reason is in an earlier line."""
+"""The beginning of DVC's line about a failed stage. The reason is in an earlier line."""
 
 
 class CommandFailedError(Exception):
@@ -49,14 +49,14 @@ def main() -> int:
 
 def compare(base: str, head: str, home: Path) -> str:
     """Return the difference of the metrics of both commits on the sample, as a table in Markdown."""
-    with check_out(base) as before, check_out(head) as after:
-        for folder in (before, after):
+    with check_out(base) as base_folder, check_out(head) as head_folder:
+        for folder in (base_folder, head_folder):
             reproduce(folder, home)
-        # DVC compares the workspace with a commit. So the result of the base is committed, without a branch.
-        run(before, home, "git", "add", "--force", "dvc.lock", "params.yaml")
-        run(before, home, "git", *AUTHOR, "commit", "--quiet", "--no-verify", "--message", "sample")
-        commit = run(before, home, "git", "rev-parse", "HEAD").strip()
-        table = run(after, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
+        # DVC compares a workspace with a commit. So the result of the base becomes a commit that is on no branch.
+        run_command(base_folder, home, "git", "add", "--force", "dvc.lock", "params.yaml")
+        run_command(base_folder, home, "git", *GIT_OPTIONS, "commit", "--quiet", "--no-verify", "--message", "sample")
+        commit = run_command(base_folder, home, "git", "rev-parse", "HEAD").strip()
+        table = run_command(head_folder, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
     rows = table.replace(commit, "before").replace("workspace", "after") if table.count("\n") > 1 else NO_DIFFERENCE
     return f"Metrics on a sample, {base[:12]} to {head[:12]}:\n\n{rows}\n"
 
@@ -66,23 +66,23 @@ def check_out(commit: str) -> Iterator[Path]:
     """Check the commit out into a temporary worktree, which is removed after the block."""
     with tempfile.TemporaryDirectory(prefix="metrics-") as parent:
         folder = Path(parent) / "tree"
-        run(ROOT, ROOT, "git", "worktree", "add", "--quiet", "--detach", str(folder), f"{commit}^{{commit}}")
+        run_command(ROOT, ROOT, "git", "worktree", "add", "--quiet", "--detach", str(folder), f"{commit}^{{commit}}")
         try:
             yield folder
         finally:
-            run(ROOT, ROOT, "git", "worktree", "remove", "--force", str(folder))
+            run_command(ROOT, ROOT, "git", "worktree", "remove", "--force", str(folder))
 
 
 def reproduce(folder: Path, home: Path) -> None:
     """Run the stages up to the metrics in a worktree, on the sample."""
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump(shorten_windows(yaml.safe_load(params.read_text())), sort_keys=False))
-    run(folder, home, *DVC, "cache", "dir", "--local", str(home / "dvc" / "cache"))
-    run(folder, home, *DVC, "repro", TARGET)
+    run_command(folder, home, *DVC, "cache", "dir", "--local", str(home / "dvc" / "cache"))
+    run_command(folder, home, *DVC, "repro", STAGE)
 
 
 def shorten_windows(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the params with no window longer than that of SAMPLE."""
+    """Return the params with each window at most as long as in SAMPLE."""
     shortened = {name: {**params[name]} for name in SAMPLE if name in params}
     for section, limits in SAMPLE.items():
         for key, days in limits.items():
@@ -91,7 +91,7 @@ def shorten_windows(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, **shortened}
 
 
-def run(folder: Path, home: Path, *command: str) -> str:
+def run_command(folder: Path, home: Path, *command: str) -> str:
     """Run a command in a folder and return its stdout.
 
     Raises:
@@ -109,7 +109,7 @@ def run(folder: Path, home: Path, *command: str) -> str:
 
 
 def find_reason(output: str) -> str:
-    """Return the last line of a failed command's output, without DVC's summary, which names no reason."""
+    """Return the last line of a failed command's output, without DVC's summary line."""
     lines = [line for line in output.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if not line.startswith(DVC_SUMMARY)), "it printed nothing")
 

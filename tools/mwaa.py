@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
 """The path of the file after MWAA has unpacked plugins.zip."""
-LIGHT = {
+OPERATOR_PACKAGES = {
     *("apache-airflow", "apache-airflow-providers-amazon", "apache-airflow-providers-slack"),
     *("apache-airflow-providers-smtp", "apache-airflow-providers-standard", "attrs", "boto3", "jinja2"),
     *("psutil", "pydantic", "pydantic-settings", "pyyaml", "requests"),
 }
-"""Those of the project's dependencies that the operators need."""
-ONLY_AIRFLOW = {
+"""The direct dependencies that the operators need."""
+AIRFLOW_ONLY_PACKAGES = {
     "apache-airflow",
     "apache-airflow-providers-amazon",
     "apache-airflow-providers-slack",
@@ -38,9 +38,9 @@ ONLY_AIRFLOW = {
     "moto",
     "werkzeug",
 }
-"""Dependencies that no step needs."""
-# The plugin loader of Airflow executes every file that .airflowignore does not name.
-IGNORED = "leeway/\npipelines/\n"
+"""The direct dependencies that no step needs."""
+# Airflow's plugin loader executes every file that .airflowignore does not exclude.
+AIRFLOWIGNORE = "leeway/\npipelines/\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -48,12 +48,14 @@ def main() -> int:
     """Write the three files to dist/, or to the folder that the first argument names."""
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
-    light = export_locked(prune=list_dependencies().keys() - LIGHT)
-    heavy = export_locked(prune=ONLY_AIRFLOW)
-    write_file(dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(light) + "\n"}))
-    write_file(dist / "requirements-mwaa.txt", format_requirements(light).encode())
+    operator_pins = export_locked(prune=list_dependencies().keys() - OPERATOR_PACKAGES)
+    step_pins = export_locked(prune=AIRFLOW_ONLY_PACKAGES)
     write_file(
-        dist / "pipelines.tar.gz", build_tar({**list_project_files(), "requirements.txt": "\n".join(heavy) + "\n"})
+        dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(operator_pins) + "\n"})
+    )
+    write_file(dist / "requirements-mwaa.txt", format_requirements(operator_pins).encode())
+    write_file(
+        dist / "pipelines.tar.gz", build_tar({**list_project_files(), "requirements.txt": "\n".join(step_pins) + "\n"})
     )
     names = "plugins.zip, requirements-mwaa.txt, pipelines.tar.gz"
     sys.stdout.write(f"{dist}: wrote {names}. docs/how-to/aws.md says how to use them.\n")
@@ -61,16 +63,16 @@ def main() -> int:
 
 
 def list_dependencies() -> dict[str, str]:
-    """Return the project's direct dependencies: name to name with extras, such as amazon[aiobotocore]."""
+    """Return the project's direct dependencies, with their extras (such as amazon[aiobotocore]), by name."""
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     return {_parse_name(item): re.split("[=<>; ]", item)[0] for item in requirements}
 
 
 def export_locked(prune: Iterable[str]) -> list[str]:
-    """Return NAME==VERSION of the packages in uv.lock, without those in `prune` and those that only these need."""
+    """Return NAME==VERSION of the packages in uv.lock, except those in `prune` and what only these need."""
     options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header"]
-    pruned = [word for name in sorted(prune) for word in ("--prune", name)]
-    command = [find_uv(), "export", *options, *pruned]
+    prune_options = [word for name in sorted(prune) for word in ("--prune", name)]
+    command = [find_uv(), "export", *options, *prune_options]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"error: uv export: {result.stderr.strip().splitlines()[-1]}")
@@ -86,35 +88,42 @@ def find_uv() -> str:
     return path
 
 
-def format_requirements(light: Iterable[str]) -> str:
-    """Return the requirements file for MWAA: the operators' direct dependencies. constraints.txt pins the others."""
-    versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in light}
-    pinned = [f"{full}=={versions[name]}" for name, full in sorted(list_dependencies().items()) if name in LIGHT]
-    return "\n".join([f'--constraint "{CONSTRAINTS}"', *pinned]) + "\n"
+def format_requirements(pins: Iterable[str]) -> str:
+    """Return the requirements file for MWAA: the operators' direct dependencies, with the versions in `pins`.
+
+    constraints.txt pins all other packages.
+    """
+    versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in pins}
+    lines = [
+        f"{requirement}=={versions[name]}"
+        for name, requirement in sorted(list_dependencies().items())
+        if name in OPERATOR_PACKAGES
+    ]
+    return "\n".join([f'--constraint "{CONSTRAINTS}"', *lines]) + "\n"
 
 
 def list_plugin_files() -> dict[str, bytes | str]:
-    """Return the files of plugins.zip: name to content."""
-    files: dict[str, bytes | str] = {".airflowignore": IGNORED}
+    """Return the content of each file of plugins.zip, by name."""
+    files: dict[str, bytes | str] = {".airflowignore": AIRFLOWIGNORE}
     files["leeway_plugin.py"] = (ROOT / "plugins" / "leeway_plugin.py").read_bytes()
     return files | read_folder(ROOT / "plugins", "leeway") | read_folder(ROOT, "pipelines")
 
 
 def list_project_files() -> dict[str, bytes | str]:
-    """Return the files of pipelines.tar.gz, name to content: the folder that LEEWAY_PROJECT names for the steps."""
+    """Return the content of each file of pipelines.tar.gz, by name. The steps run in this folder (LEEWAY_PROJECT)."""
     files: dict[str, bytes | str] = {"commit": describe_commit() + "\n"}
     files |= {name: (ROOT / name).read_bytes() for name in ("dvc.yaml", "params.yaml", ".dvc/config", ".dvcignore")}
     return files | read_folder(ROOT, "pipelines") | read_folder(ROOT, "expectations")
 
 
 def read_folder(base: Path, folder: str) -> dict[str, bytes | str]:
-    """Return each file in a folder and its subfolders: path relative to `base`, to content. Bytecode is left out."""
+    """Return the content of each file below a folder, by path relative to `base`. Bytecode is left out."""
     paths = (path for path in (base / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {str(path.relative_to(base)): path.read_bytes() for path in paths}
 
 
 def describe_commit() -> str:
-    """Return the commit of the checkout, with '-dirty' where files differ from it; empty where there is none."""
+    """Return the commit of the checkout, with '-dirty' where files differ; an empty string where there is none."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip()
@@ -145,9 +154,9 @@ def build_tar(files: Mapping[str, bytes | str]) -> bytes:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file atomically. On an error, the file stays as it was."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary_path.write_bytes(content)
+    temporary_path.replace(path)
 
 
 def _parse_name(requirement: str) -> str:

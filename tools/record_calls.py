@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CALLS = ROOT / "infra" / "policies" / "calls.json"
-TESTS = ROOT / "tests" / "integration" / "leeway"
-# These tests make all kinds of calls. Other tests that call AWS start whole stacks, and add no kind.
-FILES = [
+CALLS_FILE = ROOT / "infra" / "policies" / "calls.json"
+TEST_FOLDER = ROOT / "tests" / "integration" / "leeway"
+# Together, these tests make all kinds of calls. Other tests that call AWS start whole stacks, and add no kind.
+TEST_NAMES = [
     "batch_score",
     "costs_sweep",
     "dag_runs",
@@ -34,13 +34,13 @@ BUCKETS = (":::leeway", ":::leeway-lake")
 
 
 def main() -> int:
-    """Run the tests, and rewrite calls.json where they pass. Return pytest's exit code."""
+    """Run the tests, and rewrite calls.json if they pass. Return pytest's exit code."""
     with tempfile.TemporaryDirectory() as folder:
-        recording = Path(folder) / "calls"
-        command = [sys.executable, "-m", "pytest", "-q", *(str(TESTS / f"test_{name}.py") for name in FILES)]
-        result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recording)}, check=False)
+        recorded_file = Path(folder) / "calls"
+        command = [sys.executable, "-m", "pytest", "-q", *(str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)]
+        result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:
-            write_calls(recording.read_text().splitlines())
+            write_calls(recorded_file.read_text().splitlines())
     return result.returncode
 
 
@@ -56,7 +56,7 @@ def write_calls(lines: list[str]) -> None:
         for role, action, resource in calls
         if ":s3:" not in resource or resource.split("/")[0].endswith(BUCKETS)
     ]
-    CALLS.write_text("[\n" + ",\n".join(f"  {entry}" for entry in entries) + "\n]\n")
+    CALLS_FILE.write_text("[\n" + ",\n".join(f"  {entry}" for entry in entries) + "\n]\n")
 
 
 if __name__ == "__main__":

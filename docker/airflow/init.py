@@ -12,12 +12,12 @@ USER = "admin"
 
 
 def write_passwords(path: Path, password: str) -> None:
-    """Write the password file atomically. Only its owner can read it, at any moment."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    """Write the password file atomically. Only its owner can read it, also while it is written."""
+    temporary_path = path.with_name(f".{path.name}")
+    temporary_path.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump({USER: password}, file)
-    temporary.replace(path)
+    temporary_path.replace(path)
 
 
 def create_bucket(name: str) -> None:
@@ -32,7 +32,7 @@ def create_bucket(name: str) -> None:
 if __name__ == "__main__":
     file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
-    # The service that serves this folder has it mounted read-only.
+    # The service that serves this folder mounts it read-only, so it cannot create it.
     Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
     for bucket in BUCKETS:
         create_bucket(bucket)

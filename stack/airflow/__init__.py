@@ -1,1 +1,1 @@
-"""What the stack needs of Airflow, over its REST API: runs, backfills, and the reasons of failures."""
+"""Start and watch runs over Airflow's REST API, and explain why one failed."""

@@ -1,4 +1,4 @@
-"""Complete one run of a DAG for each of a list of days, whatever state earlier runs were left in."""
+"""Complete one run of a DAG for each day, also where an earlier run failed or was cut off."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Backfill:
             self.check()
             runs = self.read_runs()
             states = Counter(run["state"] for run in runs.values())
-            show(states["success"], len(self.days), self._list_running(runs))
+            show(states["success"], len(self.days), self._format_running_days(runs))
             if states["success"] == len(self.days):
                 return
             self._raise_first_failure(runs)
@@ -88,19 +88,19 @@ class Backfill:
                 self.client.clear_run(self.dag_id, run["dag_run_id"])
 
     def _is_cut_off(self, run: Json) -> bool:
-        """Tell whether a task of the run still counts as active though it began before this stack started.
+        """Tell whether Airflow still counts a task as active that began before this stack started.
 
-        Where no task does, the scheduler has noticed by itself, and restarts the tasks.
+        Where there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """
         tasks = self.client.list_tasks(self.dag_id, run["dag_run_id"])
-        begins = [task["start_date"] or task["queued_when"] for task in tasks if task["state"] in _ACTIVE_STATES]
-        return any(begin and datetime.fromisoformat(begin) < self.stack_started_at for begin in begins)
+        start_times = [task["start_date"] or task["queued_when"] for task in tasks if task["state"] in _ACTIVE_STATES]
+        return any(start and datetime.fromisoformat(start) < self.stack_started_at for start in start_times)
 
     def _request_missing(self, runs: dict[str, Json]) -> None:
         missing = [day for day in self.days if day.isoformat() not in runs]
         if self._is_requested:
             listing = ", ".join(day.isoformat() for day in missing[:5])
-            raise RequestError(f"{self.dag_id} has no run for {listing}: outside its dates, or not in its schedule.")
+            raise RequestError(f"{self.dag_id} has no run for {listing}: check its dates and schedule.")
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing[0], missing[-1]))
         self._is_requested = self.client.start_backfill(self.dag_id, start, end, self.max_active_runs, self.conf)
 
@@ -109,6 +109,6 @@ class Backfill:
             if runs[key]["state"] == "failed":
                 raise explain_failure(self.client, runs[key], key)
 
-    def _list_running(self, runs: dict[str, Json]) -> str:
-        running = sorted(key for key, run in runs.items() if run["state"] == "running")
-        return " ".join(running[: self.max_active_runs])
+    def _format_running_days(self, runs: dict[str, Json]) -> str:
+        days = sorted(key for key, run in runs.items() if run["state"] == "running")
+        return " ".join(days[: self.max_active_runs])

@@ -16,7 +16,7 @@ from stack.errors import RequestError, UnavailableError
 
 _PAGE_SIZE = 100
 _TIMEOUT_S = 120.0
-"""A backfill of a year takes this long: Airflow writes a row for each day before it answers."""
+"""The request for a backfill of a year can take this long: Airflow writes a row for each day before it answers."""
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
 
 Json = dict[str, Any]
@@ -24,7 +24,7 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class NotFoundError(RequestError):
-    """Airflow has no object of that id."""
+    """Airflow has no object with this id."""
 
 
 class ConflictError(RequestError):
@@ -38,8 +38,8 @@ class BusyError(UnavailableError):
 class AirflowClient:
     """A session with one Airflow, as one user.
 
-    Every method raises UnavailableError where Airflow does not answer or fails itself (a retry can help), and
-    RequestError where Airflow refuses the request (a retry cannot help). Both quote Airflow's answer.
+    Every method raises UnavailableError where Airflow does not answer or has an error of its own (a retry can help),
+    and RequestError where Airflow refuses the request (a retry cannot help). Both quote Airflow's answer, if any.
     """
 
     def __init__(self, url: str, user: str, password: str) -> None:
@@ -135,7 +135,7 @@ class AirflowClient:
         return list(self._read_pages(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances"))
 
     def read_result(self, dag_id: str, run_id: str, task_id: str) -> Json:
-        """Return the XCom value that a task of a run returned; an empty dict where it returned none."""
+        """Return the XCom value that a task of a run returned; an empty dict where it returned no dict."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         try:
             value = self.request("GET", path, params={"deserialize": "true"})["value"]
@@ -181,7 +181,7 @@ def _format_log_entry(entry: str | Json) -> list[str]:
         return entry.splitlines()
     errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or []]
     lines = "\n".join([str(entry.get("event", "")), *errors]).splitlines()
-    return [line for line in lines if not line.startswith("::")]  # `::group::` marks what the UI folds
+    return [line for line in lines if not line.startswith("::")]  # `::group::` begins a part that the UI can fold
 
 
 def _choose_error(response: requests.Response) -> type[RequestError | UnavailableError]:

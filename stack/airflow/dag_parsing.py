@@ -27,19 +27,20 @@ def wait_until_parsed(
         check: called while waiting; raises an error if waiting cannot help, because a service has ended.
 
     Raises:
-        RequestError: a file of the dags folder cannot be imported, or no file has one of the DAGs. A retry cannot help.
+        RequestError: a file of the dags folder cannot be imported, or no file defines one of the DAGs. A retry cannot
+            help.
         UnavailableError: Airflow does not answer. A retry can help.
     """
     deadline = time.monotonic() + TIMEOUT_S
-    waiting = list(dag_ids)
-    while waiting:
+    unparsed_ids = list(dag_ids)
+    while unparsed_ids:
         check()
         if errors := client.list_import_errors(started_at):
             raise _build_import_error(errors[0])
         if time.monotonic() > deadline:
-            raise RequestError(f"No file in the dags folder has the DAG {waiting[0]} (waited {TIMEOUT_S:.0f} s).")
-        waiting = [dag_id for dag_id in waiting if not _is_parsed(client.get_dag(dag_id), started_at)]
-        time.sleep(_POLL_S if waiting else 0)
+            raise RequestError(f"No file in the dags folder has the DAG {unparsed_ids[0]} (waited {TIMEOUT_S:.0f} s).")
+        unparsed_ids = [dag_id for dag_id in unparsed_ids if not _is_parsed(client.get_dag(dag_id), started_at)]
+        time.sleep(_POLL_S if unparsed_ids else 0)
     for dag_id in dag_ids:
         if (client.get_dag(dag_id) or {}).get("is_paused"):
             client.unpause_dag(dag_id)

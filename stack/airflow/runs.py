@@ -9,9 +9,9 @@ from typing import Any
 from stack.airflow.client import AirflowClient
 
 _OVERLAP = timedelta(seconds=10)
-"""Each request covers this much of the time before it again.
+"""Each update reads again what changed in this time before the last update.
 
-A run's change carries the time of its SQL statement, but can be read only after the commit.
+Airflow dates a change of a run by its SQL statement, but the change can be read only after the commit.
 """
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ class RunCache:
     def update(self) -> list[Json]:
         """Read what has changed since the last call, and return all runs as they are now."""
         began_at = datetime.now(UTC)
-        changed = self._client.list_runs(self._dag_id, self._updated_at)
-        self._runs |= {run["dag_run_id"]: run for run in changed}
+        changed_runs = self._client.list_runs(self._dag_id, self._updated_at)
+        self._runs |= {run["dag_run_id"]: run for run in changed_runs}
         self._updated_at = began_at - _OVERLAP
         return list(self._runs.values())

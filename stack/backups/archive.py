@@ -21,7 +21,7 @@ from stack.services.processes import find_processes
 from stack.services.start_stop import LOCK, find_running_stack
 
 MANIFEST = "MANIFEST.json"
-"""The last member of an archive: the list of all others. An archive without it is incomplete."""
+"""The last member of an archive: the list of all other members. An archive without it is incomplete."""
 FORMAT = 1
 EXCLUDED = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
 """Top-level names of a home that are not state, or that are made again from the state."""
@@ -89,7 +89,7 @@ def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
 
     Args:
         layout: the folders of the stack.
-        command: what others read as the holder of the lock.
+        command: the name that other commands show for the holder of the lock.
 
     Raises:
         UnavailableError: a process of the stack runs. A retry can help.

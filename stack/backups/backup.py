@@ -2,8 +2,8 @@
 
 Airflow's database, MLflow's database, the lake's catalog and drydock's objects refer to one another. They are
 consistent only while nothing writes to them, so the backup of a running stack is refused. A user may still run a single
-step by hand. The databases are therefore copied first, with SQLite's own backup: files that such a step adds later are
-in no catalog.
+step by hand. The databases are therefore copied first, with SQLite's own backup: no copied catalog then refers to a
+file that such a step adds later.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ def _check_request(layout: Layout, archive: Path) -> None:
 
 
 def _write_archive(home: Path, archive: Path) -> BackupResult:
-    descriptor, temporary = tempfile.mkstemp(dir=archive.absolute().parent, prefix=f".{archive.name}.")
+    descriptor, temporary_path = tempfile.mkstemp(dir=archive.absolute().parent, prefix=f".{archive.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             manifest = _write_members(file, home)
             file.flush()
             os.fsync(file.fileno())
-        size_bytes = Path(temporary).stat().st_size
-        os.replace(temporary, archive)
+        size_bytes = Path(temporary_path).stat().st_size
+        os.replace(temporary_path, archive)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        Path(temporary_path).unlink(missing_ok=True)
         raise
     return BackupResult(archive, len(manifest.files), size_bytes)
 
@@ -107,8 +107,8 @@ def _list_paths(home: Path) -> Iterator[tuple[Path, bool]]:
 
     Links, sockets and pipes are left out.
     """
-    for top in list_state(home):
-        for path in [top, *(sorted(top.rglob("*")) if top.is_dir() else ())]:
+    for state_path in list_state(home):
+        for path in [state_path, *(sorted(state_path.rglob("*")) if state_path.is_dir() else ())]:
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
                 yield path, False
@@ -122,7 +122,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _is_database_companion(path: Path) -> bool:
-    """Tell whether SQLite keeps the file beside a database. The copy of the database has its content."""
+    """Tell whether SQLite keeps the file beside a database (`-wal`, `-shm`). The database's copy has its content."""
     databases = [
         path.with_name(path.name.removesuffix(suffix)) for suffix in _SQLITE_COMPANIONS if path.name.endswith(suffix)
     ]
@@ -159,6 +159,6 @@ def _copy_database(database: Path) -> Iterator[IO[bytes]]:
 
 
 def _raise_if_locked(database: str, status: int, remaining: int, total: int) -> None:
-    """Raise an error where SQLite has waited five seconds for a lock. It would wait again without an end."""
+    """Raise an error where SQLite has waited five seconds for a lock. SQLite itself would wait for ever."""
     if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise sqlite3.OperationalError(f"{database}: database is locked")

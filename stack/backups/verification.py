@@ -64,12 +64,12 @@ def _verify_members(archive: Path) -> Manifest:
         elif content is None:
             folders.append(info.name)
         elif info.name in files:
-            raise _DamagedError(f"{info.name} is there twice")
+            raise _DamagedError(f"{info.name} occurs twice")
         else:
             files[info.name] = _compute_entry(info, content)
     if manifest is None:
         raise _DamagedError("it has no manifest at its end")
-    _compare(manifest, files, folders)
+    _compare_with_manifest(manifest, files, folders)
     return manifest
 
 
@@ -79,7 +79,7 @@ def _compute_entry(info: tarfile.TarInfo, content: HashingReader) -> FileEntry:
     return FileEntry(size_bytes=info.size, sha256=content.sha256.hexdigest())
 
 
-def _compare(manifest: Manifest, files: dict[str, FileEntry], folders: list[str]) -> None:
+def _compare_with_manifest(manifest: Manifest, files: dict[str, FileEntry], folders: list[str]) -> None:
     for name in sorted(manifest.files.keys() | files.keys()):
         if manifest.files.get(name) != files.get(name):
             raise _DamagedError(f"{name} is not what was backed up")

@@ -26,7 +26,7 @@ from stack.services.readiness import raise_if_dead
 from stack.services.record import Stack
 from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
-WEATHER, INGEST, TRAIN = "weather_ingest", "flights_ingest", "flights_train"
+WEATHER_DAG, INGEST_DAG, TRAIN_DAG = "weather_ingest", "flights_ingest", "flights_train"
 MAX_WEATHER_RUNS = 4
 """Most months that are ingested at once."""
 MAX_INGEST_RUNS = 6
@@ -100,16 +100,16 @@ class Job(ABC):
         """Ingest and publish the weather and the flights of all days. Idempotent."""
         with self.measure_phase("weather"), display.show_progress("months of weather") as show:
             # The weather comes first, because the validation of flights reads it.
-            session.build_backfill(WEATHER, self.request.months, MAX_WEATHER_RUNS).complete(show)
+            session.build_backfill(WEATHER_DAG, self.request.months, MAX_WEATHER_RUNS).complete(show)
         with self.measure_phase("ingest"), display.show_progress("ingesting days") as show:
-            session.build_backfill(INGEST, self.request.days, MAX_INGEST_RUNS).complete(show)
+            session.build_backfill(INGEST_DAG, self.request.days, MAX_INGEST_RUNS).complete(show)
 
     def train(self, session: Session, moments: Sequence[date], conf: dict[str, bool]) -> None:
         """Train as of each moment, in order, since each model is compared with the champion before it. Idempotent."""
         with self.measure_phase("train"), display.show_progress("training runs") as show:
             for done, moment in enumerate(moments):
                 show(done, len(moments), f"as of {moment}")
-                session.build_backfill(TRAIN, [moment], 1, conf).complete(lambda *_: None)
+                session.build_backfill(TRAIN_DAG, [moment], 1, conf).complete(lambda *_: None)
             show(len(moments), len(moments), "")
 
     @contextmanager
@@ -136,7 +136,7 @@ class Job(ABC):
             client = AirflowClient(stack.airflow_url, USER, read_password(self.layout))
             session = Session(stack, client, check)
             with self.measure_phase("parse"):
-                session.unpause_dags(WEATHER, INGEST, TRAIN)
+                session.unpause_dags(WEATHER_DAG, INGEST_DAG, TRAIN_DAG)
             self.perform(session)
         except UnavailableError:
             # The usual cause is a service that has ended. Its error is more precise.

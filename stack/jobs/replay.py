@@ -10,13 +10,13 @@ from datetime import date
 from stack import display
 from stack.errors import RequestError, TaskFailedError
 from stack.jobs.job import PROMOTE_PARAMS, Job, Session
-from stack.jobs.replay_loop import MONITOR, SCORE, ReplayLoop
+from stack.jobs.replay_loop import MONITOR_DAG, SCORE_DAG, ReplayLoop
 from stack.jobs.training_runs import read_training_runs
 from stack.services.environment import build_environment
 
 
 class Replay(Job):
-    """Run all trainings that the calendar and drift would have started, and report how each way of retraining did."""
+    """Run all trainings that the calendar and drift would have started, and compare the ways to retrain."""
 
     name = "replay"
 
@@ -28,10 +28,10 @@ class Replay(Job):
         self.ingest(session)
         self.train(session, [begin], PROMOTE_PARAMS)
         self._require_champion(session, begin)
-        self.train(session, months, {})  # the models of "retrain monthly", which are not promoted
+        self.train(session, months, {})  # the models that retraining monthly would give; they are not promoted
         with self.measure_phase("play"), display.show_progress("days replayed") as show:
             # These DAGs are unpaused only now: earlier, each published day would start runs that nothing needs.
-            session.unpause_dags(SCORE, MONITOR)
+            session.unpause_dags(SCORE_DAG, MONITOR_DAG)
             ReplayLoop(session, [day for day in self.request.days if day >= begin]).run(show)
         with self.measure_phase("report"):
             display.open_console().print(self._write_report(session, begin, end))

@@ -1,4 +1,4 @@
-"""Replay days in order: score each with the champion of that day, monitor it, and wait for trainings due to drift."""
+"""Replay days in order: score each with the champion of that day, monitor it, wait for trainings that drift starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from datetime import date, datetime, timedelta
 from stack import display
 from stack.airflow.failures import explain_failure
 from stack.airflow.runs import Json, RunCache, get_run_key
-from stack.jobs.job import TRAIN, Session
+from stack.jobs.job import TRAIN_DAG, Session
 
-SCORE, MONITOR = "flights_score", "flights_monitor"
+SCORE_DAG, MONITOR_DAG = "flights_score", "flights_monitor"
 BATCH_DAYS = 6
-"""Days that are monitored together, before each is decided on in order."""
+"""Number of days that one backfill monitors, before the loop decides on each of them in order."""
 SCORED_AHEAD_DAYS = 2 * BATCH_DAYS
-"""Days that are scored ahead, for the next batch. More would be scored again after each promotion."""
+"""Number of days to score from the present day on. Days beyond would be scored again after each promotion."""
 RUN_PREFIX = "replay__"
 """Start of the ids of the runs that the replay triggers, one for each day."""
 DRIFT_RUN_TYPE = "asset_triggered"
@@ -26,7 +26,7 @@ _POLL_S = 1.0
 
 
 def _get_training_moment(day: date) -> str:
-    """Return the moment as of which a training of this day's drift is run: the next day."""
+    """Return the `as_of` of the training that drift on this day starts: the next day."""
     return str(day + timedelta(1))
 
 
@@ -46,7 +46,7 @@ class ReplayLoop:
     session: Session
     days: Sequence[date]
     _promoted_at: str = field(default="", init=False)
-    """When a training of drift last promoted its model. Days that were scored before are scored again."""
+    """When a training that drift started last promoted its model. Days scored before this are scored again."""
     _guard_opens_at: str = field(default="", init=False)
     """The first moment at which the guard allows a training again; empty where it holds nothing back."""
     _alarm_count: int = field(default=0, init=False)
@@ -56,7 +56,7 @@ class ReplayLoop:
     def __post_init__(self) -> None:
         """Create an empty cache of runs for each DAG."""
         self._scores, self._monitors, self._trainings = (
-            RunCache(self.session.client, dag_id) for dag_id in (SCORE, MONITOR, TRAIN)
+            RunCache(self.session.client, dag_id) for dag_id in (SCORE_DAG, MONITOR_DAG, TRAIN_DAG)
         )
 
     def run(self, show: display.ProgressBar) -> None:
@@ -67,23 +67,23 @@ class ReplayLoop:
             UnavailableError: Airflow does not answer. A retry can help.
         """
         self._restart_old_runs()
-        for first in range(0, len(self.days), BATCH_DAYS):
-            monitor_runs = self._monitor_batch(first)
-            for index, day in enumerate(self.days[first : first + BATCH_DAYS], first):
+        for batch_start in range(0, len(self.days), BATCH_DAYS):
+            monitor_runs = self._monitor_batch(batch_start)
+            for index, day in enumerate(self.days[batch_start : batch_start + BATCH_DAYS], batch_start):
                 show(index, len(self.days), f"{day}, {self._alarm_count} alarms")
                 run = monitor_runs[day.isoformat()]
                 if self._is_stale(run):
-                    self._decide(index, day)
-                elif self._read_drift(run) == "drift":
+                    self._decide_on_day(index, day)
+                elif self._read_drift_outcome(run) == "drift":
                     self._handle_alarm(index, day)
         show(len(self.days), len(self.days), f"{self._alarm_count} alarms")
 
-    def _monitor_batch(self, first: int) -> dict[str, Json]:
-        """Score a batch of days, monitor them by a backfill that starts no training, and return its runs by day."""
-        days = self.days[first : first + BATCH_DAYS]
-        for index, day in enumerate(days, first):
-            self._score(day, self.days[index : index + SCORED_AHEAD_DAYS])
-        backfill = self.session.build_backfill(MONITOR, days, BATCH_DAYS)
+    def _monitor_batch(self, batch_start: int) -> dict[str, Json]:
+        """Score some days, monitor them by a backfill that starts no training, and return its runs by day."""
+        days = self.days[batch_start : batch_start + BATCH_DAYS]
+        for index, day in enumerate(days, batch_start):
+            self._score_days(day, self.days[index : index + SCORED_AHEAD_DAYS])
+        backfill = self.session.build_backfill(MONITOR_DAG, days, BATCH_DAYS)
         backfill.complete(lambda *_: None)
         return backfill.read_runs()
 
@@ -92,19 +92,19 @@ class ReplayLoop:
         if _get_training_moment(day) < self._guard_opens_at:
             self._alarm_count += 1
         else:
-            self._decide(index, day)
+            self._decide_on_day(index, day)
 
-    def _decide(self, index: int, day: date) -> None:
+    def _decide_on_day(self, index: int, day: date) -> None:
         """Run the monitor for one day, and wait for the training that it starts."""
-        self._score(day, self.days[index : index + SCORED_AHEAD_DAYS])
+        self._score_days(day, self.days[index : index + SCORED_AHEAD_DAYS])
         run = self._run_monitor(day)
-        if self._read_task_state(MONITOR, run, "drift") == "success":
+        if self._read_task_state(MONITOR_DAG, run, "drift") == "success":
             self._alarm_count += 1
             self._wait_for_training(day)
 
     def _run_monitor(self, day: date) -> Json:
         """Trigger the day's own monitor run where there is none, wait for its end, and return it."""
-        self.session.client.trigger_run(MONITOR, f"{RUN_PREFIX}{day}", conf={"partition": day.isoformat()})
+        self.session.client.trigger_run(MONITOR_DAG, f"{RUN_PREFIX}{day}", conf={"partition": day.isoformat()})
         while True:
             self.session.check()
             for run in self._monitors.update():
@@ -112,10 +112,10 @@ class ReplayLoop:
                     return run
             time.sleep(_POLL_S)
 
-    def _read_drift(self, run: Json) -> str:
-        return str(self.session.client.read_result(MONITOR, run["dag_run_id"], "drift").get("outcome", ""))
+    def _read_drift_outcome(self, run: Json) -> str:
+        return str(self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift").get("outcome", ""))
 
-    def _score(self, day: date, days_ahead: Sequence[date]) -> None:
+    def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
         """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""
         triggered: set[date] = set()
         while True:
@@ -124,10 +124,10 @@ class ReplayLoop:
             for next_day in days_ahead:
                 run = runs.get(f"{RUN_PREFIX}{next_day}")
                 if run is None and next_day not in triggered:
-                    self.session.client.trigger_run(SCORE, f"{RUN_PREFIX}{next_day}", next_day.isoformat())
+                    self.session.client.trigger_run(SCORE_DAG, f"{RUN_PREFIX}{next_day}", next_day.isoformat())
                     triggered.add(next_day)
                 elif run and run["state"] in _END_STATES and self._is_stale(run):
-                    self.session.client.clear_run(SCORE, run["dag_run_id"])
+                    self.session.client.clear_run(SCORE_DAG, run["dag_run_id"])
                 elif run and next_day == day and self._has_succeeded(run):
                     return
             time.sleep(_POLL_S)
@@ -137,7 +137,7 @@ class ReplayLoop:
         return bool(run["start_date"] and self._promoted_at and run["start_date"] < self._promoted_at)
 
     def _restart_old_runs(self) -> None:
-        """Clear the runs of the replay, and of drift, that failed before this stack started."""
+        """Clear the runs that the replay or drift started and that failed before this stack started."""
         started_at = self.session.stack.started_at
         for run in (*self._scores.update(), *self._monitors.update(), *self._trainings.update()):
             is_of_replay = run["run_type"] == DRIFT_RUN_TYPE or run["dag_run_id"].startswith(RUN_PREFIX)
@@ -151,13 +151,13 @@ class ReplayLoop:
             self.session.check()
             time.sleep(_POLL_S)
         self._guard_opens_at = str(self._read_guard_result(run).get("until") or "")
-        if self._read_task_state(TRAIN, run, "promote") == "success":
+        if self._read_task_state(TRAIN_DAG, run, "promote") == "success":
             self._promoted_at = run["end_date"]
 
     def _find_training(self, day: date) -> Json | None:
         """Return the training run of this day's drift, or None where there is none yet.
 
-        Its guard names the day's moment. A run that failed before its guard had a result is returned too.
+        The result of its guard holds its `as_of`. A run that failed before its guard had a result is returned too.
         """
         for run in self._trainings.update():
             if run["run_type"] == DRIFT_RUN_TYPE:
@@ -167,18 +167,19 @@ class ReplayLoop:
         return None
 
     def _is_held_back(self, run: Json) -> bool:
-        """Tell whether the run failed because its guard asks for a person. The replay continues after that."""
+        """Tell whether the run failed because its guard needs a person's decision. The replay does not wait for it."""
         return run["state"] == "failed" and self._read_guard_result(run).get("outcome") == "held_back"
 
     def _read_guard_result(self, run: Json) -> Json:
-        if run["dag_id"] != TRAIN:
+        if run["dag_id"] != TRAIN_DAG:
             return {}
         run_id = run["dag_run_id"]
-        result = self._guard_results.get(run_id) or self.session.client.read_result(TRAIN, run_id, "guard")
+        result = self._guard_results.get(run_id) or self.session.client.read_result(TRAIN_DAG, run_id, "guard")
         self._guard_results[run_id] = result
         return result
 
     def _has_succeeded(self, run: Json) -> bool:
+        """Tell whether the run has succeeded. Raise TaskFailedError where it failed."""
         if run["state"] == "failed":
             raise explain_failure(self.session.client, run, get_run_key(run))
         return bool(run["state"] == "success")

@@ -1,4 +1,4 @@
-"""The request of a job: the days to process, and the moments to train as of."""
+"""The request of a job: the days to ingest, and the moments as of which it trains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Request:
     Attributes:
         start: first day to ingest.
         end: last day to ingest.
-        as_of: moments to train as of, each the first of a month.
+        as_of: moments of the trainings, each the first of a month.
         keep: whether the stack stays up afterwards.
     """
 
@@ -37,8 +37,8 @@ class Request:
         """
         if start > end:
             raise RequestError(f"--from {start} is after --to {end}.")
-        if wrong := [day for day in as_of if day.day != 1]:
-            raise RequestError(f"--as-of {wrong[0]} is not the first of a month, when flights_train runs.")
+        if wrong_moments := [day for day in as_of if day.day != 1]:
+            raise RequestError(f"--as-of {wrong_moments[0]} is not the first of a month, when flights_train runs.")
         return cls(start, end, sorted(set(as_of)), keep)
 
     @property

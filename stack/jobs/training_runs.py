@@ -17,7 +17,7 @@ _TIMEOUT_S = 30.0
 
 
 class TrainingRun(BaseModel):
-    """A training run, by its model version. All fields but `as_of` are empty where it registered none."""
+    """A training run, by its model version. All fields but `as_of` are empty where it registered no version."""
 
     as_of: date
     version: str = ""

@@ -17,7 +17,7 @@ USER = "admin"
 
 
 class Service(BaseModel):
-    """A service and its command."""
+    """A service, or a command that prepares one."""
 
     name: str
     argv: list[str]
@@ -44,7 +44,7 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
 
 
 def write_secrets(layout: Layout) -> None:
-    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing ones stay. Idempotent."""
+    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files stay. Idempotent."""
     config = layout.airflow / "airflow.cfg"
     if not config.exists():
         fernet_key = urlsafe_b64encode(secrets.token_bytes(32)).decode()

@@ -23,35 +23,35 @@ SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 _DROPPED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that services do not inherit.
 
-The settings of another installation would override the stack's own. And without bytecode each step would compile
+The settings of another installation would override the stack's own. Without bytecode, each step would compile
 `pipelines` again, which costs a quarter of a second, 180 times in a demo.
 """
 
 
-def build_environment(layout: Layout, stack: Stack, caller: Mapping[str, str]) -> dict[str, str]:
+def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
     """Return all variables of a service. They hold no secret: Airflow's keys are in airflow.cfg, mode 0600.
 
     Args:
         layout: the folders of the stack.
         stack: the stack, with its ports.
-        caller: the environment of the command that starts the stack.
+        caller_variables: the environment of the command that starts the stack.
     """
-    inherited = {name: value for name, value in caller.items() if not name.startswith(_DROPPED_PREFIXES)}
+    inherited = {name: value for name, value in caller_variables.items() if not name.startswith(_DROPPED_PREFIXES)}
     return {
         **inherited,
-        **_build_leeway_variables(layout, stack, caller),
+        **_build_leeway_variables(layout, stack, caller_variables),
         **_build_aws_variables(stack),
         **_build_airflow_variables(layout, stack),
         **_build_library_variables(layout),
         "MLFLOW_TRACKING_URI": stack.mlflow_url,
-        "NO_PROXY": ",".join(filter(None, [caller.get("NO_PROXY"), "127.0.0.1,localhost"])),
-        "no_proxy": ",".join(filter(None, [caller.get("no_proxy"), "127.0.0.1,localhost"])),
+        "NO_PROXY": ",".join(filter(None, [caller_variables.get("NO_PROXY"), "127.0.0.1,localhost"])),
+        "no_proxy": ",".join(filter(None, [caller_variables.get("no_proxy"), "127.0.0.1,localhost"])),
     }
 
 
-def _build_leeway_variables(layout: Layout, stack: Stack, caller: Mapping[str, str]) -> dict[str, str]:
-    roots = dict.fromkeys([layout.project, layout.project / "plugins", CODE])
-    programs = str(Path(sys.executable).parent)
+def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
+    import_folders = dict.fromkeys([layout.project, layout.project / "plugins", CODE])
+    program_folder = str(Path(sys.executable).parent)
     return {
         "LEEWAY_HOME": str(layout.home),
         "LEEWAY_PROJECT": str(layout.project),
@@ -60,9 +60,9 @@ def _build_leeway_variables(layout: Layout, stack: Stack, caller: Mapping[str, s
         "LEEWAY_BUCKET": BUCKET,
         "LEEWAY_DVC_REMOTE": f"s3://{BUCKET}/dvc",
         "LEEWAY_ROLE_ARN": ROLE_ARN,
-        "PYTHONPATH": os.pathsep.join(map(str, roots)),
+        "PYTHONPATH": os.pathsep.join(map(str, import_folders)),
         "PYTHONUNBUFFERED": "1",
-        "PATH": os.pathsep.join([programs, caller.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([program_folder, caller_variables.get("PATH", os.defpath)]),
         # Without this, setproctitle 1.3 overwrites /proc/PID/environ, where `stop_processes` finds the stack's marks.
         "SPT_NOENV": "1",
     }

@@ -11,12 +11,12 @@ import requests
 from stack.services.record import Stack
 
 AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor", "triggerer": "triggerer"}
-"""The name of a component in Airflow's health report, and its command."""
+"""The command of each component, by the component's name in Airflow's health report."""
 _TIMEOUT_S = 5.0
 
 
 def build_health_checks(stack: Stack) -> dict[str, Callable[[], bool]]:
-    """Return a health check for each service, by name. A check returns False, and raises nothing, without an answer."""
+    """Return a health check for each service, by name. Without an answer, a check returns False."""
     checks: dict[str, Callable[[], bool]] = {
         "drydock": lambda: _get(f"{stack.drydock_url}/drydock/health") is not None,
         "mlflow": lambda: _get(f"{stack.mlflow_url}/health") is not None,

@@ -27,7 +27,7 @@ class LockedError(UnavailableError):
 
 @contextmanager
 def hold_lock(path: Path, command: str) -> Iterator[None]:
-    """Hold the lock `path` while the block runs; `command` is what others read as the holder's name.
+    """Hold the lock `path` while the block runs; `command` is the name that other commands show for the holder.
 
     Raises:
         LockedError: another process holds the lock. A retry can help.

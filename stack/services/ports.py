@@ -12,11 +12,11 @@ PREFERRED_PORTS = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
 ANY_PORTS = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
 
 
-def choose_ports(wanted: Ports) -> Ports:
-    """Return ports that were free a moment ago: the wanted ones where possible, else others. 0 means any port."""
+def choose_ports(preferred: Ports) -> Ports:
+    """Return ports that were free a moment ago: the preferred ports where possible, else others. 0 means any port."""
     with ExitStack() as listeners:
         # All ports stay bound until all are chosen. Otherwise the same port could be chosen twice.
-        return Ports(**{name: _bind_port(port, listeners) for name, port in wanted.model_dump().items()})
+        return Ports(**{name: _bind_port(port, listeners) for name, port in preferred.model_dump().items()})
 
 
 def _bind_port(port: int, listeners: ExitStack) -> int:

@@ -20,49 +20,49 @@ from stack.errors import UnavailableError
 
 GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
-KILL_S = 10.0
+KILL_TIMEOUT_S = 10.0
 """Longest time, in seconds, that a process may need to end after SIGKILL."""
 _POLL_S = 0.1
 
 
-def find_processes(home: Path, spare: Iterable[int] = ()) -> list[psutil.Process]:
-    """Return the living processes of the stack, without this process, its ancestors, and the pids in `spare`."""
-    spared = {os.getpid(), *spare, *(parent.pid for parent in psutil.Process().parents())}
+def find_processes(home: Path, excluded_pids: Iterable[int] = ()) -> list[psutil.Process]:
+    """Return the living processes of the stack, without this process, its ancestors, and `excluded_pids`."""
+    all_excluded = {os.getpid(), *excluded_pids, *(parent.pid for parent in psutil.Process().parents())}
     living = [process for process in psutil.process_iter() if _is_living(process)]
     pids = {process.pid for process in living if _is_marked(process, home)}
     parents = {process.pid: _read_parent(process) for process in living}
     for pid in parents:
         if any(ancestor in pids for ancestor in _list_ancestors(pid, parents)):
             pids.add(pid)
-    return [process for process in living if process.pid in pids - spared]
+    return [process for process in living if process.pid in pids - all_excluded]
 
 
-def stop_processes(home: Path, spare: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
+def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
     """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
 
     Returns:
         the number of processes that were stopped; 0 where none ran.
 
     Raises:
-        UnavailableError: a process did not end after SIGKILL, as with a disk that hangs. A retry can help.
+        UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.
     """
-    spare = tuple(spare)
-    signalled: set[psutil.Process] = set()
-    grace_ends = time.monotonic() + grace_s
+    excluded_pids = tuple(excluded_pids)
+    signalled_processes: set[psutil.Process] = set()
+    grace_end = time.monotonic() + grace_s
     # Processes are searched for again each time, because a parent that ends may have started another one.
-    while remaining := find_processes(home, spare):
+    while remaining := find_processes(home, excluded_pids):
         now = time.monotonic()
-        if now > grace_ends + KILL_S:
+        if now > grace_end + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
         for process in remaining:
-            if now > grace_ends:
+            if now > grace_end:
                 _send_signal(process, kill=True)
-            elif process not in signalled:
+            elif process not in signalled_processes:
                 _send_signal(process, kill=False)
-        signalled.update(remaining)
+        signalled_processes.update(remaining)
         time.sleep(_POLL_S)
-    return len(signalled)
+    return len(signalled_processes)
 
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
@@ -116,9 +116,9 @@ def _is_marked(process: psutil.Process, home: Path) -> bool:
 
 
 def _has_drydock_parent(job: psutil.Process) -> bool:
-    """Tell whether a running drydock started the job.
+    """Tell whether a drydock that still runs started the job.
 
-    That drydock is not the stack's own: a job of the stack's own drydock is found as a descendant of it.
+    Such a job needs no mark: if that drydock belongs to the stack, the job is found as its descendant.
     """
     try:
         return any("drydock" in parent.cmdline() for parent in job.parents())

@@ -34,7 +34,8 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
         report_progress: called for each service that becomes ready.
 
     Raises:
-        UnavailableError: a service ended, another command stopped the stack, or the time is over. A retry can help.
+        UnavailableError: a service ended, another command stopped the stack, or a service did not answer in
+            time. A retry can help.
     """
     checks = build_health_checks(stack)
     total, deadline = len(checks), time.monotonic() + START_TIMEOUT_S
@@ -53,7 +54,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
 
 
 def raise_if_dead(layout: Layout, stack: Stack) -> None:
-    """Raise an error where the stack has ended. Do nothing where it runs or still starts.
+    """Raise an error where the stack has ended. Do nothing where it runs or is still starting.
 
     Raises:
         UnavailableError: a service ended by itself, or another command stopped the stack. A retry can help.

@@ -28,18 +28,18 @@ from stack.services.supervisor import Plan
 LOCK = "stack"
 """The name of the lock that commands hold while they start or stop the stack."""
 INTERRUPT_TIMEOUT_S = 60.0
-"""Longest wait of `stop_stack` for a command that is starting the stack to end."""
+"""Longest time that `stop_stack` waits until a command that is starting the stack has ended."""
 
 _supervisors: list[subprocess.Popen[bytes]] = []
-# Supervisors outlive this process on purpose. Python warns of a handle that is dropped while its process runs.
+# A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
 
 
-def start_stack(layout: Layout, wanted: Ports, report_progress: Progress) -> tuple[Stack, bool]:
+def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> tuple[Stack, bool]:
     """Start the stack of a home, and wait until all services answer. A running stack stays as it is. Idempotent.
 
     Args:
         layout: the folders of the stack.
-        wanted: ports to take where they are free.
+        preferred: ports to take where they are free; 0 means any port.
         report_progress: called for each service that becomes ready.
 
     Returns:
@@ -59,7 +59,7 @@ def start_stack(layout: Layout, wanted: Ports, report_progress: Progress) -> tup
             wait_until_ready(layout, stack, report_progress)
             return stack, False
         stop_processes(layout.home)
-        ports = choose_ports(wanted)
+        ports = choose_ports(preferred)
         stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=ports)
         try:
             _start_supervisor(layout, stack)

@@ -25,7 +25,7 @@ _POLL_S = 0.2
 
 
 class Plan(BaseModel):
-    """What the supervisor starts, and with which environment."""
+    """The services that the supervisor starts, and their environment."""
 
     home: Path
     project: Path
@@ -56,7 +56,7 @@ class Supervisor:
                 break
         while not self._has_to_stop():
             self.stop_requested.wait(_POLL_S)
-        stop_processes(self.plan.home, spare=[os.getpid()])
+        stop_processes(self.plan.home, excluded_pids=[os.getpid()])
         return 1 if self.stack.died else 0
 
     def _start(self, service: Service) -> None:

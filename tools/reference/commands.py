@@ -1,4 +1,4 @@
-"""Make the page of the command lines: `python -m pipelines`, `python -m drydock`, `python -m stack` and make."""
+"""Build the page of the command lines: `python -m pipelines`, `python -m drydock`, `python -m stack` and make."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import typer
 
-from drydock.__main__ import app as drydock
+from drydock.__main__ import app as drydock_app
 from pipelines.cli.app import build_app
-from stack.cli import app as stack
+from stack.cli import app as stack_app
 from tools.reference.markdown import format_code, format_prose, format_table
 from tools.reference.steps import find_steps
 
-TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
+TARGET_PATTERN = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 
 
 def load_programs() -> dict[str, Any]:
     """Return the command line of each program, as click's command, by the program's name."""
-    apps = {"pipelines": build_app(), "drydock": drydock, "stack": stack}
+    apps = {"pipelines": build_app(), "drydock": drydock_app, "stack": stack_app}
     return {name: typer.main.get_command(app) for name, app in apps.items()}
 
 
@@ -42,7 +42,7 @@ def build_page(root: Path) -> str:
 def _render_make_targets(root: Path) -> Iterator[str]:
     rows = [
         [format_code(f"make {name}"), format_prose(text)]
-        for name, text in TARGET.findall((root / "Makefile").read_text())
+        for name, text in TARGET_PATTERN.findall((root / "Makefile").read_text())
     ]
     yield "## make\n"
     yield format_table(["target", "what it does"], rows)
@@ -83,11 +83,13 @@ def _format_default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     default = parameter.default
-    of_this_machine = parameter.name in {"cores", "memory_gib"}
-    if of_this_machine:
+    is_machine_value = parameter.name in {"cores", "memory_gib"}
+    if is_machine_value:
         return "the machine's"
-    plain = default is not None and not callable(default) and str(default) not in {"", "()", "False", "Sentinel.UNSET"}
-    return format_code(getattr(default, "value", default)) if plain else ""
+    is_shown = (
+        default is not None and not callable(default) and str(default) not in {"", "()", "False", "Sentinel.UNSET"}
+    )
+    return format_code(getattr(default, "value", default)) if is_shown else ""
 
 
 def _format_help(command: Any) -> str:

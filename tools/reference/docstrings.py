@@ -6,8 +6,8 @@ import inspect
 import re
 from dataclasses import dataclass
 
-SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):[ \t]*$", re.MULTILINE)
-ENTRY = re.compile(r"^ {4}(\**\w[\w.]*)(?: \([^)]*\))?: ", re.MULTILINE)
+SECTION_PATTERN = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):[ \t]*$", re.MULTILINE)
+ENTRY_PATTERN = re.compile(r"^ {4}(\**\w[\w.]*)(?: \([^)]*\))?: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Docstring:
     returns: str
     """Description of what is returned."""
     raises: dict[str, str]
-    """When each error is raised, by its name."""
+    """The condition under which each error is raised, by the error's name."""
 
 
 def parse_docstring(docstring: str) -> Docstring:
     """Return the parts of a docstring; parts that it lacks are empty."""
-    pieces = SECTION.split(inspect.cleandoc(docstring))
+    pieces = SECTION_PATTERN.split(inspect.cleandoc(docstring))
     sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     return Docstring(
         text=pieces[0].strip(),
@@ -37,5 +37,5 @@ def parse_docstring(docstring: str) -> Docstring:
 
 
 def _parse_entries(section: str) -> dict[str, str]:
-    pieces = ENTRY.split(section)
+    pieces = ENTRY_PATTERN.split(section)
     return {name: " ".join(text.split()) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}

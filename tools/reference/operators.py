@@ -32,17 +32,17 @@ class Class:
 
     @property
     def docstring(self) -> Docstring:
-        """The parts of its docstring."""
+        """The parts of the class's docstring."""
         return parse_docstring(ast.get_docstring(self.node) or "")
 
     @property
     def bases(self) -> list[str]:
-        """The names of its base classes."""
+        """The names of the base classes."""
         return [ast.unparse(base) for base in self.node.bases]
 
     @property
     def step(self) -> str:
-        """The step that it runs; empty where it names none."""
+        """The step that the operator runs; empty where the class names none."""
         for part in self.node.body:
             if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "step":
                 return str(ast.literal_eval(part.value))
@@ -50,12 +50,12 @@ class Class:
 
     @property
     def arguments(self) -> Iterator[tuple[str, str, str]]:
-        """Name, type and default of each argument of its own constructor."""
+        """Name, type and default of each argument of the class's own constructor."""
         for part in self.node.body:
             if isinstance(part, ast.FunctionDef) and part.name == "__init__":
                 for argument, default in zip(part.args.kwonlyargs, part.args.kw_defaults, strict=True):
-                    kind = ast.unparse(argument.annotation) if argument.annotation else ""
-                    yield argument.arg, kind, ast.unparse(default) if default else "required"
+                    type_text = ast.unparse(argument.annotation) if argument.annotation else ""
+                    yield argument.arg, type_text, ast.unparse(default) if default else "required"
 
 
 def find_classes(provider: Path) -> dict[str, Class]:
@@ -74,7 +74,7 @@ def find_classes(provider: Path) -> dict[str, Class]:
 
 
 def build_pages(provider: Path) -> dict[str, str]:
-    """Return a page for each class and one that lists them, by path."""
+    """Return a page for each class and an index page, by path."""
     classes = find_classes(provider)
     pages = {f"{FOLDER}/{name}.md": _build_page(class_, classes) for name, class_ in sorted(classes.items())}
     rows = [
@@ -99,7 +99,7 @@ def _build_page(class_: Class, classes: dict[str, Class]) -> str:
         f"Step: {_format_step_link(class_)}.\n" if class_.step else "",
         "## Arguments\n",
         format_table(["argument", "type", "default", "meaning"], _build_rows(class_, classes)) or "None of its own.\n",
-        _describe_inherited(class_, classes),
+        _describe_inherited_arguments(class_, classes),
         f"## Returns\n\n{format_prose(docstring.returns)}\n" if docstring.returns else "",
     ]
     return "\n".join(part for part in parts if part)
@@ -110,22 +110,22 @@ def _format_step_link(class_: Class) -> str:
 
 
 def _build_rows(class_: Class, classes: dict[str, Class]) -> Iterator[list[str]]:
-    """Yield a row for each argument, those of our own base classes after the class's own."""
-    seen: set[str] = set()
+    """Yield a row for each argument: first the class's own, then those of its base classes in the provider."""
+    listed_names: set[str] = set()
     for owner in (class_, *(classes[base] for base in class_.bases if base in classes)):
         meanings = {**owner.docstring.arguments, **class_.docstring.arguments}
-        for name, kind, default in owner.arguments:
-            if name not in seen:
-                seen.add(name)
+        for name, type_text, default in owner.arguments:
+            if name not in listed_names:
+                listed_names.add(name)
                 yield [
                     format_code(name),
-                    format_code(kind),
+                    format_code(type_text),
                     default if default == "required" else format_code(default),
                     meanings.get(name, ""),
                 ]
 
 
-def _describe_inherited(class_: Class, classes: dict[str, Class]) -> str:
+def _describe_inherited_arguments(class_: Class, classes: dict[str, Class]) -> str:
     bases = dict.fromkeys(base for base in class_.bases if base not in classes and base.endswith(SUFFIXES))
     parents = ", ".join(format_code(base) for base in bases) or "`BaseOperator`"
     return f"It also takes the arguments of {parents}.\n"

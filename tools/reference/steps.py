@@ -18,8 +18,8 @@ from tools.reference.docstrings import parse_docstring
 from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/steps"
-MAX_DEFAULT = 60
-"""Most characters of a default value in a table; a longer one is in params.yaml or in the table of its own type."""
+MAX_DEFAULT_LENGTH = 60
+"""Most characters of a default in a table. A longer default is in params.yaml or in the table of the field's type."""
 LIMITS = {
     "minimum": "at least",
     "exclusiveMinimum": "above",
@@ -36,7 +36,7 @@ def find_steps() -> dict[str, ModuleType]:
 
 
 def build_pages() -> dict[str, str]:
-    """Return a page for each step and one that lists them, by path."""
+    """Return a page for each step and an index page, by path."""
     modules = find_steps()
     pages = {f"{FOLDER}/{name}.md": build_page(name, module) for name, module in modules.items()}
     rows = [[f"[{name}]({name}.md)", format_prose(_get_summary(module))] for name, module in modules.items()]
@@ -68,7 +68,7 @@ def _get_summary(module: ModuleType) -> str:
 
 
 def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
-    """Return the class of the module that is its Spec or its Result: the one that is named after the step."""
+    """Return the module's Spec or Result class, whose name begins with the name of the step."""
     kind = base.__name__
     name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{kind}"
     model: type[BaseModel] = getattr(module, name)
@@ -80,10 +80,10 @@ def _render_model(title: str, model: type[BaseModel], *, is_input: bool) -> Iter
     types = schema.get("$defs", {})
     yield f"## {title}\n\n{format_prose(schema.get('description', ''))}\n"
     yield _format_fields(schema, types, is_input=is_input) or "No fields.\n"
-    for name, part in types.items():
-        if part.get("properties"):
-            yield f"### {title}: {name}\n\n{format_prose(part.get('description', ''))}\n"
-            yield _format_fields(part, types, is_input=is_input)
+    for name, schema_part in types.items():
+        if schema_part.get("properties"):
+            yield f"### {title}: {name}\n\n{format_prose(schema_part.get('description', ''))}\n"
+            yield _format_fields(schema_part, types, is_input=is_input)
 
 
 def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: bool) -> str:
@@ -91,46 +91,48 @@ def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: b
     rows = [
         [
             format_code(name),
-            _describe_type(part),
-            *([_format_default(name, part, required)] if is_input else []),
-            format_prose(part.get("description") or types.get(_describe_type(part), {}).get("description", "")),
+            _describe_type(schema_part),
+            *([_format_default(name, schema_part, required)] if is_input else []),
+            format_prose(
+                schema_part.get("description") or types.get(_describe_type(schema_part), {}).get("description", "")
+            ),
         ]
-        for name, part in schema.get("properties", {}).items()
+        for name, schema_part in schema.get("properties", {}).items()
     ]
     return format_table(["field", "type", *(["default"] if is_input else []), "meaning"], rows)
 
 
-def _describe_type(part: dict[str, Any]) -> str:
+def _describe_type(schema_part: dict[str, Any]) -> str:
     """Return the type of a field in words: string, number, one of several values, list of, mapping to."""
-    limits = [f"{words} {part[key]}" for key, words in LIMITS.items() if key in part]
-    return ", ".join([_describe_bare_type(part), *limits])
+    limits = [f"{words} {schema_part[key]}" for key, words in LIMITS.items() if key in schema_part]
+    return ", ".join([_describe_bare_type(schema_part), *limits])
 
 
-def _describe_bare_type(part: dict[str, Any]) -> str:
-    if "$ref" in part:
-        return str(part["$ref"]).rpartition("/")[2]
-    if values := part.get("enum") or ([part["const"]] if "const" in part else []):
+def _describe_bare_type(schema_part: dict[str, Any]) -> str:
+    if "$ref" in schema_part:
+        return str(schema_part["$ref"]).rpartition("/")[2]
+    if values := schema_part.get("enum") or ([schema_part["const"]] if "const" in schema_part else []):
         return ", ".join(format_code(value) for value in values)
-    if options := part.get("anyOf") or part.get("oneOf") or part.get("allOf"):
+    if options := schema_part.get("anyOf") or schema_part.get("oneOf") or schema_part.get("allOf"):
         return " or ".join(dict.fromkeys(_describe_type(option) for option in options))
-    return _describe_container(part) or str(part.get("format") or part.get("type") or "any")
+    return _describe_container(schema_part) or str(schema_part.get("format") or schema_part.get("type") or "any")
 
 
-def _describe_container(part: dict[str, Any]) -> str:
-    """Return the type of a list or a mapping; an empty text for all others."""
-    if part.get("type") == "array":
-        return f"list of {_describe_type(part['items'])}" if part.get("items") else "list"
-    if part.get("type") == "object":
-        values = part.get("additionalProperties")
+def _describe_container(schema_part: dict[str, Any]) -> str:
+    """Return the type of a list or a mapping; an empty text for all other types."""
+    if schema_part.get("type") == "array":
+        return f"list of {_describe_type(schema_part['items'])}" if schema_part.get("items") else "list"
+    if schema_part.get("type") == "object":
+        values = schema_part.get("additionalProperties")
         return f"mapping to {_describe_type(values)}" if isinstance(values, dict) else "mapping"
     return ""
 
 
-def _format_default(name: str, part: dict[str, Any], required: set[str]) -> str:
+def _format_default(name: str, schema_part: dict[str, Any], required: set[str]) -> str:
     if name in required:
         return "required"
-    text = json.dumps(part["default"]) if "default" in part else ""
-    return format_code(text) if 0 < len(text) <= MAX_DEFAULT else "see below" if text else "its own defaults"
+    text = json.dumps(schema_part["default"]) if "default" in schema_part else ""
+    return format_code(text) if 0 < len(text) <= MAX_DEFAULT_LENGTH else "see below" if text else "its own defaults"
 
 
 def _render_errors(module: ModuleType) -> Iterator[str]:

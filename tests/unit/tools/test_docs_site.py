@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.steps import STEPS, load_result_class, load_spec_class
-from tools.docs_site import expand, name_files_outside
+from tools.docs_site import expand_folders, replace_outside_links
 from tools.reference import build_pages, operators
 
 ROOT = Path(__file__).parents[3]
@@ -85,12 +85,15 @@ def test_settings_and_commands_are_listed(pages: dict[str, str]) -> None:
 def test_folder_in_the_navigation_becomes_its_pages() -> None:
     nav = [{"Steps": "reference/steps/"}, "index.md"]
     paths = ["reference/steps/gate.md", "reference/steps/index.md", "reference/errors.md"]
-    assert expand(nav, paths) == [{"Steps": ["reference/steps/index.md", "reference/steps/gate.md"]}, "index.md"]
+    assert expand_folders(nav, paths) == [
+        {"Steps": ["reference/steps/index.md", "reference/steps/gate.md"]},
+        "index.md",
+    ]
 
 
 def test_link_out_of_the_documentation_becomes_a_name() -> None:
     text = "[the stack](../../docker-compose.yaml), [errors](../reference/errors.md#codes), [web](https://example.com)"
-    result = name_files_outside(text, "how-to/compose.md")
+    result = replace_outside_links(text, "how-to/compose.md")
     assert result == text.replace("[the stack](../../docker-compose.yaml)", "the stack (`docker-compose.yaml`)")
 
 

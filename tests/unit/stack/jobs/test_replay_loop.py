@@ -11,8 +11,8 @@ from stack.airflow import backfill
 from stack.airflow.backfill import Backfill
 from stack.errors import TaskFailedError
 from stack.jobs import replay_loop
-from stack.jobs.job import TRAIN
-from stack.jobs.replay_loop import BATCH_DAYS, MONITOR, SCORE, ReplayLoop
+from stack.jobs.job import TRAIN_DAG
+from stack.jobs.replay_loop import BATCH_DAYS, MONITOR_DAG, SCORE_DAG, ReplayLoop
 
 STACK_START = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = date(2013, 3, 1)
@@ -26,7 +26,7 @@ class FakeAirflow:
         self.needs_person, self.guard_opens_at = False, ""
         self.drift, self.failing_run = {str(day): state for day, state in drift.items()}, failing_run
         self.clock, self.executed = STACK_START, list[str]()
-        self.runs: dict[str, list[dict[str, Any]]] = {SCORE: [], MONITOR: [], TRAIN: []}
+        self.runs: dict[str, list[dict[str, Any]]] = {SCORE_DAG: [], MONITOR_DAG: [], TRAIN_DAG: []}
         self.states: dict[str, dict[str, str]] = {}
 
     def advance_clock(self) -> str:
@@ -44,32 +44,32 @@ class FakeAirflow:
         self.states[f"{dag_id} {run_id}"] = tasks
         self.runs[dag_id] = [old for old in self.runs[dag_id] if old["dag_run_id"] != run_id]
         self.runs[dag_id].append({**run, **times, "state": state})
-        self.executed.append(run_id if dag_id != MONITOR else run_id.replace("replay__", "monitor "))
+        self.executed.append(run_id if dag_id != MONITOR_DAG else run_id.replace("replay__", "monitor "))
 
     def list_runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
         return [dict(run) for run in self.runs[dag_id]]
 
     def trigger_run(self, dag_id: str, run_id: str, partition: str = "", conf: Any = None) -> None:
         # Runs of the monitor have no partition. With one, Airflow would not send their events to the training.
-        assert bool(partition) == (dag_id == SCORE)
+        assert bool(partition) == (dag_id == SCORE_DAG)
         partition = partition or conf["partition"]
-        if dag_id == SCORE and f"{SCORE} {run_id}" not in self.states:
+        if dag_id == SCORE_DAG and f"{SCORE_DAG} {run_id}" not in self.states:
             self.add_run(dag_id, run_id, partition, "manual")
-        elif dag_id == MONITOR and f"{MONITOR} {run_id}" not in self.states:
+        elif dag_id == MONITOR_DAG and f"{MONITOR_DAG} {run_id}" not in self.states:
             self.add_monitor_run(run_id, partition, "manual")
             if promote_state := self.drift.get(partition):
-                self.add_run(TRAIN, f"train {partition}", "", "asset_triggered", promote=promote_state)
+                self.add_run(TRAIN_DAG, f"train {partition}", "", "asset_triggered", promote=promote_state)
 
     def add_monitor_run(self, run_id: str, day: str, kind: str) -> None:
         starts_training = kind == "manual" and day in self.drift
-        self.add_run(MONITOR, run_id, day, kind, drift="success" if starts_training else "skipped")
+        self.add_run(MONITOR_DAG, run_id, day, kind, drift="success" if starts_training else "skipped")
 
     def clear_run(self, dag_id: str, run_id: str) -> None:
-        kind = "asset_triggered" if dag_id == TRAIN else "manual"
+        kind = "asset_triggered" if dag_id == TRAIN_DAG else "manual"
         self.add_run(dag_id, run_id, run_id[-10:], kind, **self.states[f"{dag_id} {run_id}"])
 
     def start_backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
-        assert (dag_id, conf) == (MONITOR, {})  # a backfill of days ahead may start no training
+        assert (dag_id, conf) == (MONITOR_DAG, {})  # a backfill of days ahead may start no training
         for n in range((end - start).days + 1):
             day = f"{start + timedelta(n):%Y-%m-%d}"
             self.add_monitor_run(f"batch {day}", day, "backfill")
@@ -82,7 +82,7 @@ class FakeAirflow:
 
     def read_result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
         day = run_id[-10:]
-        if dag_id == MONITOR:
+        if dag_id == MONITOR_DAG:
             return {"outcome": "drift" if day in self.drift else "none"}
         as_of = date.fromisoformat(day) + timedelta(1)
         is_held_back = self.needs_person or str(as_of) < self.guard_opens_at

@@ -86,7 +86,7 @@ def test_does_not_stop_a_foreign_process(spawn, tmp_path, environment):
 
 def test_does_not_stop_a_spared_process(spawn, tmp_path):
     child = spawn("", **build_marks(tmp_path))
-    assert stop_processes(tmp_path, spare=[child.pid]) == 0
+    assert stop_processes(tmp_path, excluded_pids=[child.pid]) == 0
     assert child.poll() is None
 
 
