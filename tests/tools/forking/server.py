@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import os
 import selectors
@@ -306,6 +307,8 @@ def preload() -> list[tuple[Any, ...]]:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(name)
     atexit.register = register
+    # Pydantic calls this for each model with documented fields. The first call resolves the path of every module.
+    inspect.getmodule(sys._getframe())
     return exit_calls
 
 
