@@ -1,3 +1,3 @@
-"""drydock: a SageMaker-compatible server that really runs the training jobs it is sent."""
+"""drydock: a SageMaker-compatible server that executes training, processing and transform jobs on this machine."""
 
 __version__ = "0.1.0"

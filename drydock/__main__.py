@@ -27,6 +27,7 @@ from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
 
 EXIT_TRY_AGAIN = 75
+# How often the main thread looks for a signal.
 SIGNAL_CHECK_S = 0.2
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_machine_cores(), get_machine_memory_gib()
 
@@ -124,17 +125,18 @@ def _build_url(host: str, port: int) -> str:
 
 
 def _catch_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
     stop_requested = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop_requested.set())
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop_requested.set())
     return stop_requested
 
 
 def _write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary_path.write_text(text, encoding="utf-8")
+    temporary_path.replace(path)
 
 
 def _set_up_logging(verbose: bool) -> None:

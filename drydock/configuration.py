@@ -29,7 +29,7 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     """Use a configuration file's values as the defaults of the command line's options.
 
     Raises:
-        BadParameter: The file cannot be read, or has a key that is not the name of an option.
+        BadParameter: The file cannot be read, has a key that is not the name of an option, or `spot` is not a table.
     """
     if path is None:
         return None
@@ -38,10 +38,11 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"cannot read {path}: {error}") from None
     spot = content.pop("spot", {})
-    known = {str(option.name) for option in context.command.params} - {"config", "help"}
-    if unknown := content.keys() - known:
-        options = ", ".join(sorted(known))
-        raise typer.BadParameter(f"{path}: no option is called {', '.join(sorted(unknown))}; the options are {options}")
+    option_names = {str(option.name) for option in context.command.params} - {"config", "help"}
+    if unknown_keys := content.keys() - option_names:
+        options = ", ".join(sorted(option_names))
+        keys = ", ".join(sorted(unknown_keys))
+        raise typer.BadParameter(f"{path}: no option is called {keys}; the options are {options}")
     if not isinstance(spot, Mapping):
         raise typer.BadParameter(f"{path}: spot must be a table")
     context.default_map = {**(context.default_map or {}), **content}

@@ -1,7 +1,7 @@
-"""Encode moto's plain objects as JSON, and decode them.
+"""Encode the values that moto keeps as JSON, and decode them.
 
-The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. Nothing else is read
-or written, so a store that someone has changed cannot make the server run code.
+The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. A value of another
+type is refused, so a store that somebody has changed cannot make the server run code.
 """
 
 import base64
@@ -42,27 +42,27 @@ def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, dict):
-        # As a list of pairs: a key from a client may be any string, even _TYPE; the keys of upload parts are numbers.
+        # As a list of pairs: a client's key may be any string, even _TYPE, and the keys of upload parts are numbers.
         return {_TYPE: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {_TYPE: "bytes", "of": base64.b64encode(value).decode()}
     if isinstance(value, datetime):
         return {_TYPE: "datetime", "of": value.isoformat()}
-    name = type(value).__name__
-    if _CLASSES.get(name) is not type(value):
-        raise TypeError(f"drydock cannot store a {name}")
-    return {_TYPE: name, "of": _encode(vars(value))}
+    type_name = type(value).__name__
+    if _CLASSES.get(type_name) is not type(value):
+        raise TypeError(f"drydock cannot store a {type_name}")
+    return {_TYPE: type_name, "of": _encode(vars(value))}
 
 
 def _decode(encoded: dict[str, Any]) -> Any:
-    name, value = encoded[_TYPE], encoded["of"]
-    if name == "dict":
+    type_name, value = encoded[_TYPE], encoded["of"]
+    if type_name == "dict":
         return dict(value)
-    if name == "bytes":
+    if type_name == "bytes":
         return base64.b64decode(value)
-    if name == "datetime":
+    if type_name == "datetime":
         return datetime.fromisoformat(value)
     # moto's constructor is not called: it validates a request, and this value was validated before it was stored.
-    restored = object.__new__(_CLASSES[name])
-    restored.__dict__.update(value)
-    return restored
+    model = object.__new__(_CLASSES[type_name])
+    model.__dict__.update(value)
+    return model

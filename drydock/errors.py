@@ -1,8 +1,8 @@
 """The classes of drydock's own errors.
 
 DrydockError
-├── CannotStart    the server cannot start: exit code 75, a retry can help
-├── JobFailed      a job ends as Failed, with this FailureReason
+├── CannotStart    the server cannot start: exit code 75, a retry can help unless a setting is invalid
+├── JobFailed      a job ends as Failed, with a FailureReason
 └── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 
 For a bad request the API answers with moto's own exceptions (moto.sagemaker.exceptions), which moto serialises.
@@ -17,7 +17,10 @@ class DrydockError(Exception):
 
 
 class CannotStart(DrydockError):
-    """The server cannot start, for example because its port or data folder is in use. A retry can help."""
+    """The server cannot start, for example because its port or data folder is in use.
+
+    A retry can help, unless a setting is invalid.
+    """
 
 
 class JobFailed(DrydockError):

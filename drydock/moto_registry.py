@@ -8,8 +8,8 @@ B = TypeVar("B")
 def bind_arguments(backend: type[B], *arguments: Any) -> type[B]:
     """Return a subclass of a backend whose constructor takes only what moto passes: the region and the account.
 
-    The result is a class, not a functools.partial: moto 5.2.5 leaves everything else out of its Resource Groups
-    Tagging API.
+    The result is a class, not a functools.partial: moto 5.2.5 ignores a backend that is not a class in its Resource
+    Groups Tagging API.
 
     Args:
         backend: The backend's class. Its constructor takes the arguments, then the region's name and the account's id.

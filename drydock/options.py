@@ -1,4 +1,7 @@
-"""The options of `python -m drydock`, with their help texts. Each can also be set by a variable: DRYDOCK_CORES, ..."""
+"""The options of `python -m drydock`, with their help texts.
+
+Each can also be set by an environment variable, such as DRYDOCK_CORES.
+"""
 
 from enum import StrEnum
 from pathlib import Path
@@ -16,17 +19,23 @@ class ExecutorName(StrEnum):
     DOCKER = "docker"
 
 
-Host = Annotated[str, typer.Option(help="Address to bind. Whoever can reach it can run code here.")]
+Host = Annotated[
+    str, typer.Option(help="Address to bind. Every client that can reach it can run code on this machine.")
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 for any free port.")]
 Data = Annotated[Path, typer.Option(help="Folder for everything the server stores; one server per folder.")]
 PortFile = Annotated[Path | None, typer.Option(help="File to write the port to once the server answers.")]
 Config = Annotated[
     Path | None,
-    typer.Option(is_eager=True, callback=configuration.load_file, help="TOML file: these options, and a table [spot]."),
+    typer.Option(
+        is_eager=True,
+        callback=configuration.load_file,
+        help="TOML file with values for these options, and a table [spot].",
+    ),
 ]
 Executor = Annotated[ExecutorName, typer.Option(help="How jobs run: as processes, or in containers.")]
 Dockerfile = Annotated[
-    Path | None, typer.Option(help="With docker: built if the engine does not have the image of a job.")
+    Path | None, typer.Option(help="With docker: Dockerfile to build if the engine does not have a job's image.")
 ]
 Cores = Annotated[int, typer.Option(min=1, help="vCPUs for all running jobs together.")]
 MemoryGib = Annotated[float, typer.Option(min=0.1, help="Memory in GiB for all running jobs together.")]

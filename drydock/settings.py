@@ -26,11 +26,11 @@ class Settings:
         url: URL of this server; jobs get it as AWS_ENDPOINT_URL.
         cores: vCPUs that all running jobs together may have; other jobs wait in the phase Starting.
         memory_mb: Memory in MiB that all running jobs together may have.
-        stop_grace_s: Seconds between SIGTERM and SIGKILL (SageMaker: 120).
+        stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
         checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         s3_url: URL of another server for S3; "" if this server has the buckets.
-        s3_patience_s: Seconds for which a failed request to S3 is retried, if the failure may pass.
+        s3_patience_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
     """
 
     data: Path

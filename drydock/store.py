@@ -1,7 +1,7 @@
 """The server's durable storage: one SQLite file in the data folder.
 
 A change is written before the request that made it is answered, so it survives a kill -9 of the server. (The
-write-ahead log is then in the operating system's cache; a power failure may lose the last moment's changes.)
+write-ahead log is then in the operating system's cache; a power failure may lose the latest changes.)
 """
 
 import sqlite3
@@ -49,7 +49,7 @@ class Store:
                 raise
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT statement."""
+        """Return the rows of a SELECT statement, with values for its placeholders."""
         with self._lock:
             return self._db.execute(statement, values).fetchall()
 

@@ -10,42 +10,42 @@ import typer
 
 DEFAULT_URL = "http://127.0.0.1:5005"
 TIMEOUT_S = 30.0
-EXIT_WRONG, EXIT_TRY_AGAIN = 2, 75
+EXIT_REFUSED, EXIT_TRY_AGAIN = 2, 75
 
 Url = Annotated[str, typer.Option(help="URL of the server; AWS_ENDPOINT_URL if not given.")]
-ForS = Annotated[float | None, typer.Option("--for", min=0, help="Duration in seconds; without end if not given.")]
+Duration = Annotated[float | None, typer.Option("--for", min=0, help="Duration in seconds; without end if not given.")]
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to a command line."""
-    app.command()(interrupt)
-    app.command()(capacity)
-    app.command()(outage)
+    app.command("interrupt")(interrupt_job)
+    app.command("capacity")(set_capacity)
+    app.command("outage")(begin_outage)
 
 
-def interrupt(
+def interrupt_job(
     job: Annotated[str, typer.Argument(help="Name of the training job.")],
     after: Annotated[float, typer.Option(min=0, help="Seconds of running time from now.")] = 0.0,
     back_after: Annotated[float | None, typer.Option(min=0, help="Seconds until there is capacity again.")] = None,
     notice: Annotated[float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: at once.")] = None,
     url: Url = "",
 ) -> None:
-    """Interrupt the current run of a spot job, or its next run."""
+    """Interrupt the current run of a spot job, or else its next run."""
     body = {"job": job, "after_s": after, "capacity_back_after_s": back_after, "notice_s": notice}
     _post(url, "interrupt", body)
 
 
-def capacity(
+def set_capacity(
     instance_type: Annotated[str, typer.Argument(help="Instance type or pattern, such as 'ml.m5.*'.")],
     available: Annotated[bool, typer.Option("--back/--gone", help="Whether spot instances are available.")],
-    for_s: ForS = None,
+    for_s: Duration = None,
     url: Url = "",
 ) -> None:
     """Make spot instances of a type unavailable, or available again."""
     _post(url, "capacity", {"instance_type": instance_type, "available": available, "for_s": for_s})
 
 
-def outage(
+def begin_outage(
     service: Annotated[str, typer.Argument(help="Name of the service: s3, sagemaker, logs, ...")],
     operation: Annotated[str, typer.Option(help="Operation, such as DescribeTrainingJob; all if not given.")] = "",
     status: Annotated[int, typer.Option(help="HTTP status of the responses.")] = 503,
@@ -58,17 +58,17 @@ def outage(
 
 
 def _post(url: str, endpoint: str, body: dict[str, Any]) -> None:
-    base = (url or os.environ.get("AWS_ENDPOINT_URL") or DEFAULT_URL).rstrip("/")
+    base_url = (url or os.environ.get("AWS_ENDPOINT_URL") or DEFAULT_URL).rstrip("/")
     data = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
-    request = urllib.request.Request(f"{base}/drydock/{endpoint}", data=data)  # noqa: S310  the user's own URL
+    request = urllib.request.Request(f"{base_url}/drydock/{endpoint}", data=data)  # noqa: S310  the user's own URL
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
             typer.echo(response.read().decode())
     except urllib.error.HTTPError as error:
         typer.echo(f"drydock: {_read_error(error.read())}", err=True)
-        raise typer.Exit(EXIT_WRONG) from None
+        raise typer.Exit(EXIT_REFUSED) from None
     except (OSError, ValueError) as error:
-        typer.echo(f"drydock: {base} does not answer: {error}", err=True)
+        typer.echo(f"drydock: {base_url} does not answer: {error}", err=True)
         raise typer.Exit(EXIT_TRY_AGAIN) from None
 
 

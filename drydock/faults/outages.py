@@ -14,7 +14,7 @@ from drydock.wsgi import WsgiApplication, read_signed_service
 
 @dataclass
 class Outage:
-    """One outage.
+    """An outage of one service, or of one of its operations.
 
     Attributes:
         service: Name of the service in the request's signature: s3, sagemaker, logs, ...
@@ -64,14 +64,14 @@ class Outages:
         return [body.encode()]
 
     def _match(self, environ: dict[str, Any]) -> Outage | None:
-        """Return the first outage that affects the request, and count the response; None if there is none."""
+        """Return the outage that affects the request, and count the response that it causes; None if there is none."""
         service = read_signed_service(environ)
-        target = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")
+        operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")
         with self._lock:
             now = time.monotonic()
             self._outages = [outage for outage in self._outages if outage.remaining > 0 and now < outage.ends_at]
             for outage in self._outages:
-                if outage.service == service and outage.operation in ("", target):
+                if outage.service == service and outage.operation in ("", operation):
                     outage.remaining -= 1
                     return outage
         return None

@@ -14,6 +14,7 @@ from drydock.errors import CannotStart
 from drydock.jobs.job import Job
 
 JobKey = tuple[str, str, str]
+"""Account id, region and name of a job."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Policy:
-    """How the market behaves without requests through the API. The field names are the keys of the [spot] table.
+    """How the market behaves without requests through the API.
+
+    The attributes are the keys of the [spot] table; `interruptions` is called `interrupt` there.
 
     Attributes:
         seed: Seed of the random interruptions: equal seeds interrupt the same runs after the same seconds.
@@ -83,9 +86,9 @@ class Policy:
 
 @dataclass
 class _JobState:
-    """What the market stores for one job: requested interruptions, and when capacity is back (monotonic clock)."""
+    """What the market knows about one job: requested interruptions, and when capacity is back (monotonic clock)."""
 
-    requested: list[Interruption] = field(default_factory=list)
+    requested_interruptions: list[Interruption] = field(default_factory=list)
     capacity_back_at: float = 0.0
 
 
@@ -108,7 +111,7 @@ class SpotMarket:
     def request_interruption(self, job: Job, interruption: Interruption) -> None:
         """Interrupt a job's current run, or its next run if none is running."""
         with self._lock:
-            self._get_state(job).requested.append(interruption)
+            self._get_state(job).requested_interruptions.append(interruption)
 
     def set_capacity(self, instance_types: str, available: bool, for_s: float | None = None) -> None:
         """Make spot instances available or unavailable, from now on.
@@ -129,14 +132,17 @@ class SpotMarket:
         with self._lock:
             if not job.is_spot:
                 return True
-            is_back = now >= self._get_state(job).capacity_back_at
+            is_capacity_back = now >= self._get_state(job).capacity_back_at
             for pattern, available, ends_at in reversed(self._capacity_rules):  # the newest rule has precedence
                 if now < ends_at and fnmatchcase(job.instance_type, pattern):
-                    return available and is_back
-            return is_back
+                    return available and is_capacity_back
+            return is_capacity_back
 
     def take_due_interruption(self, job: Job, running_s: float) -> Interruption | None:
-        """Return the interruption of a run that is due now, once; None if there is none.
+        """Return an interruption of the job's current run that is due now; None if there is none.
+
+        From now on the job has no capacity for `back_after_s` seconds. Requested interruptions that are due are
+        removed.
 
         Args:
             job: The job.
@@ -146,12 +152,13 @@ class SpotMarket:
             return None
         with self._lock:
             state = self._get_state(job)
-            planned = [*state.requested, *self._plan(job)]
-            due = next((interruption for interruption in planned if interruption.after_s <= running_s), None)
-            if due is not None:
-                state.requested = [interruption for interruption in state.requested if interruption.after_s > running_s]
-                state.capacity_back_at = time.monotonic() + due.back_after_s
-            return due
+            requests = state.requested_interruptions
+            interruptions = [*requests, *self._plan_interruptions(job)]
+            due_interruption = next((entry for entry in interruptions if entry.after_s <= running_s), None)
+            if due_interruption is not None:
+                state.requested_interruptions = [entry for entry in requests if entry.after_s > running_s]
+                state.capacity_back_at = time.monotonic() + due_interruption.back_after_s
+            return due_interruption
 
     def describe(self) -> dict[str, Any]:
         """Return the policy and the current capacity rules, as JSON-compatible values."""
@@ -167,33 +174,33 @@ class SpotMarket:
     def _get_state(self, job: Job) -> _JobState:
         return self._states.setdefault((job.account_id, job.region, job.name), _JobState())
 
-    def _plan(self, job: Job) -> list[Interruption]:
+    def _plan_interruptions(self, job: Job) -> list[Interruption]:
         """Return the interruptions that the policy plans for the job's current run: scheduled ones and random ones."""
-        policy, run = self.policy, job.run_count - 1
-        seconds = []
+        policy, run_index = self.policy, job.run_count - 1
+        running_times_s = []
         schedule = next((schedule for schedule in policy.interruptions if fnmatchcase(job.name, schedule.job)), None)
-        if schedule is not None and run < len(schedule.after_s) and schedule.after_s[run] >= 0:
-            seconds.append(schedule.after_s[run])
+        if schedule is not None and run_index < len(schedule.after_s) and schedule.after_s[run_index] >= 0:
+            running_times_s.append(schedule.after_s[run_index])
         if policy.interruption_probability:
-            generator = random.Random(f"{policy.seed}/{job.name}/{run}")  # noqa: S311  a simulation, not a secret
+            generator = random.Random(f"{policy.seed}/{job.name}/{run_index}")  # noqa: S311  a simulation, not a secret
             # Exponential distribution with P(T < 60 s) = interruption_probability.
-            seconds.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
-        return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in seconds]
+            running_times_s.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
+        return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in running_times_s]
 
 
 def parse_policy(table: Mapping[str, Any]) -> Policy:
     """Return the policy of a configuration file's [spot] table.
 
     Raises:
-        CannotStart: A key is unknown, or a value has the wrong type. A retry cannot help.
+        CannotStart: A key is unknown, or a value has the wrong type or is out of range. A retry cannot help.
     """
     values = dict(table)
     try:
         schedules = [_parse_schedule(entry) for entry in values.pop("interrupt", [])]
         return Policy(**values, interruptions=schedules)
     except (TypeError, KeyError, ValueError) as error:
-        known = ", ".join([*Policy.__dataclass_fields__, "interrupt"])
-        raise CannotStart(f"[spot] is wrong: {error}; it has {known}") from None
+        keys = ", ".join("interrupt" if name == "interruptions" else name for name in Policy.__dataclass_fields__)
+        raise CannotStart(f"[spot] is invalid: {error}; its keys are {keys}") from None
 
 
 def _parse_schedule(entry: Mapping[str, Any]) -> Schedule:
