@@ -1,4 +1,4 @@
-"""Draw the curves of an evaluation as one PNG. Equal curves give equal bytes."""
+"""Draw the curves and the feature importance of an evaluation as one PNG. Equal tables give byte-identical files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 TOP_FEATURES = 20
-"""Features that the importance plot shows."""
+"""Largest number of features that the importance plot shows."""
 MODEL_COLOR, REFERENCE_COLOR = "#1f5fa8", "#999999"
 
 
 def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[str, float], title: str) -> None:
-    """Draw the precision-recall curve, the calibration and the feature importance to a PNG."""
+    """Draw the precision-recall curve, the calibration and the feature importance to a PNG file.
+
+    Args:
+        path: file to write.
+        tables: pr_curve, calibration and importance, as `pipelines.evaluation.metrics` computes them.
+        metrics: metrics of the same holdout.
+        title: title of the figure.
+    """
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     _draw_precision_recall(axes[0], tables["pr_curve"], metrics)
     _draw_calibration(axes[1], tables["calibration"], metrics)
@@ -31,9 +38,9 @@ def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def _draw_precision_recall(axis: Axes, curve: Table, metrics: Mapping[str, float]) -> None:
-    model, chance = f"model: PR-AUC {metrics['pr_auc']:.3f}", f"chance: {metrics['base_rate']:.3f}"
-    axis.plot(curve["recall"], curve["precision"], color=MODEL_COLOR, label=model)
-    axis.axhline(metrics["base_rate"], color=REFERENCE_COLOR, linestyle="--", label=chance)
+    model_label, chance_label = f"model: PR-AUC {metrics['pr_auc']:.3f}", f"chance: {metrics['base_rate']:.3f}"
+    axis.plot(curve["recall"], curve["precision"], color=MODEL_COLOR, label=model_label)
+    axis.axhline(metrics["base_rate"], color=REFERENCE_COLOR, linestyle="--", label=chance_label)
     axis.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1), title=f"ROC AUC {metrics['auc']:.3f}")
     axis.legend(loc="upper right", frameon=False)
 

@@ -18,9 +18,9 @@ from pipelines.errors import DataError
 from pipelines.evaluation.tables import Table
 
 BINS = 10
-"""Bins of equal mass of the calibration."""
+"""Number of bins of the calibration; each has equally many rows."""
 CURVE_POINTS = 200
-"""Points that a curve is thinned to: a plot needs no more, whatever the size of the holdout."""
+"""Largest number of points of a curve that is stored: a plot needs no more, whatever the size of the holdout."""
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
     Returns:
         rows, base_rate, auc (area under ROC), pr_auc (average precision), log_loss (nats), brier, ece (expected
         calibration error over ten equal-mass bins, Naeini et al. 2015), baseline_log_loss and baseline_brier (of the
-        constant base_rate_train).
+        constant_score base_rate_train).
 
     Raises:
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.
@@ -44,9 +44,9 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
     if len(np.unique(label)) < 2:
         raise DataError(f"the {len(label)} rows of the holdout do not have both labels: nothing can be measured.")
     if not np.isfinite(score).all():
-        wrong = int((~np.isfinite(score)).sum())
-        raise DataError(f"the model's score is not a finite number for {wrong} rows.")
-    constant = np.full(len(label), base_rate_train)
+        invalid_rows = int((~np.isfinite(score)).sum())
+        raise DataError(f"the model's score is not a finite number for {invalid_rows} rows.")
+    constant_score = np.full(len(label), base_rate_train)
     return {
         "rows": float(len(label)),
         "base_rate": float(label.mean()),
@@ -55,13 +55,17 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
         "log_loss": float(log_loss(label, score)),
         "brier": float(brier_score_loss(label, score)),
         "ece": _compute_ece(compute_calibration(label, score)),
-        "baseline_log_loss": float(log_loss(label, constant)),
-        "baseline_brier": float(brier_score_loss(label, constant)),
+        "baseline_log_loss": float(log_loss(label, constant_score)),
+        "baseline_brier": float(brier_score_loss(label, constant_score)),
     }
 
 
 def compute_calibration(label: Array, score: Array) -> Table:
-    """Compute mean score and observed rate in ten bins of equal mass, lowest score first."""
+    """Compute mean score and observed rate in ten bins of equal mass, lowest score first.
+
+    Returns:
+        The columns predicted, observed and rows.
+    """
     bins = np.array_split(np.argsort(score, kind="stable"), BINS)
     filled = [members for members in bins if len(members)]
     return {
@@ -72,7 +76,7 @@ def compute_calibration(label: Array, score: Array) -> Table:
 
 
 def compute_precision_recall(label: Array, score: Array) -> Table:
-    """Compute the precision-recall curve, thinned to `CURVE_POINTS`."""
+    """Compute at most `CURVE_POINTS` points of the precision-recall curve; columns recall and precision."""
     precision, recall, _ = precision_recall_curve(label, score)
     points = np.unique(np.linspace(0, len(recall) - 1, CURVE_POINTS).astype(int))
     return {"recall": recall[points].tolist(), "precision": precision[points].tolist()}

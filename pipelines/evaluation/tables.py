@@ -22,9 +22,9 @@ def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_importance(path: Path) -> dict[str, float]:
-    """Read importance.csv: each feature's share of the importance, as it was written.
+    """Read importance.csv; return feature to its share of the importance, in the order of the file.
 
-    Every name is text, `NA` and `2013` too: pandas would read them as a missing value and a number.
+    Each name stays text. pandas would read the name `NA` as a missing value, and `2013` as a number.
     """
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)

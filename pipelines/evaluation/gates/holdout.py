@@ -1,4 +1,4 @@
-"""The rows that the checks look at: the holdout, with the scores of candidate and champion."""
+"""The rows of the holdout, with the scores of candidate and champion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Holdout:
-    """One holdout; all fields are of the same rows in the same order."""
+    """One holdout. All arrays and the frame have the same rows in the same order."""
 
     label: Array
     """Shape (rows,), 0 or 1."""
@@ -34,7 +34,7 @@ class Holdout:
         """Check that the rows can be judged.
 
         Raises:
-            DataError: there is one label only, or the scores are not one finite number a row. A retry cannot help.
+            DataError: all labels are equal, or a row has no finite score. A retry cannot help.
         """
         if len(np.unique(self.label)) < 2:
             raise DataError(f"the {len(self.label)} rows of the holdout lack one of the labels, and cannot be judged.")
@@ -44,10 +44,10 @@ class Holdout:
             if score.shape != self.label.shape:
                 raise DataError(f"the {model} has {len(score)} scores for {len(self.label)} rows of the holdout.")
             if not np.isfinite(score).all():
-                wrong = int((~np.isfinite(score)).sum())
-                raise DataError(f"the {model}'s score is not a finite number for {wrong} rows.")
+                invalid_rows = int((~np.isfinite(score)).sum())
+                raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
 
-    def column(self, name: str) -> pd.Series[Any]:
+    def get_column(self, name: str) -> pd.Series[Any]:
         """Return a column of the features.
 
         Raises:
@@ -55,5 +55,5 @@ class Holdout:
         """
         if name not in self.features:
             columns = ", ".join(map(str, self.features))
-            raise DataError(f"the holdout has no column {name} to slice by.", f"It has {columns[:300]}.")
+            raise DataError(f"the holdout has no column {name}.", f"It has {columns[:300]}.")
         return self.features[name]

@@ -1,4 +1,4 @@
-"""Read what `preprocess` and `evaluate` wrote, for the gate."""
+"""Read the files of `preprocess` and `evaluate` that the gate needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Array, Holdout
 
 LAST_DAYS = 7
-"""Days at the end of the training rows. A model that only follows the season would predict their rate for every row."""
+"""Number of days at the end of the training rows: a model that only follows the season predicts their rate."""
 
 
 def read_holdout(
@@ -22,7 +22,7 @@ def read_holdout(
     """Read the rows of the holdout with the candidate's scores, and score them with the champion.
 
     Args:
-        dataset: of the model.
+        dataset: dataset of the model.
         features: folder with train/ and holdout/.
         evaluation: folder with predictions.parquet.
         score_champion: takes the rows, returns the champion's scores; None where there is no champion to compare with.
@@ -37,7 +37,7 @@ def read_holdout(
         champion_score=score_champion(rows) if score_champion else None,
         features=rows,
         base_rate=float(train[dataset.label].mean()),
-        last_week_rate=_compute_last_rate(train, dataset.label),
+        last_week_rate=_compute_last_week_rate(train, dataset.label),
     )
 
 
@@ -63,6 +63,7 @@ def _read_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame) -> Arra
     return predictions["score"].to_numpy(dtype=float)
 
 
-def _compute_last_rate(train: pd.DataFrame, label: str) -> float:
+def _compute_last_week_rate(train: pd.DataFrame, label: str) -> float:
+    """Compute the share of label 1 in the last `LAST_DAYS` days of the training rows."""
     days = pd.to_datetime(train["date"])
     return float(train.loc[days > days.max() - pd.Timedelta(days=LAST_DAYS), label].mean())

@@ -16,7 +16,7 @@ from pipelines.evaluation.gates.verdict import Check
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a candidate is judged by."""
+    """The data by which a candidate is judged."""
 
     holdout: Holdout
     """The rows, with the scores of both models."""
@@ -27,19 +27,19 @@ class Evidence:
     package: serving.PackageMeasurements | None = None
     """Measurements of the packaged model; None where it is not registered, or the policy does not ask for them."""
     cost_usd: float | None = None
-    """What the training cost, US dollars; None where that is not known."""
+    """Cost of the training, US dollars; None where it is not known."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The checks of a verdict, and the tables behind the checks of slices and weeks."""
+    """The checks of a candidate, and the tables behind the checks of slices and weeks."""
 
     checks: list[Check]
-    """Every check of the policy."""
+    """The result of every check."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """A row a slice; columns `parts.COLUMNS`."""
+    """One row for each slice; columns `parts.COLUMNS`."""
     weeks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """A row a week; the same columns."""
+    """One row for each week; the same columns."""
 
 
 def judge(evidence: Evidence, policy: Policy) -> Judgement:

@@ -24,7 +24,7 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
     Raises:
         DataError: a feature is not among the columns. A retry cannot help.
     """
-    aucs = {name: compute_single_auc(holdout.label, holdout.column(name)) for name in features}
+    aucs = {name: compute_single_auc(holdout.label, holdout.get_column(name)) for name in features}
     if not aucs:
         return report_value("AUC of one feature alone", "there are no features")
     name = max(aucs, key=aucs.__getitem__)
@@ -34,7 +34,7 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
 def compute_single_auc(label: Array, values: pd.Series[Any]) -> float:
     """Compute the AUC of one feature alone, in its better direction: at least 0.5. Missing values are left out.
 
-    A category is scored by its rate of label 1 in the other half of the rows, so that a column of unique names has no
+    A category is scored by its rate of label 1 in the other half of the rows. A column of unique names then has no
     information.
     """
     present = values.notna().to_numpy()
@@ -46,12 +46,13 @@ def compute_single_auc(label: Array, values: pd.Series[Any]) -> float:
 
 
 def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
+    """Return a score for each row: a number as it is, a category as its rate of label 1 in the other half."""
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
-    half = np.arange(len(label)) % 2
+    parities = np.arange(len(label)) % 2
     category, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
-    for number in (0, 1):
-        scored, other = half == number, half != number
-        rates = pd.Series(label[other]).groupby(category[other]).mean()
-        score[scored] = pd.Series(category[scored]).map(rates).fillna(label.mean()).to_numpy()
+    for parity in (0, 1):
+        half, other_half = parities == parity, parities != parity
+        rates = pd.Series(label[other_half]).groupby(category[other_half]).mean()
+        score[half] = pd.Series(category[half]).map(rates).fillna(label.mean()).to_numpy()
     return score

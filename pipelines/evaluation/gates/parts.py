@@ -15,14 +15,14 @@ from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
 from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import holm
+from pipelines.evaluation.statistics.hypotheses import adjust_p_values
 
 COLUMNS = ("column", "slice", "rows", "value", "low", "high", "p_value", "judged")
-"""Columns of a table of parts, one row a part."""
+"""Columns of a table of parts, which has one row for each part."""
 
 
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no slice's AUC is too far below the champion's: one check a column of the policy.
+    """Check that no slice's AUC is too far below the champion's: one check for each column of the policy.
 
     Without a champion, the slices are reported with their own AUC.
 
@@ -35,20 +35,20 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
     section, champion_score = policy.slices, holdout.champion_score
     if section is None:
         return [], pd.DataFrame(columns=COLUMNS)
-    members = {name: dict(_split(holdout.column(name))) for name in section.columns}
+    masks = {name: dict(_split_by_value(holdout.get_column(name))) for name in section.columns}
 
-    def estimate(chosen: Array) -> Estimate:
-        label, score = holdout.label[chosen], holdout.candidate_score[chosen]
+    def estimate(mask: Array) -> Estimate:
+        label, score = holdout.label[mask], holdout.candidate_score[mask]
         if champion_score is None:
             return delong.estimate_auc(label, score, alpha=policy.alpha)
-        return delong.estimate_auc_difference(label, score, champion_score[chosen], alpha=policy.alpha)
+        return delong.estimate_auc_difference(label, score, champion_score[mask], alpha=policy.alpha)
 
     bound = -section.max_drop
-    table = _make_table(holdout, members, estimate, section.min_rows, bound)
+    table = _make_table(holdout, masks, estimate, section.min_rows, bound)
     if champion_score is None:
-        return [report_value(f"slices of {name}", "there is no champion to compare with") for name in members], table
+        return [report_value(f"slices of {name}", "there is no champion to compare with") for name in masks], table
     prefix = "AUC against the champion's in the slices of"
-    checks = [_check_worst(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in members]
+    checks = [_check_worst(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in masks]
     return checks, table
 
 
@@ -63,19 +63,19 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     """
     if policy.stability is None:
         return [], pd.DataFrame(columns=COLUMNS)
-    total = delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha).value
-    bound = total - policy.stability.max_drop
-    members = {"week": dict(_split(_find_weeks(holdout.column("date"))))}
+    auc = delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha).value
+    bound = auc - policy.stability.max_drop
+    masks = {"week": dict(_split_by_value(_find_weeks(holdout.get_column("date"))))}
 
-    def estimate(chosen: Array) -> Estimate:
-        return delong.estimate_auc(holdout.label[chosen], holdout.candidate_score[chosen], alpha=policy.alpha)
+    def estimate(mask: Array) -> Estimate:
+        return delong.estimate_auc(holdout.label[mask], holdout.candidate_score[mask], alpha=policy.alpha)
 
-    table = _make_table(holdout, members, estimate, policy.stability.min_rows, bound)
+    table = _make_table(holdout, masks, estimate, policy.stability.min_rows, bound)
     return [_check_worst("AUC of the holdout's weeks", table, bound, policy.alpha)], table
 
 
-def _split(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
-    """Yield each value of a column, `missing` among them, and the mask of its rows."""
+def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
+    """Yield each value of a column as text, and the mask of its rows. A missing value has the text `missing`."""
     text = column.astype(object).where(column.notna(), "missing").astype(str).to_numpy()
     for value in np.unique(text):
         yield str(value), text == value
@@ -90,46 +90,48 @@ def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:
 
 def _make_table(
     holdout: Holdout,
-    members: dict[str, dict[str, Array]],
+    masks: dict[str, dict[str, Array]],
     estimate: Callable[[Array], Estimate],
     min_rows: int,
     bound: float,
 ) -> pd.DataFrame:
-    """Make a row a part. Parts with both labels and enough rows have a p-value of "not below the bound", Holm-adjusted.
+    """Make a table with one row for each part. A part with both labels and enough rows is judged: it has a p-value.
+
+    The p-value is that of the hypothesis that the metric is not below the bound, adjusted after Holm.
 
     Args:
-        holdout: that the parts are of.
-        members: column to value to the mask of its rows.
-        estimate: the metric of the rows of a mask.
-        min_rows: of a part that is judged.
-        bound: smallest value of the metric.
+        holdout: holdout to which the parts belong.
+        masks: column to value to the mask of its rows.
+        estimate: estimates the metric on the rows of a mask.
+        min_rows: smallest number of rows of a part that is judged.
+        bound: smallest allowed value of the metric.
     """
     records: list[dict[str, Any]] = []
-    for column, values in members.items():
-        for value, chosen in values.items():
-            rows = int(chosen.sum())
-            part = estimate(chosen) if len(np.unique(holdout.label[chosen])) == 2 else None
-            record = {"column": column, "slice": value, "rows": rows, "judged": part is not None and rows >= min_rows}
-            if part:
-                record |= {"value": part.value, "low": part.low, "high": part.high}
-            if part and record["judged"]:
-                record["p_value"] = _compute_p_value(part, bound)
+    for column, values in masks.items():
+        for value, mask in values.items():
+            rows = int(mask.sum())
+            metric = estimate(mask) if len(np.unique(holdout.label[mask])) == 2 else None
+            record = {"column": column, "slice": value, "rows": rows, "judged": metric is not None and rows >= min_rows}
+            if metric:
+                record |= {"value": metric.value, "low": metric.low, "high": metric.high}
+            if metric and record["judged"]:
+                record["p_value"] = _compute_p_value(metric, bound)
             records.append(record)
     table = pd.DataFrame(records, columns=COLUMNS)
     judged = table["judged"].astype(bool)
-    table.loc[judged, "p_value"] = holm(table.loc[judged, "p_value"].tolist())
+    table.loc[judged, "p_value"] = adjust_p_values(table.loc[judged, "p_value"].tolist())
     return table
 
 
 def _compute_p_value(estimate: Estimate, bound: float) -> float:
-    """Compute the one-sided p-value of "the value is not below the bound" (normal approximation)."""
+    """Compute the one-sided p-value of the hypothesis that the value is not below the bound (normal approximation)."""
     if not estimate.se:
         return float(estimate.value >= bound)
     return float(stats.norm.cdf((estimate.value - bound) / estimate.se))
 
 
 def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
-    """Fail if the part with the smallest adjusted p-value is significantly below the bound."""
+    """Make a check that fails if the part with the smallest adjusted p-value is significantly below the bound."""
     judged = table[table["judged"].astype(bool)]
     if judged.empty:
         return report_value(name, f"none of {len(table)} has enough rows to be judged")

@@ -20,12 +20,12 @@ class Section(BaseModel):
 
 
 class Bound(Section):
-    """Bounds of one metric, which its whole interval has to keep."""
+    """Bounds of one metric. Its whole interval has to be within them."""
 
     at_least: Finite | None = None
-    """Smallest value."""
+    """Smallest allowed value."""
     at_most: Finite | None = None
-    """Largest value."""
+    """Largest allowed value."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -103,7 +103,7 @@ class Policy(Section):
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=0)] = 5_000
-    """Rows of holdout below which the verdict cannot pass."""
+    """Smallest number of holdout rows with which a verdict can pass."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),

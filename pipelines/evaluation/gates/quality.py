@@ -12,7 +12,7 @@ from pipelines.evaluation.gates.policy import Comparison, Metric, Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
 from pipelines.evaluation.statistics import bootstrap, delong
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import mcnemar
+from pipelines.evaluation.statistics.hypotheses import run_mcnemar_test
 from pipelines.evaluation.statistics.weighted import METRICS
 
 
@@ -46,7 +46,7 @@ def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
 
 
 def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Make the comparisons of the policy; no checks where there is no champion."""
+    """Compare the candidate with the champion as the policy says; make no checks where there is no champion."""
     champion_score, threshold = holdout.champion_score, policy.threshold
     if champion_score is None:
         return []
@@ -92,13 +92,13 @@ def _estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison,
 
 
 def _build_sampling_options(holdout: Holdout, policy: Policy) -> dict[str, Any]:
-    groups = holdout.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
+    groups = holdout.get_column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
     return {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed, "groups": groups}
 
 
 def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: float, alpha: float) -> Check:
-    """Fail if the champion is significantly more often right at the threshold (McNemar's test)."""
-    result = mcnemar(holdout.label, holdout.candidate_score, champion_score, threshold)
+    """Make a check that fails if the champion is significantly more often right at the threshold (McNemar's test)."""
+    result = run_mcnemar_test(holdout.label, holdout.candidate_score, champion_score, threshold)
     is_worse = result.champion_only > result.candidate_only and result.p_value < alpha
     return Check(
         check=f"right at {threshold:g} where the champion is not",

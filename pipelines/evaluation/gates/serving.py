@@ -1,4 +1,4 @@
-"""Check the packaged model: do its scores equal those of the training process, how large and how fast is it?"""
+"""Check the packaged model: its scores against those of the training process, its size, and its speed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PackageMeasurements:
     """Measurements of a packaged model."""
 
     skew: float | None
-    """Largest absolute difference from a score of the training process; None where that stored no scores."""
+    """Largest absolute difference from a score of the training process; None where the training stored no scores."""
     mb: float
     """Size of the files, MB."""
     single_ms: tuple[float, float]
@@ -45,9 +45,9 @@ def measure_package(
     Args:
         score: the packaged model.
         rows: feature rows to score, one or more.
-        training_scores: feature rows with the column `score` of the training process; None where it stored none.
-        folder: of the model's files.
-        batch_rows: rows of a batch; where there are fewer rows, they are repeated.
+        training_scores: feature rows with the column `score` of the training process; None where there are none.
+        folder: folder of the model's files.
+        batch_rows: rows of a batch; if there are fewer rows, they are repeated.
 
     Raises:
         DataError: `training_scores` has no column `score`. A retry cannot help.
@@ -62,7 +62,7 @@ def measure_package(
 
 
 def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
-    """Hold each measurement against the policy; report it where the policy has no bound."""
+    """Compare each measurement with the policy; only report it where the policy has no bound."""
     (single_p50, single_p99), (batch_p50, batch_p99) = package.single_ms, package.batch_ms
     batch_name = f"time for {policy.batch_rows} rows, p99, ms"
     return [
@@ -105,8 +105,8 @@ def _time_calls(score: Scorer, calls: list[pd.DataFrame]) -> tuple[float, float]
     for rows in calls:
         if sum(times_ms) > 1_000 * MAX_TIMING_S:
             break
-        began = time.perf_counter()
+        start = time.perf_counter()
         score(rows)
-        times_ms.append(1_000 * (time.perf_counter() - began))
+        times_ms.append(1_000 * (time.perf_counter() - start))
     p50, p99 = np.percentile(times_ms, [50, 99])
     return float(p50), float(p99)

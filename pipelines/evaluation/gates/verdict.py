@@ -26,7 +26,7 @@ class Check(BaseModel):
     value: float | None
     """Measured value; null where it is not a number."""
     bound: float | None
-    """Bound that the value was compared with; null where there is none, or it is not a number."""
+    """Bound that the value was compared with; null where there is none, or the bound is not a number."""
     low: float | None = None
     """Lower end of the value's interval; null where the value is exact."""
     high: float | None = None
@@ -34,7 +34,7 @@ class Check(BaseModel):
     outcome: Outcome
     """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
-    """For an undecided check, how many rows of holdout would decide it; null where no number would."""
+    """For an undecided check, how many rows of holdout would decide it; null where no number of rows would."""
     reason: str
     """The outcome in words."""
     timed: bool = False
@@ -42,7 +42,7 @@ class Check(BaseModel):
 
 
 def combine_outcomes(checks: Iterable[Check]) -> Outcome:
-    """Return the outcome of all checks: failed if any failed or there is none, else undecided if any is undecided."""
+    """Return the outcome of all checks: failed if one failed or there is none; else undecided if one is undecided."""
     outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
         return FAILED
@@ -57,7 +57,7 @@ def needs_approval(outcome: Outcome, approval: Approval) -> bool:
 
 
 def summarize_checks(checks: Iterable[Check]) -> str:
-    """Return the reasons of the failed checks, then of the undecided ones; or that all passed."""
+    """Return the reasons of the failed checks, then of the undecided ones; or how many passed, if all did."""
     checks = list(checks)
     reasons = [check.reason for outcome in (FAILED, UNDECIDED) for check in checks if check.outcome == outcome]
     passed = sum(check.outcome == PASSED for check in checks)

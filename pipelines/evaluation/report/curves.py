@@ -1,8 +1,8 @@
 """Compute ROC and precision-recall curves with bootstrap bands.
 
-The scores are sorted into bins once; a draw of the bootstrap is then a weighted sum of bins, and costs the same for a
-thousand rows as for a million. Groups are drawn whole where there are any (the cluster bootstrap); else each bin has a
-Poisson bootstrap of its rows (Chamandy et al. 2012, Estimating uncertainty for massive data streams, Google).
+The scores are sorted into bins once. A draw of the bootstrap is then a weighted sum of bins: its cost does not depend
+on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not, the rows of each bin
+are drawn by a Poisson bootstrap (Chamandy et al. 2012, Estimating uncertainty for massive data streams, Google).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 BINS = 400
-"""Bins of equal mass that the scores are sorted into."""
+"""Largest number of bins of equal mass into which the scores are sorted."""
 DRAWS = 300
 SEED = 13
 GRID = np.linspace(0.0, 1.0, 201)
 """False positive rates and recalls at which curves and bands are computed."""
-LEVEL = (2.5, 97.5)
-"""Percentiles of the bands."""
+BAND_PERCENTILES = (2.5, 97.5)
+"""Lower and upper end of a band, among the draws."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def compute_curves(label: Array, score: Array, groups: Array | None = None) -> C
         score: shape (rows,).
         groups: shape (rows,), rows of equal value are drawn together; None: rows are drawn one by one.
     """
-    counts = _count(label, score, groups)
+    counts = _count_rows(label, score, groups)
     values = _compute_on_grid(counts.sum(axis=0, keepdims=True))
-    draws = _compute_on_grid(_resample(counts, grouped=groups is not None))
-    return Curves(*(_make_band(value[0], drawn) for value, drawn in zip(values, draws, strict=True)))
+    draws = _compute_on_grid(_resample(counts, has_groups=groups is not None))
+    return Curves(*(_make_band(value[0], samples) for value, samples in zip(values, draws, strict=True)))
 
 
 def compute_confusion(label: Array, score: Array, threshold: float) -> dict[str, int]:
@@ -67,7 +67,7 @@ def compute_confusion(label: Array, score: Array, threshold: float) -> dict[str,
     }
 
 
-def _count(label: Array, score: Array, groups: Array | None) -> Array:
+def _count_rows(label: Array, score: Array, groups: Array | None) -> Array:
     """Count rows by group, bin and label, highest scores first; shape (groups, bins, 2). Equal scores share a bin."""
     edges = np.unique(np.quantile(score, np.linspace(0, 1, BINS + 1)[1:-1]))
     bin_number = len(edges) - np.searchsorted(edges, score, side="right")
@@ -78,10 +78,10 @@ def _count(label: Array, score: Array, groups: Array | None) -> Array:
     return counts
 
 
-def _resample(counts: Array, *, grouped: bool) -> Array:
-    """Draw counts by draw, bin and label; shape (draws, bins, 2)."""
+def _resample(counts: Array, *, has_groups: bool) -> Array:
+    """Draw samples of the counts; shape (draws, bins, 2)."""
     random = np.random.default_rng(SEED)
-    if not grouped:
+    if not has_groups:
         return random.poisson(counts[0], size=(DRAWS, *counts.shape[1:])).astype(float)
     weights = random.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=DRAWS)
     draws: Array = np.einsum("dg,gbl->dbl", weights, counts)
@@ -89,18 +89,18 @@ def _resample(counts: Array, *, grouped: bool) -> Array:
 
 
 def _compute_on_grid(counts: Array) -> tuple[Array, Array]:
-    """Compute ROC and precision on `GRID` for each draw with both labels; shape (draws, 201)."""
+    """Compute ROC and precision on `GRID`, each of shape (draws, 201). Draws without one of the labels are left out."""
     negatives, positives = (np.cumsum(counts[:, :, label], axis=1) for label in (0, 1))
     valid = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
     roc, precision = [], []
     for fp, tp in zip(negatives[valid], positives[valid], strict=True):
         recall = np.concatenate([[0.0], tp / tp[-1]])
         roc.append(np.interp(GRID, np.concatenate([[0.0], fp / fp[-1]]), recall))
-        share = tp / np.maximum(tp + fp, 1.0)
-        precision.append(np.interp(GRID, recall, np.concatenate([share[:1], share])))
+        bin_precision = tp / np.maximum(tp + fp, 1.0)
+        precision.append(np.interp(GRID, recall, np.concatenate([bin_precision[:1], bin_precision])))
     return np.array(roc), np.array(precision)
 
 
 def _make_band(value: Array, draws: Array) -> Band:
-    low, high = np.percentile(draws, LEVEL, axis=0)
+    low, high = np.percentile(draws, BAND_PERCENTILES, axis=0)
     return Band(value, low, high)

@@ -1,4 +1,4 @@
-"""Draw the pictures of the report. Equal numbers give equal bytes."""
+"""Draw the pictures of the report. Equal contents give byte-identical files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pipelines.evaluation.report.curves import GRID, Band, Curves
 from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
 
 TOP_SLICES = 25
-"""Slices that the picture shows: those with the lowest values."""
+"""Largest number of slices that the picture shows: those with the lowest values."""
 TOP_FEATURES = 15
-"""Features that the picture shows: those with the largest shares."""
+"""Largest number of features that the picture shows: those with the largest shares."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What the pictures show."""
+    """The data that the pictures show."""
 
     holdout: Holdout
     """Rows that were judged."""
@@ -108,17 +108,17 @@ def _draw_parts(content: Content) -> Any:
 
 
 def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
-    """Draw each part with its interval, the first at the bottom; those that were not judged in grey."""
+    """Draw each part with its interval, the first one at the bottom; a part that was not judged is grey."""
     axis.set_title(title)
     if table.empty:
         axis.text(0.5, 0.5, "none", ha="center", va="center", color=FAINT, transform=axis.transAxes)
         axis.set_axis_off()
         return
     parts: list[dict[Any, Any]] = table.to_dict("records")
-    for place, part in enumerate(parts):
+    for height, part in enumerate(parts):
         ends = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
         color = CANDIDATE if part["judged"] else FAINT
-        axis.errorbar([part["value"]], [place], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
+        axis.errorbar([part["value"]], [height], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
     axis.set_yticks(range(len(parts)), [f"{part['column']}={part['slice']}"[:28] for part in parts], fontsize=8)
     axis.grid(axis="x", color="#eeeeee")
 

@@ -19,7 +19,7 @@ from pipelines.system.files import replace_folder
 
 PAGE = "report.html"
 SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
-"""Outcome to the sign that the page shows beside it."""
+"""Outcome of a check to the sign that the page shows beside it."""
 
 
 def write_report(
@@ -30,17 +30,17 @@ def write_report(
     policy: Policy,
     importance: Mapping[str, float],
 ) -> Path:
-    """Write the page and its pictures to `folder`, replacing what was there; return the page.
+    """Write the page and its pictures to `folder`, replacing what was there; return the path of the page.
 
     Args:
-        folder: to write.
+        folder: folder to write.
         verdict: fields of `GateResult`, as in the verdict's file.
         holdout: rows that were judged.
         judgement: tables of slices and weeks.
         policy: threshold of the confusion matrix, and column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.
     """
-    groups = holdout.column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
+    groups = holdout.get_column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
     threshold = policy.threshold or _choose_threshold(holdout)
     label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
     content = Content(
@@ -61,11 +61,12 @@ def write_report(
 
 
 def _choose_threshold(holdout: Holdout) -> float:
-    """Return the threshold at which as many rows are predicted positive as are positive."""
+    """Return the threshold at which as many rows are predicted positive as have the label 1."""
     return float(np.quantile(holdout.candidate_score, 1 - holdout.label.mean()))
 
 
 def _split_by_column(slices: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Split the table of slices by the column that defines them; return title to table."""
     if slices.empty:
         return {}
     return {f"Slices by {name!s}": table for name, table in slices.groupby("column")}

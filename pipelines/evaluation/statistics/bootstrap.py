@@ -17,25 +17,25 @@ from pipelines.evaluation.statistics import resampling
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
 from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedSums
-from pipelines.evaluation.statistics.weighted import Maker, WeightedMetric, find_maker
+from pipelines.evaluation.statistics.weighted import MetricMaker, WeightedMetric, find_maker
 
 DRAWS = 5_000
 MAX_FULL_ROWS = 20_000
-"""Rows up to which each draw has all rows: 5,000 such draws take seconds."""
+"""Largest number of rows for which the percentile bootstrap is used: 5,000 draws then take seconds."""
 SUBSETS = 20
-"""Subsets of the bag of little bootstraps."""
+"""Number of subsets in the bag of little bootstraps."""
 EXPONENT = 0.7
 """A subset has rows ** EXPONENT rows, after Kleiner et al."""
 MIN_LABEL_ROWS = 1_000
-"""Rows of each label in a subset at least, or all of them if there are fewer: a rare label must not vanish."""
+"""Smallest number of rows of each label in a subset, or all if there are fewer: a rare label must not vanish."""
 MAX_TABLE_GROUPS = 1_000
-"""Groups up to which the AUC uses a table of pairs by groups: 8 MB."""
+"""Largest number of groups for which the AUC uses a table of all pairs of groups; it has 8 MB then."""
 
 
 def estimate_metric(
     label: Array,
     score: Array,
-    metric: str | Maker,
+    metric: str | MetricMaker,
     *,
     alpha: float,
     seed: int,
@@ -47,12 +47,13 @@ def estimate_metric(
     Args:
         label: shape (rows,), 0 or 1, both present.
         score: shape (rows,), finite; a probability for log_loss, brier and ece.
-        metric: name in `weighted.METRICS`, or a maker like those.
-        alpha: of each end of the interval; see `Estimate`.
-        seed: of the draws.
-        draws: number of draws, 20 or more; over all subsets together.
-        groups: shape (rows,), rows of equal value are drawn together (a day). The cost does not depend on the number of
-            rows, except for a caller's own metric, for pr_auc, and for more than a thousand groups.
+        metric: name in `weighted.METRICS`, or a function like the makers there.
+        alpha: error probability of each end of the interval; see `Estimate`.
+        seed: seed of the draws.
+        draws: number of draws in all subsets together, 20 or more.
+        groups: shape (rows,), rows of equal value are drawn together (such as a day). With groups, the cost does not
+            depend on the number of rows, except for a caller's own metric, for pr_auc, and for more than a thousand
+            groups.
 
     Raises:
         DataError: the rows are not valid, there are fewer than two groups, or the metric is not a number in a draw. A
@@ -66,7 +67,7 @@ def estimate_difference(
     label: Array,
     candidate: Array,
     champion: Array,
-    metric: str | Maker,
+    metric: str | MetricMaker,
     *,
     alpha: float,
     seed: int,
@@ -75,7 +76,8 @@ def estimate_difference(
 ) -> Estimate:
     """Estimate the candidate's metric less the champion's; each draw takes the same rows for both.
 
-    Arguments and errors are those of `estimate_metric`.
+    `candidate` and `champion` are their scores, each of shape (rows,). The other arguments and the errors are those of
+    `estimate_metric`.
     """
     return _estimate(label, [candidate, champion], metric, alpha, seed, draws, groups)
 
@@ -83,7 +85,7 @@ def estimate_difference(
 def _estimate(
     label: Array,
     scores: list[Array],
-    metric: str | Maker,
+    metric: str | MetricMaker,
     alpha: float,
     seed: int,
     draws: int,
@@ -106,8 +108,8 @@ def _estimate(
     return Estimate(value, float(low), float(high), float(np.std(samples, ddof=1)), rows)
 
 
-def _compute_value(make: Maker, label: Array, scores: list[Array]) -> float:
-    """Compute the statistic of all rows, one score after the other, so that only one is prepared in memory."""
+def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> float:
+    """Compute the metric of the only score, or of the first less the second. One score at a time is held in memory."""
     ones = np.ones((1, len(label)))
     values = [float(_compute_samples(make(label, score), [ones])[0]) for score in scores]
     return values[0] if len(values) == 1 else values[0] - values[1]
@@ -121,45 +123,48 @@ def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
 
 
 def _sample_groups(metrics: Sequence[WeightedMetric], groups: Array, draws: int, random: np.random.Generator) -> Array:
-    """Compute the statistic of each draw of whole groups: from sums by group if all metrics allow, else from rows."""
-    number = int(groups.max()) + 1
-    weights = resampling.draw_groups(number, len(groups), draws, random)
+    """Compute the statistic of each draw of whole groups, from sums by group if each metric allows it."""
+    group_count = int(groups.max()) + 1
+    weights = resampling.draw_groups(group_count, len(groups), draws, random)
     groupable = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
-    if len(groupable) == len(metrics) and number <= MAX_TABLE_GROUPS:
-        return _compute_samples(_subtract([metric.build_group_metric(groups, number) for metric in groupable]), weights)
+    if len(groupable) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
+        group_metrics = [metric.build_group_metric(groups, group_count) for metric in groupable]
+        return _compute_samples(_subtract(group_metrics), weights)
     return _compute_samples(_subtract(metrics), (batch[:, groups] for batch in weights))
 
 
-def _sample_errors(make: Maker, label: Array, scores: list[Array], draws: int, random: np.random.Generator) -> Array:
+def _sample_errors(
+    make: MetricMaker, label: Array, scores: list[Array], draws: int, random: np.random.Generator
+) -> Array:
     """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
-    A draw from a subset has as many rows as the whole, and so varies as the whole does. It is centred at the value of
-    its own subset: that value varies between subsets by more than the width of the interval. The errors of all subsets
-    are pooled, rather than the ends of their intervals averaged: ends far in the tail need more draws than one subset
-    has.
+    A draw from a subset has as many rows as there are in all, so it varies as much as a draw from all rows. It is
+    compared with the value of its own subset, because these values differ by more than the width of the interval. The
+    errors of all subsets are pooled: one subset has too few draws for an end far in the tail.
     """
-    members = (np.flatnonzero(label), np.flatnonzero(~label))
-    totals = [len(part) for part in members]
+    strata = (np.flatnonzero(label), np.flatnonzero(~label))
+    totals = [len(stratum) for stratum in strata]
+    sizes = [_count_subset_rows(total, len(label)) for total in totals]
     errors = []
     for number in range(SUBSETS):
-        chosen = [random.choice(part, _count_subset_rows(len(part), len(label)), replace=False) for part in members]
-        rows = np.sort(np.concatenate(chosen))
+        subset = [random.choice(stratum, size, replace=False) for stratum, size in zip(strata, sizes, strict=True)]
+        rows = np.sort(np.concatenate(subset))
         truth = label[rows]
         statistic = _subtract([make(truth, score[rows]) for score in scores])
-        even = np.where(truth, totals[0] / truth.sum(), totals[1] / (~truth).sum())
-        share = (draws + number) // SUBSETS
-        samples = _compute_samples(statistic, resampling.draw_from_subset(truth, totals, share, random))
-        errors.append(samples - statistic(even[np.newaxis])[0])
+        mean_weights = np.where(truth, totals[0] / truth.sum(), totals[1] / (~truth).sum())
+        subset_draws = (draws + number) // SUBSETS
+        samples = _compute_samples(statistic, resampling.draw_from_subset(truth, totals, subset_draws, random))
+        errors.append(samples - statistic(mean_weights[np.newaxis])[0])
     return np.concatenate(errors)
 
 
 def _count_subset_rows(label_rows: int, rows: int) -> int:
-    """Return how many rows of a label are in a subset."""
+    """Return how many rows of a label with `label_rows` rows are in a subset of all `rows`."""
     return min(label_rows, max(MIN_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
 
 
 def _number_groups(groups: Array, rows: int) -> Array:
-    """Return the number of each row's group, from 0."""
+    """Number the groups from 0; return the number of each row's group."""
     names, numbers = np.unique(np.asarray(groups), return_inverse=True)
     if numbers.shape != (rows,):
         raise DataError(f"there are {rows} labels, but groups of shape {np.shape(groups)}.")
@@ -169,8 +174,10 @@ def _number_groups(groups: Array, rows: int) -> Array:
 
 
 def _compute_samples(statistic: WeightedMetric, weights: Iterable[Array]) -> Array:
-    """Compute the statistic of each draw; refuse draws in which it is not a number."""
+    """Compute the statistic of each draw; raise a DataError where it is not a number in a draw."""
     samples = np.concatenate([statistic(batch) for batch in weights])
-    if wrong := int((~np.isfinite(samples)).sum()):
-        raise DataError(f"the metric is not a number in {wrong} of {len(samples)} draws: a label is too rare in them.")
+    if invalid_draws := int((~np.isfinite(samples)).sum()):
+        raise DataError(
+            f"the metric is not a number in {invalid_draws} of {len(samples)} draws: a label is too rare in them."
+        )
     return samples

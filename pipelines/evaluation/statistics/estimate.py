@@ -9,10 +9,10 @@ from scipy.stats import norm
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and how precisely the rows determine it.
+    """A value with its confidence interval and its standard error.
 
     `low` and `high` are the ends of the two-sided interval of confidence 1 - 2 * alpha. Each end alone is a one-sided
-    bound at alpha: a check that uses one end is wrong with probability alpha.
+    bound at alpha: the true value is beyond it with probability alpha.
     """
 
     value: float
@@ -24,22 +24,24 @@ class Estimate:
     se: float
     """Standard error."""
     rows: int
-    """Number of rows that it was measured on."""
+    """Number of rows on which the value was measured."""
 
     @classmethod
-    def normal(cls, value: float, se: float, rows: int, alpha: float, least: float, most: float) -> Estimate:
+    def from_standard_error(
+        cls, value: float, se: float, rows: int, alpha: float, lowest: float, highest: float
+    ) -> Estimate:
         """Make an estimate with the normal (Wald) interval.
 
         Args:
-            value: measured.
+            value: measured value.
             se: its standard error.
             rows: number of rows.
-            alpha: of each end.
-            least: smallest possible value; the interval is cut there.
-            most: largest possible value; the interval is cut there.
+            alpha: error probability of each end of the interval.
+            lowest: smallest possible value, where the interval is cut.
+            highest: largest possible value, where the interval is cut.
         """
-        half = float(norm.isf(alpha)) * se
-        return cls(value, max(value - half, least), min(value + half, most), se, rows)
+        half_width = float(norm.isf(alpha)) * se
+        return cls(value, max(value - half_width, lowest), min(value + half_width, highest), se, rows)
 
     def __neg__(self) -> Estimate:
         """Return the estimate of the negative value: turns "less is better" into "greater is better"."""

@@ -1,4 +1,4 @@
-"""Test hypotheses: McNemar's test, Holm's correction, the rows that a test needs, and the decision by an interval."""
+"""Test hypotheses: McNemar's test, Holm's correction, the number of rows that a test needs, decisions by intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Decision = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True)
-class McNemar:
+class McNemarResult:
     """Result of McNemar's test of two classifiers on the same rows."""
 
     candidate_only: int
@@ -26,12 +26,12 @@ class McNemar:
     champion_only: int
     """Rows on which only the champion is right."""
     p_value: float
-    """Two-sided p-value of "both are right equally often"."""
+    """Two-sided p-value of the hypothesis that both are right equally often."""
     rows: int
     """Number of rows."""
 
 
-def mcnemar(label: Array, candidate: Array, champion: Array, threshold: float) -> McNemar:
+def run_mcnemar_test(label: Array, candidate: Array, champion: Array, threshold: float) -> McNemarResult:
     """Test whether two models are right equally often at a threshold (McNemar 1947, Psychometrika 12).
 
     Uses the exact binomial test of the rows on which only one model is right: it needs no correction when they are
@@ -52,39 +52,42 @@ def mcnemar(label: Array, candidate: Array, champion: Array, threshold: float) -
     champion_only = int((champion_right & ~candidate_right).sum())
     total = candidate_only + champion_only
     p_value = float(binomtest(candidate_only, total).pvalue) if total else 1.0
-    return McNemar(candidate_only, champion_only, p_value, len(truth))
+    return McNemarResult(candidate_only, champion_only, p_value, len(truth))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number, keeping their order; reject those at most alpha.
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values for the number of tests (Holm 1979, Scandinavian Journal of Statistics 6).
 
-    Holm (1979), Scandinavian Journal of Statistics 6: the probability of any false rejection is at most alpha, however
-    the tests depend on each other.
+    If each hypothesis with an adjusted p-value of at most alpha is rejected, the probability of any false rejection is
+    at most alpha, however the tests depend on each other.
+
+    Returns:
+        The adjusted p-values, in the order of `p_values`.
 
     Raises:
         DataError: a p-value is not between 0 and 1. A retry cannot help.
     """
-    raw = np.asarray(p_values, dtype=np.float64)
-    if not ((raw >= 0) & (raw <= 1)).all():
+    unadjusted = np.asarray(p_values, dtype=np.float64)
+    if not ((unadjusted >= 0) & (unadjusted <= 1)).all():
         raise DataError("a p-value is not between 0 and 1.")
-    order = np.argsort(raw, kind="stable")
-    steps = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
-    adjusted = np.empty_like(raw)
+    order = np.argsort(unadjusted, kind="stable")
+    steps = np.maximum.accumulate(unadjusted[order] * np.arange(len(unadjusted), 0, -1))
+    adjusted = np.empty_like(unadjusted)
     adjusted[order] = np.minimum(steps, 1.0)
     return [float(p_value) for p_value in adjusted]
 
 
 def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:
-    """Compute how many rows detect a true difference of `effect`, one-sided at alpha, with this power.
+    """Compute how many rows a one-sided test needs to detect a true difference of `effect`.
 
     Normal approximation (Lachin 1981, Controlled Clinical Trials 2): effect = (z[alpha] + z[1 - power]) * se, and the
     standard error falls as 1 / sqrt(rows).
 
     Args:
         se: standard error of the difference on `rows` rows.
-        rows: number of rows of that standard error.
+        rows: number of rows from which `se` was computed.
         effect: true difference less the bound, above 0.
-        alpha: of the one-sided test.
+        alpha: significance level of the one-sided test.
         power: probability of detection, between alpha and 1.
 
     Raises:
@@ -102,11 +105,16 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
 
 
 def decide(estimate: Estimate, bound: float, matters: float) -> Decision:
-    """Decide by an interval whether a value is at least `bound`; negate the estimate where less is better.
+    """Decide by an interval whether a value is at least `bound`.
+
+    Args:
+        estimate: value with its interval; negate it where less is better.
+        bound: smallest allowed value.
+        matters: distance above the bound that is worth having, 0 or more.
 
     Returns:
-        passed: the low end is at least the bound. failed: the high end is below bound + matters, so that no effect
-        worth having is left in the interval. undecided: more rows are needed, or an end is not a number.
+        passed: the low end is at least the bound. failed: the high end is below bound + matters, so the interval has no
+        effect that is worth having. undecided: more rows are needed, or an end is not a number.
     """
     if estimate.low >= bound:
         return "passed"

@@ -1,4 +1,4 @@
-"""Validate what all statistics require of their arguments, with one clear line where it is not met."""
+"""Validate the arguments that all statistics have: labels, scores, weights and alpha."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Array = np.ndarray[Any, Any]
 
 
 def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
-    """Return the labels as booleans and the scores as float64.
+    """Check labels and scores; return the labels as booleans and the scores as float64.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
         scores: each of shape (rows,), finite.
 
     Raises:
-        DataError: an argument is not so. A retry cannot help.
+        DataError: the labels or the scores are not as described. A retry cannot help.
     """
     label = np.asarray(label)
     if label.ndim != 1 or not len(label):
@@ -32,35 +32,40 @@ def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
 
 
 def validate_numbers(values: Array, rows: int, name: str) -> Array:
-    """Return `values` as float64.
+    """Check that there is one finite number for each row; return `values` as float64.
+
+    Args:
+        values: shape (rows,).
+        rows: number of rows.
+        name: what a value is, for the error message.
 
     Raises:
-        DataError: they are not one finite number a row. A retry cannot help.
+        DataError: a value is missing or not finite. A retry cannot help.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (rows,):
         raise DataError(f"there are {rows} labels, but {name}s of shape {values.shape}.")
-    if wrong := rows - int(np.isfinite(values).sum()):
-        raise DataError(f"the {name} is not a finite number for {wrong} of {rows} rows.")
+    if invalid_rows := rows - int(np.isfinite(values).sum()):
+        raise DataError(f"the {name} is not a finite number for {invalid_rows} of {rows} rows.")
     return values
 
 
 def validate_probabilities(score: Array) -> Array:
-    """Return `score` unchanged.
+    """Check that each score is a probability; return `score` unchanged.
 
     Raises:
         DataError: a score is below 0 or above 1. A retry cannot help.
     """
-    if wrong := int(((score < 0) | (score > 1)).sum()):
-        raise DataError(f"the score is not a probability for {wrong} of {len(score)} rows.")
+    if invalid_rows := int(((score < 0) | (score > 1)).sum()):
+        raise DataError(f"the score is not a probability for {invalid_rows} of {len(score)} rows.")
     return score
 
 
 def validate_alpha(alpha: float) -> float:
-    """Return `alpha` unchanged.
+    """Check that alpha is between 0 and 0.5; return it unchanged.
 
     Raises:
-        SpecError: it is not between 0 and 0.5. A retry cannot help.
+        SpecError: alpha is not between 0 and 0.5. A retry cannot help.
     """
     if not 0 < alpha < 0.5:
         raise SpecError(f"alpha is {alpha}, not between 0 and 0.5.")

@@ -1,4 +1,4 @@
-"""Draw bootstrap samples as weights: how often each row is in each draw. In batches of bounded memory."""
+"""Draw bootstrap samples as weights, in batches of bounded memory. A weight says how often a row is in a draw."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
 
-CELLS = 1 << 20
-"""Weights in a batch: 8 MB for each array that a metric computes from it."""
+BATCH_WEIGHTS = 1 << 20
+"""Largest number of weights in a batch; an array of as many floats has 8 MB."""
 
 
 def compute_batch_size(rows: int) -> int:
-    """Return how many draws of that many rows are in a batch."""
-    return max(1, CELLS // rows)
+    """Return the number of draws in a batch, where each draw has `rows` weights; at least 1."""
+    return max(1, BATCH_WEIGHTS // rows)
 
 
 def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
     """Draw rows with replacement, keeping the number of rows of each label.
 
-    It draws the same as scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of the two samples, label 1
-    and label 0.
+    The draws equal those of scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of two samples, the rows
+    of label 1 and those of label 0.
 
     Yields:
         Batches of weights of rows, shape (draws, rows).
@@ -30,32 +30,34 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
     strata = (np.flatnonzero(label), np.flatnonzero(~label))
     order = np.argsort(np.concatenate(strata))
     for size in _split_into_batches(draws, len(label)):
-        weights = [_count(random.integers(0, len(part), (size, len(part))), len(part)) for part in strata]
+        weights = [
+            _count_cells(random.integers(0, len(stratum), (size, len(stratum))), len(stratum)) for stratum in strata
+        ]
         yield np.concatenate(weights, axis=1, dtype=np.float64)[:, order]
 
 
-def draw_groups(groups: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw whole groups with replacement; each draw has as many groups as there are.
+def draw_groups(group_count: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
+    """Draw whole groups with replacement; each draw has `group_count` groups.
 
     Args:
-        groups: number of groups.
-        rows: number of rows in all groups, which sets the size of a batch.
+        group_count: number of groups.
+        rows: number of rows in all groups, which determines the number of draws in a batch.
         draws: number of draws.
         random: source of randomness.
 
     Yields:
-        Batches of weights of groups, shape (draws, groups).
+        Batches of weights of groups, shape (draws, group_count).
     """
     for size in _split_into_batches(draws, rows):
-        yield _count(random.integers(0, groups, (size, groups)), groups).astype(np.float64)
+        yield _count_cells(random.integers(0, group_count, (size, group_count)), group_count).astype(np.float64)
 
 
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw samples of the size of all rows from a subset of them, as the bag of little bootstraps does.
+    """Draw samples from a subset of the rows, as many as all rows have: a part of the bag of little bootstraps.
 
     Args:
         label: labels of the subset, shape (rows,).
-        totals: numbers of all rows of label 1 and of label 0; the weights of each label sum to them.
+        totals: number of all rows of label 1, and of label 0. The weights of each label sum to these numbers.
         draws: number of draws.
         random: source of randomness.
 
@@ -65,16 +67,21 @@ def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np
     strata = (np.flatnonzero(label), np.flatnonzero(~label))
     order = np.argsort(np.concatenate(strata))
     for size in _split_into_batches(draws, len(label)):
-        weights = [draw_multinomial(total, len(part), size, random) for total, part in zip(totals, strata, strict=True)]
+        weights = [
+            draw_multinomial(total, len(stratum), size, random) for total, stratum in zip(totals, strata, strict=True)
+        ]
         yield np.concatenate(weights, axis=1, dtype=np.float64)[:, order]
 
 
 def draw_multinomial(total: int, cells: int, size: int, random: np.random.Generator) -> Array:
-    """Distribute `total` items over equally likely cells, `size` times; shape (size, cells), rows sum to `total`.
+    """Distribute `total` items over equally likely cells, `size` times.
 
-    Poisson counts are multinomial given their sum. So this draws Poisson counts with a mean sum a little below the
-    total, and adds the missing items one by one. numpy's own multinomial is exact too, but several times slower at
+    Poisson counts are multinomial given their sum. So this draws Poisson counts whose sum has a mean a little below
+    `total`, and adds the missing items one by one. numpy's own multinomial is exact too, but several times slower at
     this shape.
+
+    Returns:
+        Counts of shape (size, cells); each row sums to `total`.
     """
     mean_sum = max(total - 3 * math.sqrt(total), 0.0)
     counts = random.poisson(mean_sum / cells, (size, cells))
@@ -82,17 +89,18 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
     for row in np.flatnonzero(missing < 0):
         counts[row] = random.multinomial(total, np.full(cells, 1 / cells))
     missing = np.maximum(missing, 0)
-    added = np.repeat(np.arange(size) * cells, missing) + random.integers(0, cells, int(missing.sum()))
-    return np.asarray(counts + np.bincount(added, minlength=size * cells).reshape(size, cells))
+    extra_cells = np.repeat(np.arange(size) * cells, missing) + random.integers(0, cells, int(missing.sum()))
+    return np.asarray(counts + np.bincount(extra_cells, minlength=size * cells).reshape(size, cells))
 
 
 def _split_into_batches(draws: int, rows: int) -> Iterator[int]:
+    """Yield the number of draws of each batch."""
     size = compute_batch_size(rows)
-    for first in range(0, draws, size):
-        yield min(size, draws - first)
+    for start in range(0, draws, size):
+        yield min(size, draws - start)
 
 
-def _count(cells: Array, number: int) -> Array:
-    """Count how often each cell occurs in each row of `cells`, which is changed in place; shape (rows, number)."""
-    cells += np.arange(len(cells))[:, np.newaxis] * number
-    return np.bincount(cells.ravel(), minlength=len(cells) * number).reshape(len(cells), number)
+def _count_cells(cells: Array, cell_count: int) -> Array:
+    """Count how often each cell occurs in each row of `cells`, which is changed in place; shape (rows, cell_count)."""
+    cells += np.arange(len(cells))[:, np.newaxis] * cell_count
+    return np.bincount(cells.ravel(), minlength=len(cells) * cell_count).reshape(len(cells), cell_count)

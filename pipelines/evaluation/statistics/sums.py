@@ -9,45 +9,47 @@ import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
 
-Column = tuple[Array | slice, Array]
-"""Rows, and the value of each of them."""
+RowValues = tuple[Array | slice, Array]
+"""The rows over which a sum is taken, and the value of each of these rows."""
 ALL = slice(None)
+"""All rows."""
 
 
 @dataclass(frozen=True)
 class WeightedSums:
     """A metric that is a function of weighted sums over rows."""
 
-    columns: Sequence[Column]
-    """A column for each sum."""
+    terms: Sequence[RowValues]
+    """Rows and values of each sum."""
     combine: Callable[..., Array]
     """Takes the sums, each of shape (draws,), and returns the metric of each draw."""
 
     def __call__(self, weights: Array) -> Array:
         """Compute the metric of each draw from weights of rows, shape (draws, rows)."""
-        return self.combine(*(weights[:, members] @ values for members, values in self.columns))
+        return self.combine(*(weights[:, members] @ values for members, values in self.terms))
 
-    def build_group_metric(self, groups: Array, number: int) -> WeightedSums:
-        """Return the metric as a function of weights of groups, shape (draws, number).
+    def build_group_metric(self, groups: Array, group_count: int) -> WeightedSums:
+        """Return the metric as a function of weights of groups, shape (draws, group_count).
 
         Args:
-            groups: group of each row, from 0 to number - 1.
-            number: of groups.
+            groups: group of each row, from 0 to group_count - 1.
+            group_count: number of groups.
         """
-        sums = (np.bincount(groups[members], values, number) for members, values in self.columns)
+        sums = (np.bincount(groups[members], values, group_count) for members, values in self.terms)
         return WeightedSums([(ALL, values) for values in sums], self.combine)
 
 
 class WeightedAuc:
-    """The AUC: the weighted share of pairs of a 1 and a 0 that a score ranks in the right order, ties a half."""
+    """The AUC: the weighted share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
 
     def __init__(self, label: Array, score: Array) -> None:
         zeros = np.flatnonzero(~label)
         self._ones, self._zeros = np.flatnonzero(label), zeros[np.argsort(score[zeros])]
         scores, ones = score[self._zeros], score[self._ones]
-        # For each row of label 1: how many zeros have a lower score, and how many have no higher one.
-        self._lower, self._not_higher = np.searchsorted(scores, ones, "left"), np.searchsorted(scores, ones, "right")
-        self._has_ties = bool((self._lower != self._not_higher).any())
+        # For each row of label 1: how many zeros have a lower score, and how many a lower or an equal score.
+        self._lower = np.searchsorted(scores, ones, "left")
+        self._lower_or_equal = np.searchsorted(scores, ones, "right")
+        self._has_ties = bool((self._lower != self._lower_or_equal).any())
 
     def __call__(self, weights: Array) -> Array:
         """Compute the AUC of each draw from weights of rows, shape (draws, rows)."""
@@ -55,32 +57,34 @@ class WeightedAuc:
         np.cumsum(weights[:, self._zeros], axis=1, out=below[:, 1:])
         wins = np.take(below, self._lower, axis=1)
         if self._has_ties:
-            wins = (wins + np.take(below, self._not_higher, axis=1)) / 2
+            wins = (wins + np.take(below, self._lower_or_equal, axis=1)) / 2
         ones = weights[:, self._ones]
         return divide(np.einsum("ij,ij->i", ones, wins), ones.sum(axis=1) * below[:, -1], np.nan)
 
-    def build_group_metric(self, groups: Array, number: int) -> Callable[[Array], Array]:
-        """Return the AUC as a function of weights of groups, shape (draws, number).
+    def build_group_metric(self, groups: Array, group_count: int) -> Callable[[Array], Array]:
+        """Return the AUC as a function of weights of groups, shape (draws, group_count).
 
-        The function uses a table of the pairs in the right order by the groups of both rows; shape (number, number).
+        The function uses a table of shape (group_count, group_count): the number of pairs in the right order, by the
+        group of the 1 and the group of the 0.
 
         Args:
-            groups: group of each row, from 0 to number - 1.
-            number: of groups.
+            groups: group of each row, from 0 to group_count - 1.
+            group_count: number of groups.
         """
-        wins = np.empty((number, number))
+        wins = np.empty((group_count, group_count))
         groups_of_ones, groups_of_zeros = groups[self._ones], groups[self._zeros]
-        for group in range(number):
+        for group in range(group_count):
             below = np.append(0, np.cumsum(groups_of_zeros == group))
-            pairs = (below[self._lower] + below[self._not_higher]) / 2
-            wins[:, group] = np.bincount(groups_of_ones, pairs, number)
+            pairs = (below[self._lower] + below[self._lower_or_equal]) / 2
+            wins[:, group] = np.bincount(groups_of_ones, pairs, group_count)
         ones, zeros = (
-            np.bincount(members, minlength=number).astype(np.float64) for members in (groups_of_ones, groups_of_zeros)
+            np.bincount(members, minlength=group_count).astype(np.float64)
+            for members in (groups_of_ones, groups_of_zeros)
         )
         return lambda counts: divide(((counts @ wins) * counts).sum(axis=1), (counts @ ones) * (counts @ zeros), np.nan)
 
 
 def divide(numerator: Array, denominator: Array, default: float) -> Array:
-    """Divide elementwise; `default` where the denominator is 0."""
+    """Divide elementwise; return `default` where the denominator is 0."""
     quotient = np.full(numerator.shape, default)
     return np.asarray(np.divide(numerator, denominator, out=quotient, where=denominator != 0))

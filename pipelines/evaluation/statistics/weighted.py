@@ -1,4 +1,4 @@
-"""Metrics as functions of the rows' weights, which a bootstrap calls thousands of times; the sorting is done once.
+"""Metrics as functions of the rows' weights. A bootstrap calls such a function thousands of times; it sorts only once.
 
 Each maker takes labels (bool) and scores, and returns a function: it takes weights of shape (draws, rows), and returns
 the metric of each draw, shape (draws,). With weights of 1 it equals scikit-learn's metric of that name; `ece` equals
@@ -14,37 +14,38 @@ import numpy as np
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.inputs import Array, validate_numbers, validate_probabilities, validate_rows
-from pipelines.evaluation.statistics.sums import ALL, Column, WeightedAuc, WeightedSums, divide
+from pipelines.evaluation.statistics.sums import ALL, RowValues, WeightedAuc, WeightedSums, divide
 
 WeightedMetric = Callable[[Array], Array]
-Maker = Callable[[Array, Array], WeightedMetric]
+MetricMaker = Callable[[Array, Array], WeightedMetric]
 BINS = 10
-"""Bins of the calibration error, as in `pipelines.evaluation.metrics`."""
+"""Number of bins of the calibration error, as in `pipelines.evaluation.metrics`."""
 
 
 def auc(label: Array, score: Array) -> WeightedMetric:
-    """Area under the ROC curve: the share of pairs of a 1 and a 0 in the right order, ties a half."""
+    """Area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
     return WeightedAuc(label, score)
 
 
 def pr_auc(label: Array, score: Array) -> WeightedMetric:
     """Average precision: the sum over distinct scores of the precision times the increase in recall."""
     order = np.argsort(-score, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
+    # Rows of equal score count together: the last of them.
+    tie_ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     positive = label[order]
 
     def compute(weights: Array) -> Array:
         ordered = weights[:, order]
-        predicted = np.cumsum(ordered, axis=1)[:, ends]
-        true = np.cumsum(ordered * positive, axis=1)[:, ends]
-        increase = np.diff(true, axis=1, prepend=0.0)
-        return divide((increase * divide(true, predicted, 0.0)).sum(axis=1), true[:, -1], np.nan)
+        predicted = np.cumsum(ordered, axis=1)[:, tie_ends]
+        true_positives = np.cumsum(ordered * positive, axis=1)[:, tie_ends]
+        increase = np.diff(true_positives, axis=1, prepend=0.0)
+        return divide((increase * divide(true_positives, predicted, 0.0)).sum(axis=1), true_positives[:, -1], np.nan)
 
     return compute
 
 
 def log_loss(label: Array, score: Array) -> WeightedMetric:
-    """Mean negative log likelihood, nats; probabilities are kept the float's epsilon away from 0 and 1."""
+    """Mean negative log likelihood, nats; probabilities are clipped to [eps, 1 - eps], with the eps of float64."""
     epsilon = float(np.finfo(np.float64).eps)
     likelihood = np.where(label, validate_probabilities(score), 1 - score)
     return _make_mean(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
@@ -62,9 +63,9 @@ def ece(label: Array, score: Array) -> WeightedMetric:
     """
     bins = np.array_split(np.argsort(validate_probabilities(score), kind="stable"), BINS)
     gap = score - label
-    columns: list[Column] = [(ALL, np.ones(len(label)))]
-    columns += [(members, gap[members]) for members in bins if len(members)]
-    return WeightedSums(columns, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
+    terms: list[RowValues] = [(ALL, np.ones(len(label)))]
+    terms += [(members, gap[members]) for members in bins if len(members)]
+    return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
 def accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
@@ -73,7 +74,7 @@ def accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetr
 
 
 def precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Share of label 1 among the rows predicted 1; 0 if no row is."""
+    """Share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
     predicted = score >= threshold
     return _make_share(predicted & label, predicted.astype(np.float64))
 
@@ -94,7 +95,7 @@ def f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
 class Metric:
     """A metric and its direction."""
 
-    make: Maker
+    make: MetricMaker
     greater_is_better: bool
 
 
@@ -111,10 +112,10 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-def find_maker(metric: str | Maker) -> Maker:
+def find_maker(metric: str | MetricMaker) -> MetricMaker:
     """Return the maker of the metric of that name; a maker is returned unchanged.
 
-    A threshold other than 0.5: `functools.partial(f1, threshold=0.3)`.
+    For a threshold other than 0.5, give a maker such as `functools.partial(f1, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.
@@ -126,7 +127,7 @@ def find_maker(metric: str | Maker) -> Maker:
     return METRICS[metric].make
 
 
-def compute_metric(label: Array, score: Array, metric: str | Maker, weights: Array | None = None) -> float:
+def compute_metric(label: Array, score: Array, metric: str | MetricMaker, weights: Array | None = None) -> float:
     """Compute a metric of weighted rows; without weights, each row counts once.
 
     Raises:
@@ -141,10 +142,10 @@ def compute_metric(label: Array, score: Array, metric: str | Maker, weights: Arr
 
 
 def _make_mean(values: Array) -> WeightedMetric:
-    columns: list[Column] = [(ALL, values), (ALL, np.ones(len(values)))]
-    return WeightedSums(columns, lambda total, rows: divide(total, rows, np.nan))
+    terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
+    return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:
-    columns: list[Column] = [(ALL, part.astype(np.float64)), (ALL, total)]
-    return WeightedSums(columns, lambda numerator, denominator: divide(numerator, denominator, 0.0))
+    terms: list[RowValues] = [(ALL, part.astype(np.float64)), (ALL, total)]
+    return WeightedSums(terms, lambda numerator, denominator: divide(numerator, denominator, 0.0))

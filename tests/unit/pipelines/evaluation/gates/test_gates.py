@@ -119,12 +119,12 @@ def test_the_whole_interval_has_to_keep_a_bound(
 
 
 def test_a_bound_within_the_interval_is_undecided_and_gives_the_rows_needed() -> None:
-    estimate = Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
+    estimate = Estimate.from_standard_error(0.70, 0.01, 2_000, 0.05, 0.0, 1.0)
     check = check_estimate("auc", estimate, 0.69, Policy())
     assert (check.outcome, check.bound) == (UNDECIDED, 0.69)
     assert check.rows_needed
     # With that number of rows the same value passes, because its interval is narrower.
-    larger_estimate = Estimate.normal(
+    larger_estimate = Estimate.from_standard_error(
         0.70, 0.01 * (2_000 / check.rows_needed) ** 0.5, check.rows_needed, 0.05, 0.0, 1.0
     )
     assert check_estimate("auc", larger_estimate, 0.69, Policy()).outcome == PASSED
@@ -132,13 +132,13 @@ def test_a_bound_within_the_interval_is_undecided_and_gives_the_rows_needed() ->
 
 
 def test_no_number_of_rows_decides_a_value_on_its_bound() -> None:
-    check = check_estimate("auc", Estimate.normal(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
+    check = check_estimate("auc", Estimate.from_standard_error(0.70, 0.01, 2_000, 0.05, 0.0, 1.0), 0.70, Policy())
     assert (check.outcome, check.rows_needed) == (UNDECIDED, None)
     assert "no number of rows" in check.reason
 
 
 def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
-    estimate = Estimate.normal(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
+    estimate = Estimate.from_standard_error(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
     assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
     assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.01).outcome == FAILED
 

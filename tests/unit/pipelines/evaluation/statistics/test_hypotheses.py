@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide, holm, mcnemar
+from pipelines.evaluation.statistics.hypotheses import adjust_p_values, compute_rows_needed, decide, run_mcnemar_test
 
 
 def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
@@ -22,7 +22,7 @@ def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarr
 
 def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
     # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p = 3.1e-5; the exact p is this sum.
-    result = mcnemar(*build_rows(794, 150, 86, 570), threshold=0.5)
+    result = run_mcnemar_test(*build_rows(794, 150, 86, 570), threshold=0.5)
     assert (result.candidate_only, result.champion_only, result.rows) == (150, 86, 1600)
     exact = 2 * sum(Fraction(math.comb(236, k), 2**236) for k in range(87))
     assert result.p_value == pytest.approx(float(exact), rel=1e-10)
@@ -34,23 +34,25 @@ def test_mcnemar_equals_the_binomial_test(gained: int, lost: int) -> None:
     number = gained + lost
     chance = [math.comb(number, k) / 2**number for k in range(number + 1)]
     expected = sum(probability for probability in chance if probability <= chance[gained] * (1 + 1e-7))
-    assert mcnemar(*build_rows(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(expected, rel=1e-10)
+    assert run_mcnemar_test(*build_rows(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(
+        expected, rel=1e-10
+    )
 
 
 def test_models_that_agree_on_every_row_have_p_value_one() -> None:
-    assert mcnemar(*build_rows(40, 0, 0, 20), threshold=0.5).p_value == 1.0
+    assert run_mcnemar_test(*build_rows(40, 0, 0, 20), threshold=0.5).p_value == 1.0
     label, candidate, _ = build_rows(40, 9, 0, 20)
-    assert mcnemar(label, candidate, np.where(candidate >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
+    assert run_mcnemar_test(label, candidate, np.where(candidate >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
 
 
 def test_a_score_at_the_threshold_predicts_one() -> None:
-    result = mcnemar(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
+    result = run_mcnemar_test(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
     assert (result.candidate_only, result.champion_only) == (1, 0)
 
 
 def test_mcnemar_refuses_scores_that_are_not_finite() -> None:
     with pytest.raises(DataError, match="not a finite number"):
-        mcnemar(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
+        run_mcnemar_test(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
 
 
 def reject_step_down(p_values: list[float], alpha: float) -> set[int]:
@@ -68,24 +70,24 @@ def test_holm_rejects_the_same_as_the_step_down_procedure() -> None:
     for size, alpha in itertools.product((1, 2, 5, 9), (0.001, 0.01, 0.05, 0.3)):
         for _ in range(50):
             p_values = (random.random(size) ** 4).tolist()
-            rejected = {index for index, p_value in enumerate(holm(p_values)) if p_value <= alpha}
+            rejected = {index for index, p_value in enumerate(adjust_p_values(p_values)) if p_value <= alpha}
             assert rejected == reject_step_down(p_values, alpha)
 
 
 def test_holm_gives_known_values() -> None:
     # R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm"), in another order.
-    assert holm([0.03, 0.01, 0.05, 0.02, 0.04]) == pytest.approx([0.09, 0.05, 0.09, 0.08, 0.09])
-    assert holm([0.9, 0.6]) == [1.0, 1.0]
-    assert holm([0.01, 0.01]) == pytest.approx([0.02, 0.02])
-    assert holm([]) == []
+    assert adjust_p_values([0.03, 0.01, 0.05, 0.02, 0.04]) == pytest.approx([0.09, 0.05, 0.09, 0.08, 0.09])
+    assert adjust_p_values([0.9, 0.6]) == [1.0, 1.0]
+    assert adjust_p_values([0.01, 0.01]) == pytest.approx([0.02, 0.02])
+    assert adjust_p_values([]) == []
     # Negative control: without the correction, the smallest would be rejected at 0.05.
-    assert min(holm([0.04, 0.5, 0.6])) > 0.05
+    assert min(adjust_p_values([0.04, 0.5, 0.6])) > 0.05
 
 
 @pytest.mark.parametrize("p_value", [-0.1, 1.1, math.nan])
 def test_holm_refuses_invalid_p_values(p_value: float) -> None:
     with pytest.raises(DataError, match="p-value"):
-        holm([0.1, p_value])
+        adjust_p_values([0.1, p_value])
 
 
 def test_rows_needed_gives_a_known_case() -> None:

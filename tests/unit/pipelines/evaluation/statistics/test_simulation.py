@@ -78,7 +78,9 @@ def compute_auc_gain(label: Array, candidate: Array, champion: Array) -> Estimat
 def compute_log_loss_gain(label: Array, candidate: Array, champion: Array) -> Estimate:
     better, worse = (-np.log(np.where(label, score, 1 - score)) for score in (candidate, champion))
     gain = worse - better
-    return Estimate.normal(gain.mean(), gain.std() / math.sqrt(len(gain)), len(gain), ALPHA, -math.inf, math.inf)
+    return Estimate.from_standard_error(
+        gain.mean(), gain.std() / math.sqrt(len(gain)), len(gain), ALPHA, -math.inf, math.inf
+    )
 
 
 GAINS = {estimate_auc_gain: compute_auc_gain, estimate_log_loss_gain: compute_log_loss_gain}
