@@ -107,7 +107,7 @@ def _measure(
 def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
     """Write the folder of a window of `years` years, and return the first and last day of each split."""
     from pipelines.datasets.flights.source import open_source
-    from pipelines.features.pinned import PinnedRows, pack
+    from pipelines.features.pinned_rows import PinnedRows, pack
     from pipelines.steps.snapshot import SnapshotResult
 
     source, year = open_source(), folder.parent / "year.parquet"

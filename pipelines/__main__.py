@@ -1,8 +1,8 @@
 """Run a step: `python -m pipelines STEP`, as `dvc repro`, the Airflow operators and people do.
 
-A step runs for seconds, most of them imports, and a year has 730 steps. Two things make the process faster: the
-garbage collector runs less often, and the interpreter does not free every object at the end. Functions registered with
-`atexit` still run first.
+A step takes a few seconds, mostly for imports, and a year of days takes 730 steps. Two things make the process faster:
+the garbage collector runs less often, and the interpreter does not free every object at the end. Functions registered
+with `atexit` still run first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ import os
 import sys
 
 GC_THRESHOLD = 50_000
-"""New objects before the garbage collector runs (Python: 700). Imports make about 500,000, and none can be freed."""
+"""Number of new objects after which the garbage collector runs (Python's default: 700).
+
+The imports make about 500,000 objects, and none of them can be freed.
+"""
 exit_code = 1
+"""Exit code of the process; 1 until `main` has ended."""
 
 
 def _exit_at_once() -> None:

@@ -17,8 +17,9 @@ from pipelines.errors import LeewayError, SpecError
 SCHEMA_VERSION = 1
 """Version of the contract. Every Result carries it, so that a reader can refuse a version that it does not know."""
 MAX_PROBLEMS = 5
-"""Problems of a spec that one error message names."""
+"""Most problems of a spec that one error message names."""
 MAX_VALUE_CHARS = 60
+"""Characters of a wrong value that an error message shows."""
 
 
 class _Message(BaseModel):

@@ -1,4 +1,4 @@
-"""What the steps need to know of a dataset. To add a dataset, see docs/how-to/your-own-data.md."""
+"""What the steps need to know about a dataset. To add a dataset, see docs/how-to/your-own-data.md."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class TrainedModel(Protocol):
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Return the probability of the label for each row, as an array with one value per row."""
 
-    def importance(self) -> dict[str, float]:
+    def compute_importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
 
 
-class Features(Protocol):
-    """The function `features` of a dataset's package."""
+class FeatureFunction(Protocol):
+    """The function `add_features` of a dataset's package."""
 
     def __call__(self, rows: ibis.Table) -> ibis.Table:
         """Add the feature columns to `rows`, which hold only columns that are known at prediction time."""
@@ -73,27 +73,27 @@ class Dataset:
 
     @property
     def staging(self) -> str:
-        """Table that the step `ingest` writes."""
+        """Name of the table that the step `ingest` writes."""
         return f"{self.name}_raw"
 
     @property
     def published(self) -> str:
-        """Table that the step `validate` publishes."""
+        """Name of the table that the step `validate` publishes."""
         return self.name
 
     @property
     def quarantine(self) -> str:
-        """Table of the rows that the step `validate` quarantined."""
+        """Name of the table of the rows that the step `validate` quarantined."""
         return f"{self.name}_quarantine"
 
     @property
     def predictions(self) -> str:
-        """Table of the scores, with the key columns of this dataset."""
+        """Name of the table of the scores, with the key columns of this dataset."""
         return f"{self.name}_predictions"
 
     @property
     def outcomes(self) -> str:
-        """Table of the scores whose label is known, together with the label."""
+        """Name of the table of the scores whose label is known, together with the label."""
         return f"{self.name}_outcomes"
 
     @property
@@ -137,10 +137,10 @@ class Dataset:
             raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
         return model
 
-    def load_features(self) -> Features:
+    def load_feature_function(self) -> FeatureFunction:
         """Load the function that adds the feature columns to rows."""
-        features: Features = import_module(f"pipelines.datasets.{self.name}.features").features
-        return features
+        add_features: FeatureFunction = import_module(f"pipelines.datasets.{self.name}.features").add_features
+        return add_features
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
         source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
@@ -158,6 +158,6 @@ def load_dataset(name: str) -> Dataset:
     try:
         dataset: Dataset = import_module(f"pipelines.datasets.{name}").DATASET
     except (ModuleNotFoundError, AttributeError):
-        known = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("datasets/*/source.py")))
-        raise SpecError(f"there is no dataset {name!r}.", f"Known: {known}.") from None
+        names = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("datasets/*/source.py")))
+        raise SpecError(f"there is no dataset {name!r}.", f"Known: {names}.") from None
     return dataset

@@ -31,11 +31,11 @@ class Settings(BaseSettings):
     docs_url: str = ""
     """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
     workspace_days: int = Field(default=30, ge=1)
-    """Days after its last use at which a DVC workspace is removed."""
+    """Days without use after which a DVC workspace is removed."""
     dvc_remote: str = ""
-    """Second copy of DVC's data, beside LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
+    """Second copy of DVC's data, outside of LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
     actor: str = ""
-    """Who makes the request, for the registry's events. Airflow's operators set it; empty: the user of the system."""
+    """Who makes the request, for the registry's events. Airflow's operators set it. Empty: the user of the process."""
     python: str = ""
     """Python interpreter with the ML libraries, for Airflow's operators. Empty: the one that runs Airflow."""
     run: str = ""
@@ -45,11 +45,11 @@ class Settings(BaseSettings):
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
     """Address of drydock. Empty: AWS."""
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
-    """Address of an S3 store of its own. Empty: the same address as the other services."""
+    """Address of S3, where it is not the address of the other services. Empty: the same address as theirs."""
 
     @field_validator("project", "home")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
+    def _make_absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
 
     @property

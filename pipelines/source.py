@@ -46,7 +46,7 @@ class ChangingSource(Protocol):
     """A source that is read incrementally by a cursor; the step `sync` reads it."""
 
     cursor: str
-    """Column that grows with each change of a row: a timestamp or a number."""
+    """Column whose value grows with each change of a row: a timestamp or a number."""
 
     def describe(self) -> Description:
         """Return what the source reads and where, without any secret."""

@@ -19,7 +19,7 @@ class Days:
 
     def __iter__(self) -> Iterator[dt.date]:
         """Iterate over the days in ascending order."""
-        return (self.first + n * DAY for n in range(len(self)))
+        return (self.first + number * DAY for number in range(len(self)))
 
     def __len__(self) -> int:
         """Count the days; 0 where `last` is before `first`."""
@@ -63,7 +63,7 @@ class Window:
         return Window(self.as_of, Days(max(first, self.train.first), self.train.last), self.holdout)
 
     @property
-    def all(self) -> Days:
+    def all_days(self) -> Days:
         """All days from the first training day to the last day of the holdout, with the gap between them."""
         return Days(self.train.first, self.holdout.last)
 

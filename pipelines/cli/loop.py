@@ -55,7 +55,7 @@ def status(
     values = {"dataset": dataset, "model_name": model, "as_of": date, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
     history = Journal.open().read_state(model)
-    training = build_request(spec, NO_RUN, load_training_window(spec.as_of).window())
+    training = build_request(spec, NO_RUN, load_training_window(spec.as_of).compute_window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(training, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)

@@ -1,1 +1,1 @@
-"""Features: the pinned window they are built from, the ibis expressions, and the engines that run them."""
+"""Features: the pinned window that they are built from, the ibis expressions, and the engines that run them."""

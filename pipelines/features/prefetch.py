@@ -1,4 +1,4 @@
-"""Compute the next items of an iterable in another thread while the last ones are used."""
+"""Compute the next items of an iterable in another thread while the caller uses the present item."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ T = TypeVar("T")
 def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     """Yield the items in their order; another thread computes the next `depth` of them.
 
-    Close the generator: no item is computed any more when that returns. An error of `items` is raised in its place.
+    The caller must close the generator; when `close` returns, no more items are computed. An error that `items` raises
+    is raised here, after the items before it.
     """
-    source, end = iter(items), object()
+    iterator, end = iter(items), object()
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
-        pending = deque(pool.submit(next, source, end) for _ in range(depth))
+        pending = deque(pool.submit(next, iterator, end) for _ in range(depth))
         try:
             while (item := pending.popleft().result()) is not end:
-                pending.append(pool.submit(next, source, end))
+                pending.append(pool.submit(next, iterator, end))
                 yield item  # type: ignore[misc]
         finally:
             for future in pending:

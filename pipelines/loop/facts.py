@@ -12,7 +12,7 @@ from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
 from pipelines.features.building import find_source_columns
-from pipelines.features.pin import WindowSpec
+from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
 from pipelines.validation.results_table import Evidence
@@ -34,7 +34,7 @@ def load_training_window(as_of: dt.date) -> WindowSpec:
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
     """Compute the SHA-256 of what a training would see: the window, its published days, and their content."""
-    versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all]))
+    versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all_days]))
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

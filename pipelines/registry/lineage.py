@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.features.pin import PinnedWindow
+from pipelines.features.pinned_window import PinnedWindow
 from pipelines.settings import settings
 from pipelines.system.files import digest_files, sha256
 from pipelines.versioning import checkouts
@@ -57,7 +57,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
         "code_digest": code.digest,
         "uv_lock": code.uv_lock or "none",
         "as_of": snapshot.as_of.isoformat(),
-        "window": str(snapshot.window()),
+        "window": str(snapshot.get_window()),
         "table": snapshot.table,
         "snapshot_id": str(snapshot.snapshot_id),
         "data_version": sha256(origin.features)[:12],

@@ -65,7 +65,7 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, score: Score) -> Itera
     with read_rows(lake, dataset, day) as (schema, batches), spill_folder() as folder:
         scored = (_append_score(dataset, batch, score) for batch in batches)
         building.write_features(scored, schema.append(pa.field(SCORE, pa.float64())), folder)
-        yield folder / building.FILE
+        yield folder / building.FILE_NAME
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def _write_metrics(
     tables = {
         "pr_curve": computing.compute_precision_recall(label, score),
         "calibration": computing.compute_calibration(label, score),
-        "importance": computing.tabulate_importance(model.importance()),
+        "importance": computing.tabulate_importance(model.compute_importance()),
     }
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)

@@ -92,7 +92,7 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.transitions import answer_request
 
     window = load_training_window(spec.as_of)
-    request = build_request(spec, resolve_run(spec.run), window.window())
+    request = build_request(spec, resolve_run(spec.run), window.compute_window())
     journal = Journal.open()
     event = journal.change(spec.model_name, lambda history: answer_request(request, history, spec.policy))
     answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)

@@ -40,11 +40,11 @@ def run(spec: PackSpec) -> PackResult:
         DataError: the snapshot file does not exist, or the lake does not have the snapshot any more. A retry cannot
             help.
     """
-    from pipelines.features import pinned
+    from pipelines.features import pinned_rows
     from pipelines.system.files import replace_folder
 
-    with pinned.open_from_lake(spec.snapshot) as rows, replace_folder(spec.folder) as folder:
-        pinned.pack(rows, folder)
+    with pinned_rows.open_from_lake(spec.snapshot) as rows, replace_folder(spec.folder) as folder:
+        pinned_rows.pack(rows, folder)
         sizes = [Path(path).stat().st_size for path in rows.paths]
-    log.info("packed %s: %d files, %d bytes", rows.pin.window(), len(sizes), sum(sizes))
+    log.info("packed %s: %d files, %d bytes", rows.pin.get_window(), len(sizes), sum(sizes))
     return PackResult(folder=spec.folder, rows=rows.pin.rows, files=len(sizes), size_bytes=sum(sizes))

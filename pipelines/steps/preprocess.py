@@ -17,13 +17,13 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
-from pipelines.features.pin import PinnedWindow
+from pipelines.features.pinned_window import PinnedWindow
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 if TYPE_CHECKING:
     from pipelines.features.engines import RunExpression
-    from pipelines.features.pinned import PinnedRows
+    from pipelines.features.pinned_rows import PinnedRows
 
 
 class PreprocessSpec(Spec):
@@ -64,11 +64,11 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
             left, or a key occurs twice. A retry cannot help.
         SpecError: the engine is not installed here. A retry cannot help.
     """
-    from pipelines.features import engines, pinned
+    from pipelines.features import engines, pinned_rows
     from pipelines.system.files import replace_folder, sha256
 
     window = spec.window
-    with nullcontext(pinned.open_packed(window)) if window else pinned.open_from_lake(spec.snapshot) as rows:
+    with nullcontext(pinned_rows.open_packed(window)) if window else pinned_rows.open_from_lake(spec.snapshot) as rows:
         splits = _split_window(rows.pin, spec.validation_days)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
@@ -87,7 +87,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
 
 def _split_window(pin: PinnedWindow, validation_days: int) -> dict[str, Days]:
     """Return the days of train, validation and holdout."""
-    window = pin.window()
+    window = pin.get_window()
     if validation_days >= len(window.train):
         raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
     cut = window.train.last - validation_days * DAY

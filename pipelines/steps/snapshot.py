@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
-from pipelines.features.pin import PinnedWindow, WindowSpec
+from pipelines.features.pinned_window import PinnedWindow, WindowSpec
 from pipelines.system.log import log
 from pipelines.window import Window
 
@@ -34,7 +34,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     from pipelines.system.files import write_json
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
-    window = spec.window()
+    window = spec.compute_window()
     if spec.missing == "ingest":
         _ingest_missing(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
     rows = lake.count_rows_by_day(dataset.published)
@@ -43,13 +43,13 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     result = SnapshotResult(
         dataset=spec.dataset,
         table=dataset.published,
-        snapshot_id=lake.pin_window(dataset.published, window.all.first, window.all.last),
+        snapshot_id=lake.pin_window(dataset.published, window.all_days.first, window.all_days.last),
         as_of=spec.as_of,
         train_first=window.train.first,
         train_last=window.train.last,
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
-        rows=sum(rows.get(day, 0) for day in window.all),
+        rows=sum(rows.get(day, 0) for day in window.all_days),
         missing_days=missing,
     )
     write_json(spec.file, result.model_dump(mode="json"))
@@ -73,11 +73,11 @@ def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published
 
 def _check_missing(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[dt.date]) -> int:
     """Return the number of unpublished days of the window; refuse more than `spec.max_missing_days`."""
-    missing = [day for day in window.all if day not in published]
+    missing = [day for day in window.all_days if day not in published]
     if len(missing) > spec.max_missing_days:
         raise DataError(
-            f"{dataset.published} lacks {len(missing)} of the {len(window.all)} days {window.all} that training as of "
-            f"{spec.as_of} needs, the first {missing[0]}.",
+            f"{dataset.published} lacks {len(missing)} of the {len(window.all_days)} days {window.all_days} that "
+            f"training as of {spec.as_of} needs, the first {missing[0]}.",
             f"Run `python -m pipelines backfill --first {missing[0]} --last {missing[-1]}`, or backfill the DAG.",
         )
     return len(missing)
@@ -87,7 +87,7 @@ def _ingest_missing(dataset: Dataset, window: Window, published: Collection[dt.d
     """Ingest and validate the window's unpublished days that the source has; some may be refused."""
     from pipelines.steps import backfill
 
-    days = [day for day in dataset.open_source().list_partitions(window.all) if day not in published]
+    days = [day for day in dataset.open_source().list_partitions(window.all_days) if day not in published]
     if days:
         try:
             backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=days[0], last=days[-1]))

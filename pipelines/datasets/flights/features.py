@@ -5,21 +5,21 @@ from __future__ import annotations
 import ibis
 
 
-def features(rows: ibis.Table) -> ibis.Table:
+def add_features(rows: ibis.Table) -> ibis.Table:
     """Add the columns of `DATASET.features` to `rows`, which lack those of `DATASET.later_known`.
 
     All features come from the timetable, the register of planes, or the weather report of the hour of departure.
     """
-    hour = ibis.window(group_by=[rows.date, rows.origin, rows.sched_dep_time // 100])
+    same_hour = ibis.window(group_by=[rows.date, rows.origin, rows.sched_dep_time // 100])
     return rows.mutate(
         weekday=rows.date.day_of_week.index(),
-        departs_minute=_minute_of_day(rows.sched_dep_time),
-        arrives_minute=_minute_of_day(rows.sched_arr_time),
-        departures_hour=rows.count().over(hour),
+        departs_minute=_compute_minute_of_day(rows.sched_dep_time),
+        arrives_minute=_compute_minute_of_day(rows.sched_arr_time),
+        departures_hour=rows.count().over(same_hour),
         plane_age=rows.date.year() - rows.plane_year,
     )
 
 
-def _minute_of_day(clock: ibis.expr.types.IntegerColumn) -> ibis.expr.types.IntegerColumn:
+def _compute_minute_of_day(clock_time: ibis.expr.types.IntegerColumn) -> ibis.expr.types.IntegerColumn:
     """Return the minutes since midnight of a clock time written as HHMM."""
-    return (clock // 100) * 60 + clock % 100
+    return (clock_time // 100) * 60 + clock_time % 100

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 
-BOOSTER = "model.ubj"
-SCHEMA = "schema.json"
+BOOSTER_FILE = "model.ubj"
+SCHEMA_FILE = "schema.json"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Schema:
 
         Args:
             frame: the training features.
-            description: `features`, which maps each name to its kind, and `label`, the name of the label's column.
+            description: has `features`, which maps each name to its kind, and `label`, the name of the label's column.
         """
         kinds = description["features"]
         categories = {
@@ -51,16 +51,16 @@ class Schema:
         Raises:
             KeyError: a feature column is missing.
         """
-        columns = {name: self._column(frame[name], kind) for name, kind in self.features.items()}
+        columns = {name: self._convert_column(frame[name], kind) for name, kind in self.features.items()}
         label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
         # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
         return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True)
 
-    def _column(self, values: pd.Series[Any], kind: str) -> Any:
+    def _convert_column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
         categories = self._category_indexes[str(values.name)]
-        # From codes, so that the categories have the same dtype when the column is empty.
+        # Built from codes, so that the categories have the same dtype when the column is empty.
         return pd.Categorical.from_codes(categories.get_indexer(values.astype(object)), categories=categories)  # type: ignore[arg-type]
 
     @cached_property
@@ -81,7 +81,7 @@ class Model:
         features = frame.drop(columns=self.schema.label, errors="ignore")
         return np.asarray(self.booster.predict(self.schema.to_matrix(features)))
 
-    def importance(self) -> dict[str, float]:
+    def compute_importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
         gains = {
             name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()
@@ -93,9 +93,9 @@ class Model:
     def save(self, folder: Path) -> None:
         """Write the model to `folder`: model.ubj and schema.json, without pickle."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / BOOSTER).write_bytes(self.booster.save_raw("ubj"))
+        (folder / BOOSTER_FILE).write_bytes(self.booster.save_raw("ubj"))
         text = json.dumps(asdict(self.schema), indent=2)
-        (folder / SCHEMA).write_text(text + "\n", encoding="utf-8")
+        (folder / SCHEMA_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def load(folder: Path) -> Model:
@@ -105,7 +105,7 @@ def load(folder: Path) -> Model:
         FileNotFoundError: a file of the model is missing.
         xgboost.core.XGBoostError: the booster cannot be read.
     """
-    schema = Schema(**json.loads((folder / SCHEMA).read_text(encoding="utf-8")))
-    if not (folder / BOOSTER).exists():
-        raise FileNotFoundError(folder / BOOSTER)
-    return Model(xgb.Booster(model_file=folder / BOOSTER), schema)
+    schema = Schema(**json.loads((folder / SCHEMA_FILE).read_text(encoding="utf-8")))
+    if not (folder / BOOSTER_FILE).exists():
+        raise FileNotFoundError(folder / BOOSTER_FILE)
+    return Model(xgb.Booster(model_file=folder / BOOSTER_FILE), schema)

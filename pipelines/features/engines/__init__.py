@@ -19,10 +19,11 @@ class RunExpression(Protocol):
     """Runs an expression on an open engine."""
 
     def __call__(self, expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an expression over the files' rows of `days`; over all rows where `days` is None."""
+        """Run the expression on the rows of `days`, or on all rows where `days` is None, and yield its result."""
 
 
 MODULES = {"duckdb": "duck", "spark": "spark"}
+"""Engine to the module of this package that runs it."""
 
 
 def open_engine(
@@ -33,8 +34,8 @@ def open_engine(
     Args:
         engine: its name.
         paths: of the files, on this machine.
-        schema: of the rows; a column that a file lacks is null, a narrower one is widened.
-        with_nan: whether numbers may be NaN and expressions test for it.
+        schema: of the rows. A column that a file lacks is null; a column of a narrower type is widened.
+        with_nan: whether numbers may be NaN, and expressions test for NaN.
 
     Raises:
         SpecError: the engine is not installed here. A retry cannot help.

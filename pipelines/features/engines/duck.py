@@ -1,6 +1,6 @@
-"""The engine DuckDB: in this process, in bounded memory, spilling to LEEWAY_HOME.
+"""The engine DuckDB, which runs in this process, in bounded memory, and spills to LEEWAY_HOME.
 
-A window is computed in parts of some days each, where the rows are the same as in one piece.
+A window is computed in parts of some days each, where this gives the same rows as computing all days together.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ ROWS = "window_rows"
 @contextmanager
 def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
     """Start DuckDB over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
-    with connect() as connection, create_view(connection, ROWS, paths, schema), ExitStack() as running:
+    with connect() as connection, create_view(connection, ROWS, paths, schema), ExitStack() as open_results:
         if with_nan:
-            # Parquet's statistics leave NaN out, and DuckDB 2.0 trusts them: for NaN, isnan(x) is false, x <= 5 true.
+            # Parquet's statistics ignore NaN, and DuckDB 2.0 uses them: for NaN, isnan(x) would be false, x <= 5 true.
             connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
-        known = read_days_of_files(paths)
+        files = read_days_of_files(paths)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             # Closed when an error ends the block: DuckDB 2.0 cannot drop the view while a result is open.
             batches = read_batches(expression, days)
-            running.callback(batches.close)
+            open_results.callback(batches.close)
             return batches
 
         def read_batches(
@@ -41,7 +41,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
         ) -> Generator[pa.RecordBatch, None, None]:
             table = expression(filter_days(rows, days))
             query = ibis.to_sql(table, dialect="duckdb", pretty=False)
-            for part in split_by_days(known, days) if days and is_computed_by_day(table) else [paths]:
+            for part in split_by_days(files, days) if days and is_computed_by_day(table) else [paths]:
                 replace_view(connection, ROWS, part, schema)
                 yield from connection.sql(query).to_arrow_reader(GROUP_ROWS)
 

@@ -1,6 +1,6 @@
-"""Split a window into parts of some days each, where an expression gives the same rows by parts as in one piece.
+"""Split a window into parts of some days each, for expressions that give the same rows for the parts as for the whole.
 
-The window functions and the sort of a part fit in memory: less is spilled, and the data stays near the core.
+The window functions and the sort of a part fit in memory, so less is spilled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pipelines.window import Days
 
 DAY = "date"
 PART_ROWS = 512 * 1024
-"""Rows after which a part ends."""
+"""Number of rows from which a part is complete; the next part begins with a later day."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
-"""Relations that give at most one row for each row, except for their window functions."""
+"""Relations of which each row comes from one input row. Only their window functions may read further rows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -33,14 +33,14 @@ class File:
 
 
 def is_computed_by_day(table: ibis.Table) -> bool:
-    """Return whether each row depends on rows of its own day only, and the rows are sorted by day first."""
-    top = table.op()
+    """Return whether each row depends only on rows of its own day, and the rows are sorted by day before all else."""
+    root = table.op()
     return (
-        isinstance(top, ops.Sort)
-        and all(isinstance(relation, ROW_BY_ROW) for relation in top.find(ops.Relation))
-        and top.keys[0].ascending
-        and _is_day_column(top.keys[0].arg)
-        and all(any(map(_is_day_column, window.group_by)) for window in top.find(ops.WindowFunction))
+        isinstance(root, ops.Sort)
+        and all(isinstance(relation, ROW_BY_ROW) for relation in root.find(ops.Relation))
+        and root.keys[0].ascending
+        and _is_day_column(root.keys[0].arg)
+        and all(any(map(_is_day_column, window.group_by)) for window in root.find(ops.WindowFunction))
     )
 
 
@@ -52,7 +52,7 @@ def _is_day_column(value: ops.Node) -> bool:
 
 
 def read_days_of_files(paths: Sequence[str]) -> list[File]:
-    """Return the files sorted by day, from their statistics; a file without statistics may have any day."""
+    """Return the files, sorted by the days in their statistics; a file without statistics may have any day."""
     return sorted(_read_days(path) for path in paths)
 
 
@@ -60,20 +60,20 @@ def _read_days(path: str) -> File:
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
-    days = [column.statistics for column in columns if column.path_in_schema == DAY]
-    if len(days) != len(groups) or not all(day is not None and day.has_min_max for day in days):
+    statistics = [column.statistics for column in columns if column.path_in_schema == DAY]
+    if len(statistics) != len(groups) or not all(days is not None and days.has_min_max for days in statistics):
         return File(dt.date.min, dt.date.max, path, metadata.num_rows)
-    first = min((day.min for day in days), default=dt.date.max)
-    last = max((day.max for day in days), default=dt.date.max)
+    first = min((days.min for days in statistics), default=dt.date.max)
+    last = max((days.max for days in statistics), default=dt.date.max)
     return File(first, last, path, metadata.num_rows)
 
 
 def split_by_days(files: Sequence[File], days: Days) -> list[list[str]]:
-    """Split the files with rows of `days` into parts, so that every day of a part is after all days of the part before.
+    """Split the files with rows of `days` into parts; each part has only days after those of the part before it.
 
     Args:
         files: sorted by day.
-        days: that are needed.
+        days: to read; files without rows of these days are left out.
 
     Returns:
         Paths of the files of each part.

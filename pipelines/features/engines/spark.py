@@ -1,4 +1,4 @@
-"""The engine Spark in local mode: one JVM, a thread for each core, spilling to LEEWAY_HOME.
+"""The engine Spark in local mode: one JVM with a thread for each core, which spills to LEEWAY_HOME.
 
 Results go through Parquet files that Arrow reads, not through pandas: PySpark 4.0.5 does not support pandas 3.
 """
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = "window_rows"
-JAVA = 17
+OLDEST_JAVA = 17
 """Oldest version of Java that Spark 4.0 runs on."""
-MEMORY = "2g"
-"""Size of the JVM's heap, unless the environment has SPARK_DRIVER_MEMORY."""
-HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or use engine duckdb."
+HEAP_SIZE = "2g"
+"""Size of the JVM's heap, where the environment does not set SPARK_DRIVER_MEMORY."""
+JAVA_HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or use engine duckdb."
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
 
 
 def check_java() -> None:
-    """Refuse to go on without a Java that Spark runs on.
+    """Check that a version of Java is installed that Spark runs on.
 
     Raises:
         SpecError: Java is not installed, or is too old. A retry cannot help.
@@ -73,13 +73,13 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME", "")
     java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
-        raise SpecError(f"engine spark needs Java {JAVA}, but {where}.", HINT)
-    completed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', completed.stderr + completed.stdout)
-    if completed.returncode or not version or int(version[1]) < JAVA:
-        lines = (completed.stderr or completed.stdout).strip().splitlines() or [f"exit code {completed.returncode}"]
-        raise SpecError(f"engine spark needs Java {JAVA} or newer, but {java} reports: {lines[0]}.", HINT)
+        problem = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
+        raise SpecError(f"engine spark needs Java {OLDEST_JAVA}, but {problem}.", JAVA_HINT)
+    process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr + process.stdout)
+    if process.returncode or not version or int(version[1]) < OLDEST_JAVA:
+        lines = (process.stderr or process.stdout).strip().splitlines() or [f"exit code {process.returncode}"]
+        raise SpecError(f"engine spark needs Java {OLDEST_JAVA} or newer, but {java} reports: {lines[0]}.", JAVA_HINT)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
     options = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", MEMORY),
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", HEAP_SIZE),
         "spark.local.dir": str(folder),
         "spark.sql.caseSensitive": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -110,7 +110,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
-    """Create Spark's view `ROWS` of the files, through links: Spark would take some names for patterns."""
+    """Create Spark's view `ROWS` of the files. It reads links to them: Spark would read some file names as patterns."""
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
     links = folder / "rows"
@@ -126,12 +126,12 @@ def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema,
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate Spark's errors in the block into the project's own.
+    """Translate errors of Spark that the block raises into the project's own.
 
     Raises:
-        DataError: a value does not fit, or a file is damaged. A retry cannot help.
+        DataError: a value does not fit its type, or a file is damaged. A retry cannot help.
         StorageError: the disk is full. A retry can help.
-        ServiceError: Spark's JVM has died, for example out of memory. A retry can help.
+        ServiceError: Spark's JVM has ended, for example because it was out of memory. A retry can help.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -140,10 +140,10 @@ def _translate_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-        if any(no_space in text for no_space in NO_SPACE_TEXTS):
-            raise StorageError("Spark found no space on the disk.", "Free some and run it again.") from None
+        if any(fragment in text for fragment in NO_SPACE_TEXTS):
+            raise StorageError("Spark found no space on the disk.", "Free some space and run it again.") from None
         if isinstance(error, (Py4JNetworkError, ConnectionError)) or "OutOfMemoryError" in text:
             raise ServiceError(
-                f"Spark has died: {text[:300]}.", "Give it more memory: SPARK_DRIVER_MEMORY=4g."
+                f"Spark's JVM has ended: {text[:300]}.", "Give it more memory: SPARK_DRIVER_MEMORY=4g."
             ) from None
-        raise DataError(f"Spark refuses: {text[:600]}", "Engine duckdb may say more.") from None
+        raise DataError(f"Spark failed: {text[:600]}", "Engine duckdb may report more.") from None

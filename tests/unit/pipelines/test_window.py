@@ -21,7 +21,9 @@ def test_every_label_is_known_before_it_is_used() -> None:
         as_of = dt.date(2013, 1, 1) + dt.timedelta(generator.randrange(730))
         train, holdout, delay = generator.randint(1, 90), generator.randint(1, 40), generator.randint(0, 7)
         window = Window.compute(as_of, train, holdout, delay)
-        known_at = {day: day + (delay + 1) * DAY for day in window.all}  # the midnight from which the label is known
+        known_at = {
+            day: day + (delay + 1) * DAY for day in window.all_days
+        }  # the midnight from which the label is known
         assert max(known_at.values()) == as_of, "the last day of the window is the last day with a known label"
         trained_at = window.holdout.first
         assert all(known_at[day] <= trained_at for day in window.train)

@@ -73,7 +73,7 @@ def test_prints_the_lineage_of_a_version(model: str, trained: SimpleNamespace) -
     output = run_cli(f"{model}@champion")
     assert output.splitlines()[0] == f"{model} version 2, champion"
     pinned = json.loads(Path("data/snapshot.json").read_text())
-    days = trained.snapshot.window()
+    days = trained.snapshot.get_window()
     window = (
         f"train {days.train} ({len(days.train)} partitions), holdout {days.holdout} ({len(days.holdout)} partitions)"
     )
@@ -115,11 +115,11 @@ def test_the_steps_record_events(model: str) -> None:
 
 @pytest.mark.parametrize("role", ["train", "holdout"])
 def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
-    days = getattr(trained.snapshot.window(), role)
+    days = getattr(trained.snapshot.get_window(), role)
     lines = run_cli("--partition", str(days.first), "--table", f"table-of-{model}").splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"{model} version 1", f"{model} version 2"]
     assert all(role in line and "passed" in line for line in lines)
-    between = trained.snapshot.window().holdout.first - dt.timedelta(1)
+    between = trained.snapshot.get_window().holdout.first - dt.timedelta(1)
     for day in (between, days.first - dt.timedelta(60)):
         assert run_cli("--partition", str(day), "--table", f"table-of-{model}") == (
             f"No version saw {day} of table-of-{model}.\n"

@@ -71,13 +71,13 @@ def test_removing_all_later_known_columns_changes_no_byte(rows: pa.Table, tmp_pa
 
 
 def leak_delay(rows: ibis.Table) -> ibis.Table:
-    return flights_features.features(rows).mutate(distance=rows.dep_delay)
+    return flights_features.add_features(rows).mutate(distance=rows.dep_delay)
 
 
 def test_the_same_check_finds_a_feature_that_leaks(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: leak_delay)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leak_delay)
     dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
     assert write_features(permute(rows, "dep_delay"), tmp_path / "b", dataset) != write_features(
         rows, tmp_path / "a", dataset
@@ -94,7 +94,7 @@ def test_an_expression_over_a_later_known_column_does_not_compile(
     def use_column(table: ibis.Table) -> ibis.Table:
         return table.mutate(distance=table[column])
 
-    monkeypatch.setattr("pipelines.dataset.Dataset.load_features", lambda self: use_column)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_column)
     with pytest.raises(ibis.common.exceptions.IbisTypeError, match=column):
         build_features(rows)
 
@@ -155,8 +155,8 @@ def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(
     assert 1_000 < labelled < rows.num_rows
     for size in (7, 1_000, 10_000):
         assert building.write_features(build_batches(rows, size), schema, tmp_path / str(size)) == labelled
-    assert len({(tmp_path / str(size) / building.FILE).read_bytes() for size in (7, 1_000, 10_000)}) == 1
-    file = pq.ParquetFile(tmp_path / "7" / building.FILE)
+    assert len({(tmp_path / str(size) / building.FILE_NAME).read_bytes() for size in (7, 1_000, 10_000)}) == 1
+    file = pq.ParquetFile(tmp_path / "7" / building.FILE_NAME)
     assert file.metadata.row_group(0).num_rows == 1_000
     assert b"later_known" not in file.schema_arrow.metadata
     assert b'"label": "late"' in file.schema_arrow.metadata[b"leeway"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.datasets.flights import DATASET
-from pipelines.datasets.flights.source import COLUMNS, LATE_MIN, open_source
+from pipelines.datasets.flights.source import COLUMNS, LATE_MINUTES, open_source
 from pipelines.errors import DataError
 from pipelines.steps import ingest
 from pipelines.window import Days
@@ -119,7 +119,7 @@ def test_weather_of_a_day_on_which_the_clock_changes_is_joined_by_utc(
 def test_cancelled_and_diverted_flights_have_no_label(source: Any, day_rows: Callable[[str], pa.Table]) -> None:
     rows = day_rows("2013-02-08").to_pylist()
     for row in rows:
-        assert row["late"] == (None if row["arr_delay"] is None else row["arr_delay"] > LATE_MIN)
+        assert row["late"] == (None if row["arr_delay"] is None else row["arr_delay"] > LATE_MINUTES)
     cancelled = [row for row in rows if row["dep_time"] is None]
     assert len(cancelled) > 400
     assert {row["late"] for row in cancelled} == {None}

@@ -1,6 +1,6 @@
 """The window of a training: which days are chosen, and the file that pins them at a snapshot of the lake.
 
-Light to import: everything that is derived from a pinned window reads it through this module.
+The module imports little, because many steps read a pinned window through it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.window import Days, Window
 
 
 class WindowSpec(Spec):
-    """Which days a training uses, as section `snapshot` of params.yaml has it."""
+    """Which days a training uses; the fields of section `snapshot` of params.yaml."""
 
     dataset: str = "flights"
     """Dataset whose published table is pinned."""
@@ -29,28 +29,28 @@ class WindowSpec(Spec):
     holdout_days: Annotated[int, Field(ge=1)] = 28
     """Days of holdout, after those of training."""
     label_delay_days: Annotated[int, Field(ge=0)] = 1
-    """Days after which the label of a day is known."""
+    """Days until the label of a day is known: 1 if it becomes known during the next day."""
     min_train_days: Annotated[int, Field(ge=1)] = 14
-    """Fewest days of training that are accepted."""
+    """Smallest number of training days that is accepted."""
     max_missing_days: Annotated[int, Field(ge=0)] = 0
-    """Most days of the window that may be unpublished (because validation refused them, for example)."""
+    """Largest number of days in the window that may be unpublished, for example because validation refused them."""
     missing: Literal["fail", "ingest"] = "fail"
     """What to do about unpublished days: fail, or ingest and validate them first."""
     file: Path = Path("data/snapshot.json")
     """File to write."""
 
-    def window(self) -> Window:
+    def compute_window(self) -> Window:
         """Compute the window, before it is clipped to the days that are published."""
         return Window.compute(self.as_of, self.train_days, self.holdout_days, self.label_delay_days)
 
 
 class PinnedWindow(Result):
-    """Pinned data, as in data/snapshot.json."""
+    """The window of one training, pinned at a snapshot of the lake; the content of data/snapshot.json."""
 
     dataset: str
-    """The dataset."""
+    """Name of the dataset."""
     table: str
-    """Published table."""
+    """Name of the published table."""
     snapshot_id: int
     """Iceberg snapshot to read the table at."""
     as_of: dt.date
@@ -64,7 +64,7 @@ class PinnedWindow(Result):
     holdout_last: dt.date
     """Last day of the holdout."""
     rows: int
-    """Rows of all these days."""
+    """Number of rows from the first day of training to the last day of the holdout, with the gap between them."""
     missing_days: int
     """Days of the window that are not published."""
 
@@ -81,7 +81,7 @@ class PinnedWindow(Result):
         except ValidationError as error:
             raise DataError(f"{path} is not a snapshot ({describe_errors(error.errors())}): {origin}.") from None
 
-    def window(self) -> Window:
+    def get_window(self) -> Window:
         """Return the days of training and holdout as a window."""
         train, holdout = Days(self.train_first, self.train_last), Days(self.holdout_first, self.holdout_last)
         return Window(self.as_of, train, holdout)

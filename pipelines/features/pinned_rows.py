@@ -1,6 +1,7 @@
 """The rows of a pinned window as Parquet files: in the lake, or packed into a folder for a machine without the lake.
 
-A packed folder has snapshot.json, columns.parquet (no rows; names and types of the columns) and rows/NUMBER.parquet.
+A packed folder has snapshot.json, columns.parquet (the names and types of the columns, without rows) and
+rows/NUMBER.parquet.
 Equal data gives equal files under equal names.
 """
 
@@ -17,19 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError
-from pipelines.features.pin import PinnedWindow
+from pipelines.features.pinned_window import PinnedWindow
 
-SNAPSHOT, COLUMNS, ROWS = "snapshot.json", "columns.parquet", "rows"
+SNAPSHOT_FILE, COLUMNS_FILE, ROWS_FOLDER = "snapshot.json", "columns.parquet", "rows"
 
 
 @dataclass(frozen=True)
 class PinnedRows:
-    """A window, and the files of its rows on this machine."""
+    """A pinned window, and the files on this machine that hold its rows."""
 
     pin: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
-    """Columns of the rows; a file may lack a column (then it is null), or have it in a narrower type."""
+    """Columns of the rows. A column that a file lacks is null; a file may have a column in a narrower type."""
 
 
 @contextmanager
@@ -42,36 +43,36 @@ def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     from pipelines.lake import Lake
 
     pin = PinnedWindow.read(snapshot)
-    days = pin.window().all
+    days = pin.get_window().all_days
     with Lake.open().open_files(pin.table, days.first, days.last, pin.snapshot_id) as (paths, schema):
         yield PinnedRows(pin, paths, schema)
 
 
 def open_packed(folder: Path) -> PinnedRows:
-    """Return the window that `pack` put into the folder.
+    """Return the window that `pack` wrote to the folder.
 
     Raises:
         DataError: the folder has no complete window. A retry cannot help.
     """
     try:
-        schema = pq.read_schema(folder / COLUMNS)
+        schema = pq.read_schema(folder / COLUMNS_FILE)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{folder} is not a packed window: {error}.", "The step `pack` writes it.") from None
-    paths = sorted(str(path) for path in (folder / ROWS).glob("*.parquet"))
-    expected = int((schema.metadata or {}).get(b"files", b"-1"))
-    if len(paths) != expected:
-        raise DataError(f"{folder} has {len(paths)} files of rows, and should have {expected}.", "Pack it again.")
-    return PinnedRows(PinnedWindow.read(folder / SNAPSHOT), paths, schema.remove_metadata())
+    paths = sorted(str(path) for path in (folder / ROWS_FOLDER).glob("*.parquet"))
+    expected_count = int((schema.metadata or {}).get(b"files", b"-1"))
+    if len(paths) != expected_count:
+        raise DataError(f"{folder} has {len(paths)} files of rows, and should have {expected_count}.", "Pack it again.")
+    return PinnedRows(PinnedWindow.read(folder / SNAPSHOT_FILE), paths, schema.remove_metadata())
 
 
 def pack(rows: PinnedRows, folder: Path) -> None:
-    """Put the window into the empty `folder`; its files are hard links where the file system allows them."""
-    (folder / ROWS).mkdir(parents=True)
+    """Write the window to the empty `folder`; the files of rows are hard links where the file system allows them."""
+    (folder / ROWS_FOLDER).mkdir(parents=True)
     for number, path in enumerate(rows.paths):
-        _link_or_copy(path, folder / ROWS / f"{number:06d}.parquet")
+        _link_or_copy(path, folder / ROWS_FOLDER / f"{number:06d}.parquet")
     schema = rows.schema.with_metadata({b"files": str(len(rows.paths)).encode()})
-    pq.write_table(pa.Table.from_batches([], schema=schema), folder / COLUMNS)
-    (folder / SNAPSHOT).write_text(rows.pin.model_dump_json(indent=2), encoding="utf-8")
+    pq.write_table(pa.Table.from_batches([], schema=schema), folder / COLUMNS_FILE)
+    (folder / SNAPSHOT_FILE).write_text(rows.pin.model_dump_json(indent=2), encoding="utf-8")
 
 
 def _link_or_copy(path: str, target: Path) -> None:
