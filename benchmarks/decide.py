@@ -55,7 +55,7 @@ def _write_profiles(folder: Path) -> Any:
     """Write a profile of each day to the table of profiles, and return the record of the reference."""
     from pipelines.monitoring.profiles import Policy
     from pipelines.monitoring.profiles.counting import count_days
-    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.monitoring.profiles.table import Profiles
 
@@ -67,7 +67,7 @@ def _write_profiles(folder: Path) -> Any:
     reference_days = count_days(reference, reference_file, "date")
     for day, profile in count_days(reference, recent_file, "date").items():
         Profiles.open().write(day, "flights", "1", profile)
-    return Record(reference, reference_days, reference_days)
+    return ReferenceRecord(reference, reference_days, reference_days)
 
 
 def _build_frame(first: dt.date, days: int, seed: int) -> pd.DataFrame:

@@ -161,15 +161,17 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by
         now = _build_sample(counts, days, by_day)
         totals = then.total, now.total
         rate = measure == "missing"
-        effects = _compare_rates(*totals) if rate else measures.psi(*totals)
-        statistic = measures.pearson(*totals) if rate else effects * measures.scale(*totals)
-        pairs = zip(effects.tolist(), estimate_null(then, now).quadratic_p_value(statistic).tolist(), strict=True)
+        effects = _compare_rates(*totals) if rate else measures.compute_psi(*totals)
+        statistic = measures.compute_chi_square(*totals) if rate else effects * measures.compute_sample_factor(*totals)
+        pairs = zip(
+            effects.tolist(), estimate_null(then, now).compute_chi_square_p_value(statistic).tolist(), strict=True
+        )
         findings += [Finding(f"x{place}", measure, *pair, 1 / COLUMNS) for place, pair in enumerate(pairs)]  # type: ignore[arg-type]
     return WindowResult(str(_get_date(last)), int(simulated.present[0, days].sum()), tuple(findings))
 
 
 def _compare_rates(reference: Array, window: Array) -> Array:
-    return np.asarray(np.abs(measures.shares(window)[:, 1] - measures.shares(reference)[:, 1]))
+    return np.asarray(np.abs(measures.compute_shares(window)[:, 1] - measures.compute_shares(reference)[:, 1]))
 
 
 def _get_date(place: int) -> date:

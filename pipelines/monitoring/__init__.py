@@ -1,1 +1,1 @@
-"""Monitoring of what was scored: profiles, drift, and the table of drift results."""
+"""Monitoring of scored days: their profiles, drift, the drift report, and the table of drift results."""

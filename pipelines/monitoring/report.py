@@ -1,4 +1,4 @@
-"""Write the drift report of a day: an HTML page with its charts inside, and the charts as PNGs."""
+"""Write the drift report of a day: an HTML page that contains its charts, and the charts as PNG files."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ import numpy as np
 
 from pipelines.monitoring.drift import Decision, Finding, Policy, alarms
 from pipelines.monitoring.drift.counts import Array, Column, Counts
-from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.windows import ComparedWindow, measure_days
 from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
-SHOWN_COLUMNS, SHOWN_BINS, SHOWN_WORST = 30, 24, 4
-SHOWN_CHARACTERS = 32
+MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
+"""Most columns in the heat map, most bins in a distribution, and most distributions in the report."""
+MAX_CHARACTERS = 32
 """Most characters of a name or a value in a chart; the table of the page shows all characters."""
 HEAT_MAX = 2.0
-"""Effect, in bounds, with the last color of the heat map."""
+"""Effect, as a multiple of its bound, from which the heat map has its last color."""
 _SCORE = "score"
 
 
 @dataclass(frozen=True)
 class DriftHistory:
-    """The windows and decisions that the page shows."""
+    """What the page shows: windows, and the decisions on them."""
 
-    record: Record
+    record: ReferenceRecord
     windows: Sequence[ComparedWindow]
-    """Windows up to the day, oldest first."""
+    """Windows up to the day of the report, oldest first."""
     decisions: Sequence[Decision]
-    """Decision on each window."""
+    """Decision on each window, in the same order."""
     policy: Policy
     facts: Mapping[str, str]
     """Name to value, shown at the top of the page."""
@@ -45,17 +46,17 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
     """Write the page and its charts to the folder, replacing what was there; return the path of the page."""
     last, decision = history.windows[-1], history.decisions[-1]
     order = _order_columns(history)
-    with replace_folder(folder) as making:
+    with replace_folder(folder) as temporary:
         pictures = {
             "heat": _draw_heat_map(history, order),
             "bins": _draw_distributions(history, order),
             "course": _draw_performance(history),
         }
-        paths = [save_figure(making / f"{name}.png", figure) for name, figure in pictures.items()]
+        paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(
             (_build_table_row(finding, decision, history.policy) for finding in last.result.findings), key=_get_sort_key
         )
-        write_page(making / PAGE, PAGE, paths, decision=decision, rows=rows, facts=history.facts)
+        write_page(temporary / PAGE, PAGE, paths, decision=decision, rows=rows, facts=history.facts)
     return folder / PAGE
 
 
@@ -63,54 +64,61 @@ def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> di
     names = ("column", "measure", "effect", "p_value", "weight", "note")
     computed = {
         "bound": alarms.get_bound(finding, policy),
-        "excess": alarms.compute_excess(finding, policy),
+        "bound_ratio": alarms.compute_bound_ratio(finding, policy),
         "alarm": finding.column in decision.worst,
     }
     return {name: getattr(finding, name) for name in names} | computed
 
 
 def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return not row["alarm"], -row["excess"], row["column"], row["measure"]
+    return not row["alarm"], -row["bound_ratio"], row["column"], row["measure"]
 
 
 def _order_columns(history: DriftHistory) -> list[str]:
-    """Order the columns: alarms first, then by the effect in bounds now, then by the largest one so far."""
+    """Order the columns: those of the alarm, then by the effect in the last window, then by the largest effect."""
     names = dict.fromkeys(finding.column for window in history.windows for finding in window.result.findings)
-    now, ever = (
+    last_effects, all_effects = (
         _compute_effects(history.windows[-1:], history.policy),
         _compute_effects(history.windows, history.policy),
     )
     worst = history.decisions[-1].worst
-    rank = {name: place for place, name in enumerate(worst)}
+    rank = {name: position for position, name in enumerate(worst)}
     return sorted(
-        names, key=lambda name: (rank.get(name, len(worst)), -max(now.get(name, [0])), -max(ever.get(name, [0])), name)
+        names,
+        key=lambda name: (
+            rank.get(name, len(worst)),
+            -max(last_effects.get(name, [0])),
+            -max(all_effects.get(name, [0])),
+            name,
+        ),
     )
 
 
 def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
-    """Return the largest effect of each column in each window, in bounds, by column."""
+    """Return, by column, the largest effect in each window, as a multiple of its bound."""
     effects: dict[str, list[float]] = {}
     for number, window in enumerate(windows):
         for finding in window.result.findings:
             series = effects.setdefault(finding.column, [])
             series += [0.0] * (number + 1 - len(series))
-            series[number] = max(series[number], alarms.compute_excess(finding, policy))
+            series[number] = max(series[number], alarms.compute_bound_ratio(finding, policy))
     return effects
 
 
 def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
-    names, effects = list(order[:SHOWN_COLUMNS]), _compute_effects(history.windows, history.policy)
-    number = len(history.windows)
-    cells = np.asarray([(effects[name] + [0.0] * number)[:number] for name in names])
+    names, effects = list(order[:MAX_COLUMNS]), _compute_effects(history.windows, history.policy)
+    window_count = len(history.windows)
+    cells = np.asarray([(effects[name] + [0.0] * window_count)[:window_count] for name in names])
     figure, axis = plt.subplots(figsize=(12, 1.6 + 0.26 * len(names)), layout="constrained")
     image = axis.imshow(cells, aspect="auto", cmap="YlOrRd", vmin=0, vmax=HEAT_MAX, interpolation="nearest")
-    for at, (window, decision) in enumerate(zip(history.windows, history.decisions, strict=True)):
-        _draw_marks(axis, at, names, alarms.find_breaches(window.result, history.policy), "_")
-        _draw_marks(axis, at, names, decision.worst, "s")
+    for position, (window, decision) in enumerate(zip(history.windows, history.decisions, strict=True)):
+        _draw_marks(axis, position, names, alarms.find_breaches(window.result, history.policy), "_")
+        _draw_marks(axis, position, names, decision.worst, "s")
     axis.set_yticks(range(len(names)), [_shorten(name) for name in names], fontsize=8)
     _label_days(axis, [window.day for window in history.windows])
     axis.set_title(
-        "Color: largest effect of the window up to the day, in bounds. Dash: significantly over it. Square: an alarm",
+        "Color: largest effect of the window up to the day, relative to its bound. Dash: significantly over the bound. "
+        "Square: alarm",
         loc="left",
         fontsize=10,
     )
@@ -118,23 +126,23 @@ def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
     return figure
 
 
-def _draw_marks(axis: Axes, at: int, names: Sequence[str], marked: Iterable[str], sign: str) -> None:
-    rows = [names.index(name) for name in marked if name in names]
-    axis.plot([at] * len(rows), rows, sign, color="black", markersize=3)
+def _draw_marks(axis: Axes, position: int, names: Sequence[str], columns: Iterable[str], marker: str) -> None:
+    rows = [names.index(name) for name in columns if name in names]
+    axis.plot([position] * len(rows), rows, marker, color="black", markersize=3)
 
 
 def _label_days(axis: Axes, days: Sequence[dt.date]) -> None:
-    every = max(1, -(-len(days) // 12))
-    axis.set_xticks(
-        range(0, len(days), every), [str(day) for day in days[::every]], rotation=30, ha="right", fontsize=8
-    )
+    step = max(1, -(-len(days) // 12))
+    axis.set_xticks(range(0, len(days), step), [str(day) for day in days[::step]], rotation=30, ha="right", fontsize=8)
 
 
 def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
     columns = {column.name: column for column in history.windows[-1].columns if column.reference and column.window}
-    shown = [columns[name] for name in order if name in columns][:SHOWN_WORST]
-    figure, axes = plt.subplots(len(shown), 1, figsize=(12, 2.7 * len(shown)), layout="constrained", squeeze=False)
-    for axis, column in zip(axes[:, 0], shown, strict=True):
+    drawn_columns = [columns[name] for name in order if name in columns][:MAX_DISTRIBUTIONS]
+    figure, axes = plt.subplots(
+        len(drawn_columns), 1, figsize=(12, 2.7 * len(drawn_columns)), layout="constrained", squeeze=False
+    )
+    for axis, column in zip(axes[:, 0], drawn_columns, strict=True):
         _draw_bars(axis, column, _list_bin_labels(history.record, column))
     axes[0, 0].legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     return figure
@@ -143,19 +151,21 @@ def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
 def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
     """Draw the share of rows in each bin, of the reference and the window; bins empty in both are left out."""
     reference, window = _compute_shares(column.reference), _compute_shares(column.window)
-    at = np.flatnonzero((reference > 0) | (window > 0))
-    if len(at) > SHOWN_BINS:
-        at = np.sort(at[np.argsort(-(reference + window)[at], kind="stable")[:SHOWN_BINS]])
-    places = np.arange(len(at))
-    axis.bar(places - 0.2, reference[at], 0.4, color=CHAMPION, label="reference")
-    axis.bar(places + 0.2, window[at], 0.4, color=CANDIDATE, label="this window")
-    axis.set_xticks(places, [_shorten(labels[int(place)]) for place in at], rotation=30, ha="right", fontsize=7)
+    shown_bins = np.flatnonzero((reference > 0) | (window > 0))
+    if len(shown_bins) > MAX_BINS:
+        shown_bins = np.sort(shown_bins[np.argsort(-(reference + window)[shown_bins], kind="stable")[:MAX_BINS]])
+    positions = np.arange(len(shown_bins))
+    axis.bar(positions - 0.2, reference[shown_bins], 0.4, color=CHAMPION, label="reference")
+    axis.bar(positions + 0.2, window[shown_bins], 0.4, color=CANDIDATE, label="this window")
+    axis.set_xticks(
+        positions, [_shorten(labels[int(index)]) for index in shown_bins], rotation=30, ha="right", fontsize=7
+    )
     axis.set_title(_shorten(column.name), loc="left", fontsize=10)
     axis.set_ylabel("share")
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 def _compute_shares(counts: Counts | None) -> Array:
@@ -164,7 +174,7 @@ def _compute_shares(counts: Counts | None) -> Array:
     return np.asarray(rows / max(rows.sum(), 1.0))
 
 
-def _list_bin_labels(record: Record, column: Column) -> list[str]:
+def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
     """List the labels of the bins of a column, with one more for rows without a value."""
     if column.edges is not None:
         inside = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
@@ -195,7 +205,7 @@ def _draw_performance(history: DriftHistory) -> Any:
     return figure
 
 
-def _compute_rate(window: ComparedWindow, name: str, record: Record) -> float:
+def _compute_rate(window: ComparedWindow, name: str, record: ReferenceRecord) -> float:
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")
@@ -207,9 +217,9 @@ def _compute_rate(window: ComparedWindow, name: str, record: Record) -> float:
 
 
 def _draw_band(axis: Axes, windows: Sequence[ComparedWindow], measure: Any, color: str, label: str) -> None:
-    places = [place for place, window in enumerate(windows) if measure in window.performance]
-    estimates = [windows[place].performance[measure] for place in places]
-    if places:
+    positions = [position for position, window in enumerate(windows) if measure in window.performance]
+    estimates = [windows[position].performance[measure] for position in positions]
+    if positions:
         low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
-        axis.fill_between(places, low, high, color=color, alpha=0.15)
-        axis.plot(places, [estimate.value for estimate in estimates], color=color, label=label)
+        axis.fill_between(positions, low, high, color=color, alpha=0.15)
+        axis.plot(positions, [estimate.value for estimate in estimates], color=color, label=label)

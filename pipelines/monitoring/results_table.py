@@ -29,13 +29,21 @@ KEY = ("model_name", "model_version", "name", "measure")
 def write_findings(
     day: dt.date, model_name: str, version: str, decision: Decision, window: WindowResult, policy: Policy
 ) -> bool:
-    """Write the findings of the window, replacing what was there.
+    """Write the findings of a window by a model version, replacing what was there. Idempotent.
+
+    Args:
+        day: last day of the window.
+        model_name: registered model.
+        version: number of the version.
+        decision: the decision on the day.
+        window: the findings.
+        policy: policy with the bounds that are written beside the effects.
 
     Returns:
         Whether the table changed.
 
     Raises:
-        ConflictError: other writers kept winning. A retry can help.
+        ConflictError: other writers kept changing the table. A retry can help.
     """
     model = {"model_name": model_name, "model_version": version}
     common = {**model, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}

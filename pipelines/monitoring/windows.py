@@ -17,13 +17,13 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, performance, seasonal
 from pipelines.monitoring.drift.counts import Array, Column, Counts, Kind
 from pipelines.monitoring.profiles.profile import Profile
-from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
 Days = Mapping[dt.date, Profile]
-KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
+COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
 FULL_WEIGHT = 1.0
-"""Weight of scores, labels and performance: one of them is enough for an alarm."""
+"""Weight of scores, labels and performance: drift of one of them is enough for an alarm."""
 
 
 @dataclass(frozen=True)
@@ -35,31 +35,32 @@ class ComparedWindow:
     columns: tuple[Column, ...]
     """Counts of the reference and of the window."""
     performance: Mapping[Measure, Estimate]
-    """Measured over the window's days with labels, and estimated from its scores; empty where neither is possible."""
+    """The metrics measured over the days with labels, and the AUC estimated from all scores. A metric that could not be
+    computed is left out."""
     result: WindowResult
     """The findings."""
 
 
 def compare_windows(
-    record: Record,
+    record: ReferenceRecord,
     days: Days,
     length: int,
     weights: Mapping[str, float],
     policy: Policy,
     label_delay_days: int,
-    refused: Collection[dt.date] = (),
+    refused_days: Collection[dt.date] = (),
 ) -> Iterator[ComparedWindow]:
     """Compare every complete window with the reference, in the order of the last days.
 
     Args:
-        record: the reference with its own days.
+        record: the reference, with the profiles of its own days.
         days: day to its profile over the reference, up to the last day to decide on.
-        length: length of a window, days.
-        weights: feature to its importance, 0 to 1; a feature without one has 0. Where all are 0, as for a model without
-            importances, all features weigh the same: they could never cause an alarm otherwise.
-        policy: level of the intervals, and the least rows.
-        label_delay_days: labels of the last days of a window are not known for this many days.
-        refused: days that nobody scores because validation refused them. A window is complete without them.
+        length: number of days of a window.
+        weights: feature to its importance, 0 to 1; a feature that is not in it has 0. Where all are 0, as for a model
+            without importances, all features have the same weight: with 0 they could never cause an alarm.
+        policy: policy with the level of the intervals, and the least rows.
+        label_delay_days: days until the label of a day is known.
+        refused_days: days that are not scored because validation refused them. A window is complete without them.
 
     Raises:
         DataError: a profile belongs to another reference. A retry cannot help.
@@ -70,19 +71,21 @@ def compare_windows(
     holdout = measure_days(record.holdout, policy)
     names = [number.name for number in record.reference.numbers]
     names += [category.name for category in record.reference.categories]
-    shares = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
-    for last in sorted({*days, *refused}):
-        dates = [last - dt.timedelta(n) for n in reversed(range(length))]
-        window = {day: days[day] for day in dates if day in days}
-        if not window or not all(day in days or day in refused for day in dates):
+    importances = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
+    for last in sorted({*days, *refused_days}):
+        window_days = [last - dt.timedelta(n) for n in reversed(range(length))]
+        window = {day: days[day] for day in window_days if day in days}
+        if not window or not all(day in days or day in refused_days for day in window_days):
             continue
-        labelled = {day: profile for day, profile in window.items() if last - day >= dt.timedelta(label_delay_days)}
-        yield _compare_window(record, last, window, labelled, holdout, shares, policy)
+        labelled_days = {
+            day: profile for day, profile in window.items() if last - day >= dt.timedelta(label_delay_days)
+        }
+        yield _compare_window(record, last, window, labelled_days, holdout, importances, policy)
 
 
 def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
-    """Measure the performance over the days with labels; empty where no day has any."""
-    profiles = _select_labelled(days)
+    """Measure the performance over the days with labels; empty where no day has labels."""
+    profiles = _select_labelled_profiles(days)
     if not profiles:
         return {}
     scores = _compute_bin_scores(profiles)
@@ -90,80 +93,87 @@ def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
 
 
 def _compare_window(
-    record: Record,
+    record: ReferenceRecord,
     last: dt.date,
     window: Days,
-    labelled: Days,
+    labelled_days: Days,
     holdout: Mapping[Measure, Estimate],
     weights: Mapping[str, float],
     policy: Policy,
 ) -> ComparedWindow:
-    compared = (
+    compared_columns = (
         *_build_feature_columns(record, window, weights),
-        *_build_score_and_label_columns(record, window, labelled),
+        *_build_score_and_label_columns(record, window, labelled_days),
     )
-    measured, estimated = _measure_window(record, window, labelled, policy) if holdout else ({}, {})
+    measured, estimated = _measure_window(record, window, labelled_days, policy) if holdout else ({}, {})
     losses = (
         *_drop_effects_of_few_labels(
-            performance.find_losses(measured, holdout, days=len(_select_labelled(labelled))), labelled, policy
+            performance.find_losses(measured, holdout, days=len(_select_labelled_profiles(labelled_days))),
+            labelled_days,
+            policy,
         ),
         *performance.find_losses(estimated, holdout, days=len(window)),
     )
     rows = sum(profile.rows for profile in window.values())
-    result = columns.summarize_window(last.isoformat(), rows, compared, losses)
-    return ComparedWindow(last, compared, {**measured, **estimated}, result)
+    result = columns.summarize_window(last.isoformat(), rows, compared_columns, losses)
+    return ComparedWindow(last, compared_columns, {**measured, **estimated}, result)
 
 
 def _measure_window(
-    record: Record, window: Days, labelled: Days, policy: Policy
+    record: ReferenceRecord, window: Days, labelled_days: Days, policy: Policy
 ) -> tuple[dict[Measure, Estimate], dict[Measure, Estimate]]:
-    """Measure the performance from labels, and estimate it from scores; bins have the holdout's mean scores."""
+    """Measure the performance from labels, and estimate it from scores. A bin has the holdout's mean score in it."""
     holdout = list(record.holdout.values())
-    score = _compute_bin_scores(holdout)
-    profiles = _select_labelled(labelled)
-    measured = performance.measure_performance(_stack_joint_counts(profiles), score, policy.alpha) if profiles else {}
-    chance = performance.calibrate_scores(_stack_joint_counts(holdout).sum(axis=0), score)
+    bin_scores = _compute_bin_scores(holdout)
+    profiles = _select_labelled_profiles(labelled_days)
+    measured = (
+        performance.measure_performance(_stack_joint_counts(profiles), bin_scores, policy.alpha) if profiles else {}
+    )
+    probabilities = performance.calibrate_scores(_stack_joint_counts(holdout).sum(axis=0), bin_scores)
     histogram = np.asarray([profile["score"].counts for profile in window.values()])
-    return measured, performance.estimate_performance(histogram, chance, policy.alpha)
+    return measured, performance.estimate_performance(histogram, probabilities, policy.alpha)
 
 
-def _drop_effects_of_few_labels(losses: Sequence[Finding], labelled: Days, policy: Policy) -> Sequence[Finding]:
-    """Remove the effects found from too few labels: by chance these show any loss, even a significant one."""
-    rows = sum(sum(profile.joint.counts) for profile in labelled.values())
+def _drop_effects_of_few_labels(losses: Sequence[Finding], labelled_days: Days, policy: Policy) -> Sequence[Finding]:
+    """Remove the effects and p-values of losses from too few labels: such a loss may be large by chance."""
+    rows = sum(sum(profile.joint.counts) for profile in labelled_days.values())
     if rows >= policy.min_rows:
         return losses
-    note = f"{rows} labelled rows, fewer than the {policy.min_rows} that decide"
+    note = f"{rows} labelled rows, fewer than the {policy.min_rows} that a decision needs"
     return [replace(loss, effect=None, p_value=None, note=note) for loss in losses]
 
 
-def _select_labelled(days: Days) -> list[Profile]:
+def _select_labelled_profiles(days: Days) -> list[Profile]:
     return [profile for profile in days.values() if sum(profile.joint.counts)]
 
 
-def _build_feature_columns(record: Record, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
+def _build_feature_columns(record: ReferenceRecord, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
     edges = {number.name: number.edges for number in record.reference.numbers}
     training = _select_season(record.training, window)
     for name in (*edges, *(category.name for category in record.reference.categories)):
         yield _build_column(name, training, window, edges.get(name), weights.get(name, 0.0))
 
 
-def _build_score_and_label_columns(record: Record, window: Days, labelled: Days) -> Iterator[Column]:
-    """Compare scores with the holdout's, since a model scores its training rows too well; labels with all labels."""
+def _build_score_and_label_columns(record: ReferenceRecord, window: Days, labelled_days: Days) -> Iterator[Column]:
+    """Build the column of scores, with the holdout as reference, and that of labels, with all days as reference.
+
+    The training days are no reference for scores: a model scores its training rows too well.
+    """
     yield _build_column("score", record.holdout, window, SCORE_EDGES, FULL_WEIGHT)
     label = record.reference.label
-    if any(sum(profile[label].counts) for profile in labelled.values()):
-        reference = _select_season({**record.training, **record.holdout}, labelled)
-        yield _build_column(label, reference, labelled, None, FULL_WEIGHT)
+    if any(sum(profile[label].counts) for profile in labelled_days.values()):
+        reference = _select_season({**record.training, **record.holdout}, labelled_days)
+        yield _build_column(label, reference, labelled_days, None, FULL_WEIGHT)
 
 
 def _select_season(reference: Days, window: Days) -> Days:
-    """Select the reference's days in the same weeks a year before; all days where there are too few."""
+    """Select the reference's days in the same weeks a year before; all its days where these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
 
 def _build_column(name: str, reference: Days, window: Days, edges: Sequence[float] | None, weight: float) -> Column:
-    kind = KINDS[next(iter(reference.values()))[name].kind]
+    kind = COLUMN_KINDS[next(iter(reference.values()))[name].kind]
     return Column(
         name,
         kind,
@@ -176,11 +186,11 @@ def _build_column(name: str, reference: Days, window: Days, edges: Sequence[floa
 
 def _collect_counts(name: str, days: Days) -> Counts | None:
     """Collect the counts of a column; None where no day has it. On a day without it, its rows count as missing."""
-    profiled = [profile[name] for profile in days.values()]
-    if all(column.absent for column in profiled):
+    profiled_columns = [profile[name] for profile in days.values()]
+    if all(column.absent for column in profiled_columns):
         return None
-    bins = [column.counts for column in profiled]
-    missing = [column.missing + column.absent for column in profiled]
+    bins = [column.counts for column in profiled_columns]
+    missing = [column.missing + column.absent for column in profiled_columns]
     return Counts(np.asarray(bins), np.asarray(missing), np.asarray([day.weekday() for day in days]))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
     from pipelines.monitoring.drift import Decision, WindowResult
-    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.table import Profiles
     from pipelines.monitoring.windows import ComparedWindow
     from pipelines.registry.versions import Registry
@@ -207,7 +207,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
 def _write_page(
     spec: DriftSpec,
     version: str,
-    record: Record,
+    record: ReferenceRecord,
     compared: Sequence[ComparedWindow],
     decisions: Sequence[Decision],
 ) -> None:

@@ -136,7 +136,7 @@ def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, 
     """Write the bins for profiles of the rows that the model will score, and the profiles of training and holdout."""
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
-    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.system.duckdb_session import spill_folder
 
@@ -145,7 +145,7 @@ def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, 
     with spill_folder() as folder:
         scored.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
-        Record(reference, *profiles).write(path)
+        ReferenceRecord(reference, *profiles).write(path)
 
 
 def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int) -> EvaluateResult:

@@ -16,7 +16,7 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.monitoring.profiles.profile import Profile
-    from pipelines.monitoring.profiles.record import Record
+    from pipelines.monitoring.profiles.record import ReferenceRecord
 
 
 class ProfileSpec(Spec):
@@ -104,10 +104,10 @@ def _identify_file(path: Path) -> tuple[int, int]:
     return status.st_ino, status.st_mtime_ns
 
 
-def _load_record(spec: ProfileSpec) -> tuple[Record, str]:
+def _load_record(spec: ProfileSpec) -> tuple[ReferenceRecord, str]:
     """Load the reference, and return it with the number of the version."""
     from pipelines.errors import SpecError
-    from pipelines.monitoring.profiles.record import Record, load_record
+    from pipelines.monitoring.profiles.record import ReferenceRecord, load_record
     from pipelines.registry.versions import Registry
 
     if spec.reference:
@@ -115,7 +115,7 @@ def _load_record(spec: ProfileSpec) -> tuple[Record, str]:
             raise SpecError(
                 f"version {spec.version} is an alias, which needs the registry.", "Give the number of the version."
             )
-        return Record.read(spec.reference), spec.version
+        return ReferenceRecord.read(spec.reference), spec.version
     registry = Registry.open()
     version = registry.find_version(spec.model_name, spec.version)
     return load_record(registry, version), str(version.version)

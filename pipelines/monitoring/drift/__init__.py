@@ -1,7 +1,7 @@
-"""Drift of a window against the reference: its size, its p-value, and whether it is an alarm.
+"""Measure the drift of a window against the reference, and decide whether it is an alarm.
 
-Pure functions of arrays of counts. Importing the package loads only the decisions; the measures (`columns`,
-`performance`) need numpy and scipy.
+All functions are pure: they take arrays of counts. Importing the package loads only what the decision needs. The
+modules that measure (`columns`, `performance`) load numpy and scipy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decide whether the findings of the windows up to a day are an alarm.
 
-A pure function of these windows: a backfill decides as the daily runs did.
+The decision depends on these windows only, so a backfill decides the same as the daily runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
-"""Column to its finding that is furthest over its bound."""
+"""Column to its finding with the largest effect in relation to the bound."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Decision:
 
     day: str
     outcome: Outcome
-    """drift; none; undecided: there are too few rows to decide."""
+    """`drift`: there is an alarm. `none`: there is none. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]
-    """Why, one sentence for each column."""
+    """The reasons for the outcome; of an alarm, one for each column that drifted."""
     worst: tuple[str, ...]
-    """Columns that drifted; the one furthest over its bound comes first."""
+    """Columns that drifted, the one furthest over its bound first."""
 
     @property
     def is_drift(self) -> bool:
@@ -40,8 +40,8 @@ def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
     """Decide on the day of the last window.
 
     Args:
-        history: windows since the reference was made, oldest first. Only windows up to the day may be in it.
-        policy: when drift is an alarm.
+        history: windows since the reference was made, oldest first, up to the day to decide on.
+        policy: bounds of the decision.
     """
     decision = Decision("", "undecided", ("there are no windows",), ())
     for decision in decide_each(history, policy):  # noqa: B007
@@ -51,26 +51,28 @@ def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
 
 def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
     """Decide on the day of each window, in order: the n-th decision is `decide` of the first n windows."""
-    recent: deque[Breaches] = deque(maxlen=policy.of_last)
-    alarmed: frozenset[str] = frozenset()
+    recent_breaches: deque[Breaches] = deque(maxlen=policy.of_last)
+    alarm_columns: frozenset[str] = frozenset()
     for window in history:
         if window.rows < policy.min_rows:
-            reason = f"{window.rows} rows, fewer than the {policy.min_rows} that decide"
+            reason = f"{window.rows} rows, fewer than the {policy.min_rows} that a decision needs"
             yield Decision(window.day, "undecided", (reason,), ())
             continue
-        recent.append(find_breaches(window, policy))
-        alarmed = _find_continued_alarms(window, alarmed, policy) | _find_new_alarms(recent, policy)
-        yield _make_decision(window, alarmed, recent, policy)
+        recent_breaches.append(find_breaches(window, policy))
+        alarm_columns = _find_continued_alarms(window, alarm_columns, policy) | _find_new_alarms(
+            recent_breaches, policy
+        )
+        yield _make_decision(window, alarm_columns, recent_breaches, policy)
 
 
 def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
-    """Find the columns with an effect over its bound that is significant, corrected for all tests of the window."""
+    """Find the columns with a significant effect over the bound; p-values are adjusted for all tests of the window."""
     findings = [finding for finding in window.findings if _is_testable(finding, policy)]
-    adjusted = adjust_p_values([finding.p_value or 0.0 for finding in findings])
+    adjusted_p_values = adjust_p_values([finding.p_value or 0.0 for finding in findings])
     breaches: Breaches = {}
-    for finding, p_value in zip(findings, adjusted, strict=True):
-        over = compute_excess(finding, policy)
-        if over >= 1 and p_value <= policy.alpha and over > compute_excess(breaches.get(finding.column), policy):
+    for finding, p_value in zip(findings, adjusted_p_values, strict=True):
+        ratio = compute_bound_ratio(finding, policy)
+        if ratio >= 1 and p_value <= policy.alpha and ratio > compute_bound_ratio(breaches.get(finding.column), policy):
             breaches[finding.column] = finding
     return breaches
 
@@ -78,22 +80,22 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 def get_bound(finding: Finding, policy: Policy) -> float | None:
     """Return the least effect that matters; None where the measure decides nothing.
 
-    A column that vanished has the largest effect, 1, and that is its bound.
+    For a column that vanished, it is 1: the effect of such a column is 1, too.
     """
     return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
 
 
-def compute_excess(finding: Finding | None, policy: Policy) -> float:
-    """Return the effect divided by its bound: 1 and more matters; 0 where nothing was measured."""
-    least = get_bound(finding, policy) if finding else None
-    return finding.effect / least if finding and finding.effect is not None and least else 0.0
+def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
+    """Divide the effect by its bound; 1 or more matters. 0 where there is no finding, no effect or no bound."""
+    bound = get_bound(finding, policy) if finding else None
+    return finding.effect / bound if finding and finding.effect is not None and bound else 0.0
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Adjust the p-values for their number, by Benjamini & Hochberg (1995), JRSS B 57; reject those up to alpha.
+    """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57); those up to alpha are significant.
 
-    This controls the false discovery rate. Where nothing drifts, the chance of any false finding is at most alpha
-    (Simes 1986), for positively dependent tests too (Benjamini & Yekutieli 2001).
+    This controls the false discovery rate. Where nothing drifts, the probability of any false finding is at most alpha
+    (Simes 1986). This also holds for positively dependent tests (Benjamini & Yekutieli 2001).
     """
     from scipy.stats import false_discovery_control  # loading scipy takes longer than all decisions of a year
 
@@ -104,60 +106,75 @@ def _is_testable(finding: Finding, policy: Policy) -> bool:
     return finding.effect is not None and finding.p_value is not None and get_bound(finding, policy) is not None
 
 
-def _find_continued_alarms(window: WindowResult, alarmed: frozenset[str], policy: Policy) -> frozenset[str]:
-    """Keep the alarms whose effect is not yet below the release bound (hysteresis)."""
-    findings = (finding for finding in window.findings if finding.column in alarmed)
-    return frozenset(finding.column for finding in findings if compute_excess(finding, policy) >= policy.release)
+def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], policy: Policy) -> frozenset[str]:
+    """Find the columns whose alarm continues: the effect is at least `policy.release` of the bound (hysteresis)."""
+    findings = (finding for finding in window.findings if finding.column in alarm_columns)
+    return frozenset(finding.column for finding in findings if compute_bound_ratio(finding, policy) >= policy.release)
 
 
-def _find_new_alarms(recent: Sequence[Breaches], policy: Policy) -> frozenset[str]:
-    """Find the columns that breach now, did so often enough before, and are important enough together."""
-    now = recent[-1]
-    lasting = frozenset(column for column in now if _count_breaches(column, recent) >= policy.at_least)
-    return lasting if sum(now[column].weight for column in lasting) >= policy.min_weight else frozenset()
+def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> frozenset[str]:
+    """Find the columns that breach now and in enough recent windows, and whose weights add up to enough."""
+    newest = recent_breaches[-1]
+    lasting_columns = frozenset(
+        column for column in newest if _count_breaches(column, recent_breaches) >= policy.at_least
+    )
+    return (
+        lasting_columns
+        if sum(newest[column].weight for column in lasting_columns) >= policy.min_weight
+        else frozenset()
+    )
 
 
-def _count_breaches(column: str, recent: Sequence[Breaches]) -> int:
-    return sum(column in breaches for breaches in recent)
+def _count_breaches(column: str, recent_breaches: Sequence[Breaches]) -> int:
+    return sum(column in breaches for breaches in recent_breaches)
 
 
 def _make_decision(
-    window: WindowResult, alarmed: frozenset[str], recent: Sequence[Breaches], policy: Policy
+    window: WindowResult, alarm_columns: frozenset[str], recent_breaches: Sequence[Breaches], policy: Policy
 ) -> Decision:
-    if not alarmed:
-        return Decision(window.day, "none", (_explain_no_alarm(window, recent[-1], policy),), ())
-    worst = sorted(
-        (_find_largest_finding(window, column, policy) for column in alarmed),
-        key=lambda finding: (-compute_excess(finding, policy), finding.column),
+    if not alarm_columns:
+        return Decision(window.day, "none", (_explain_no_alarm(window, recent_breaches[-1], policy),), ())
+    findings = sorted(
+        (_find_largest_finding(window, column, policy) for column in alarm_columns),
+        key=lambda finding: (-compute_bound_ratio(finding, policy), finding.column),
     )
     reasons = tuple(
-        _explain_alarm(finding, _count_breaches(finding.column, recent), len(recent), policy) for finding in worst
+        _explain_alarm(finding, _count_breaches(finding.column, recent_breaches), len(recent_breaches), policy)
+        for finding in findings
     )
-    return Decision(window.day, "drift", reasons, tuple(finding.column for finding in worst))
+    return Decision(window.day, "drift", reasons, tuple(finding.column for finding in findings))
 
 
 def _explain_no_alarm(window: WindowResult, breaches: Breaches, policy: Policy) -> str:
     if breaches:
-        number = _format_number(breaches)
-        return f"{number} significantly over the bound, but not for long enough or not important enough"
-    large = {finding.column for finding in window.findings if compute_excess(finding, policy) >= 1}
-    return f"{_format_number(large)} over the bound, but not significantly" if large else "nothing drifted"
+        subject = _format_subject(breaches)
+        return f"{subject} significantly over the bound, but not for long enough or not important enough"
+    large_columns = {finding.column for finding in window.findings if compute_bound_ratio(finding, policy) >= 1}
+    return (
+        f"{_format_subject(large_columns)} over the bound, but not significantly"
+        if large_columns
+        else "nothing drifted"
+    )
 
 
-def _format_number(columns: Collection[str]) -> str:
+def _format_subject(columns: Collection[str]) -> str:
     return "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
 
 
 def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:
     findings = (finding for finding in window.findings if finding.column == column)
-    return max(findings, key=lambda finding: compute_excess(finding, policy))
+    return max(findings, key=lambda finding: compute_bound_ratio(finding, policy))
 
 
-def _explain_alarm(finding: Finding, times: int, windows: int, policy: Policy) -> str:
+def _explain_alarm(finding: Finding, breach_count: int, window_count: int, policy: Policy) -> str:
     if finding.measure == "vanished":
         return f"{finding.column}: {finding.note}"
     p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
-    over = f"significantly over it in {times} of {windows} windows"
-    lasting = over if compute_excess(finding, policy) >= 1 else "not yet far enough below it to end the alarm"
+    breaches = f"significantly over the bound in {breach_count} of {window_count} windows"
+    status = (
+        breaches
+        if compute_bound_ratio(finding, policy) >= 1
+        else "below the bound, but not far enough to end the alarm"
+    )
     effect = f"{finding.measure} {finding.effect:.4g}, bound {get_bound(finding, policy):.4g}{p_value}"
-    return f"{finding.column}: {effect}; {lasting}"
+    return f"{finding.column}: {effect}; {status}"

@@ -1,4 +1,4 @@
-"""Compute all measures of a column, each with its effect and p-value."""
+"""Measure how each column of a window differs from the reference: one finding, with effect and p-value, per measure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from pipelines.monitoring.drift.dispersion import Sample, estimate_null
 from pipelines.monitoring.drift.finding import Finding, Measure, WindowResult
 
 
-def summarize_window(day: str, rows: int, columns: Iterable[Column], others: Iterable[Finding] = ()) -> WindowResult:
-    """Collect all findings of a window; `others` are the findings of its performance."""
+def summarize_window(
+    day: str, rows: int, columns: Iterable[Column], performance_findings: Iterable[Finding] = ()
+) -> WindowResult:
+    """Collect the findings of a window: those of its columns, and `performance_findings`."""
     findings = tuple(finding for column in columns for finding in examine_column(column))
-    return WindowResult(day, rows, (*findings, *others))
+    return WindowResult(day, rows, (*findings, *performance_findings))
 
 
 def examine_column(column: Column) -> tuple[Finding, ...]:
-    """Compute the findings of a column. A finding that cannot be measured says why in its note, and is never drift."""
+    """Compute the findings of a column. Where a measure cannot be computed, the finding's note says why."""
     if column.reference is None:
         return (_build_empty_finding(column, "vanished", "the reference does not have this column"),)
     if column.window is None:
@@ -40,77 +42,89 @@ def _build_empty_finding(column: Column, measure: Measure, note: str) -> Finding
     return Finding(column.name, measure, None, None, column.weight, note)
 
 
-def _measure_distribution(column: Column, then: Counts, now: Counts) -> Iterator[Finding]:
+def _measure_distribution(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Measure the change of the distribution: effects over all bins, p-values over pooled bins with enough rows."""
-    if not then.total.sum() or not now.total.sum():
-        side = "the window" if then.total.sum() else "the reference"
+    if not reference.total.sum() or not window.total.sum():
+        side = "the window" if reference.total.sum() else "the reference"
         yield _build_empty_finding(column, "psi", f"{side} has no values")
         return
-    groups = measures.pool_bins(then.total, now.total, ordered=column.kind == "numeric")
-    pooled = (measures.merge_bins(then.bins, groups), measures.merge_bins(now.bins, groups))
-    spread = estimate_null(Sample.from_counts(pooled[0], then.strata), Sample.from_counts(pooled[1], now.strata))
+    groups = measures.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
+    pooled = (measures.merge_bins(reference.bins, groups), measures.merge_bins(window.bins, groups))
+    null = estimate_null(Sample.from_counts(pooled[0], reference.strata), Sample.from_counts(pooled[1], window.strata))
     totals = tuple(days.sum(axis=0) for days in pooled)
-    for measure, effect, statistic in _compute_chi_square_measures((then.total, now.total), totals):
+    for measure, effect, statistic in _compute_chi_square_measures((reference.total, window.total), totals):
         yield Finding(
-            column.name, measure, effect, float(spread.quadratic_p_value(np.asarray(statistic))), column.weight
+            column.name, measure, effect, float(null.compute_chi_square_p_value(np.asarray(statistic))), column.weight
         )
     if column.kind == "numeric":
-        yield from _measure_ordered(column, then, now)
+        yield from _measure_ordered(column, reference, window)
 
 
 def _compute_chi_square_measures(
     all_bins: tuple[Array, ...], pooled: tuple[Array, ...]
 ) -> Iterator[tuple[Measure, float, float]]:
-    """Yield each measure that is asymptotically a chi-square where nothing drifts: name, effect and that chi-square.
+    """Yield the measures that have an asymptotic chi-square test: name, effect, and test statistic.
 
-    PSI times nm / (n + m) is one (Yurdakul 2018). The Jensen-Shannon divergence, in nats, is near 0 an eighth of it.
+    The statistic of PSI is PSI times n m / (n + m) (Yurdakul 2018). Near 0, PSI is 8 times the Jensen-Shannon
+    divergence in nats.
+
+    Args:
+        all_bins: counts of the reference and of the window in all bins, for the effects.
+        pooled: the same in pooled bins, for the statistics.
     """
-    rows = float(measures.scale(*pooled))
-    chi_square = float(measures.pearson(*pooled))
-    yield "psi", float(measures.psi(*all_bins)), float(measures.psi(*pooled)) * rows
-    bits = float(measures.jensen_shannon(*all_bins))
-    yield "js", math.sqrt(bits), 8 * math.log(2) * float(measures.jensen_shannon(*pooled)) * rows
+    rows = float(measures.compute_sample_factor(*pooled))
+    chi_square = float(measures.compute_chi_square(*pooled))
+    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled)) * rows
+    divergence_bits = float(measures.compute_jensen_shannon(*all_bins))
+    yield "js", math.sqrt(divergence_bits), 8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled)) * rows
     yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled)), chi_square
 
 
-def _measure_ordered(column: Column, then: Counts, now: Counts) -> Iterator[Finding]:
-    """Measure what needs an order of the bins. Bins are not pooled: the largest distance may lie inside a pool."""
-    spread = estimate_null(Sample.from_counts(then.bins, then.strata), Sample.from_counts(now.bins, now.strata))
-    distance = float(measures.kolmogorov_smirnov(then.total, now.total))
-    p_value = spread.kolmogorov_p_value(distance, float(measures.scale(then.total, now.total)))
+def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
+    """Compute the measures that need ordered bins. Bins are not pooled: the largest distance may lie within a pool."""
+    null = estimate_null(
+        Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)
+    )
+    distance = float(measures.compute_ks_distance(reference.total, window.total))
+    p_value = null.compute_ks_p_value(distance, float(measures.compute_sample_factor(reference.total, window.total)))
     yield Finding(column.name, "ks", distance, p_value, column.weight)
     if column.edges is not None and len(column.edges):
-        effect = measures.wasserstein(then.total, now.total, column.edges)
+        effect = measures.compute_wasserstein(reference.total, window.total, column.edges)
         note = "" if effect is not None else "the reference has only one value"
         yield Finding(column.name, "wasserstein", effect, None, column.weight, note)
 
 
-def _measure_unseen(column: Column, then: Counts, now: Counts) -> Iterator[Finding]:
+def _measure_unseen(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
+    """Measure the change of the share of values that the reference does not have; categories only."""
     if column.kind != "category":
         return
-    pairs = (np.stack([counts.bins[:, :-1].sum(axis=1), counts.bins[:, -1]], axis=1) for counts in (then, now))
-    yield _measure_rate(column, "unseen", then, now, *pairs)
+    pairs = (np.stack([counts.bins[:, :-1].sum(axis=1), counts.bins[:, -1]], axis=1) for counts in (reference, window))
+    yield _measure_rate(column, "unseen", reference, window, *pairs)
 
 
-def _measure_rate(column: Column, measure: Measure, then: Counts, now: Counts, first: Array, second: Array) -> Finding:
+def _measure_rate(
+    column: Column, measure: Measure, reference: Counts, window: Counts, reference_rows: Array, window_rows: Array
+) -> Finding:
     """Measure the change of a rate by the score test, with the variance between days.
 
-    Where a cell expects few rows, Fisher's exact test is made too, and the larger p-value is used.
+    Where a cell expects few rows, Fisher's exact test is computed too, and the larger p-value is used.
 
     Args:
         column: the column.
         measure: name of the rate.
-        then: counts of the reference.
-        now: counts of the window.
-        first: rows of the reference without and with the property, shape (days, 2).
-        second: the same for the window.
+        reference: counts of the reference.
+        window: counts of the window.
+        reference_rows: rows of the reference without and with the property, shape (days, 2).
+        window_rows: the same for the window.
     """
-    totals = first.sum(axis=0), second.sum(axis=0)
+    totals = reference_rows.sum(axis=0), window_rows.sum(axis=0)
     if not all(total.sum() for total in totals):
         return _build_empty_finding(column, measure, "there are no rows")
-    effect = abs(float(measures.shares(totals[1])[1] - measures.shares(totals[0])[1]))
-    spread = estimate_null(Sample.from_counts(first, then.strata), Sample.from_counts(second, now.strata))
-    p_value = float(spread.quadratic_p_value(measures.pearson(*totals)))
+    effect = abs(float(measures.compute_shares(totals[1])[1] - measures.compute_shares(totals[0])[1]))
+    null = estimate_null(
+        Sample.from_counts(reference_rows, reference.strata), Sample.from_counts(window_rows, window.strata)
+    )
+    p_value = float(null.compute_chi_square_p_value(measures.compute_chi_square(*totals)))
     if measures.pool_bins(*totals, ordered=True).max() == 0:
-        p_value = max(p_value, measures.fisher(*totals))
+        p_value = max(p_value, measures.compute_fisher_p_value(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

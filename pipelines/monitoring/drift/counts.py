@@ -11,16 +11,16 @@ from pipelines.errors import DataError
 
 Array = np.ndarray[Any, Any]
 ANY_DAY = 7
-"""Stratum of a day whose weekday is not used; 0 to 6 are the weekdays."""
+"""Stratum of every day where weekdays are not used; 0 to 6 are the weekdays."""
 Kind = Literal["numeric", "category", "label"]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows in each bin, one line for each day, in order. Without days, rows are taken as independent.
+    """Number of rows in each bin, one line for each day, oldest first. Without days, rows are taken as independent.
 
     Raises:
-        DataError: a count is below 0 or not a number, or the shapes do not fit.
+        DataError: a count is below 0 or not a number, or the shapes do not fit. A retry cannot help.
     """
 
     bins: Array
@@ -32,12 +32,13 @@ class Counts:
     """Shape (days,), 0 to 6; empty: weekdays are not used."""
 
     def __post_init__(self) -> None:
-        """Check the values, and make arrays by day of them."""
+        """Check the values, and convert them to arrays with one line for each day."""
         bins = np.atleast_2d(np.asarray(self.bins, dtype=np.float64))
         missing = np.atleast_1d(np.asarray(self.missing, dtype=np.float64))
         missing = np.zeros(len(bins)) if missing.shape == (1,) and not missing[0] else missing
         if bins.ndim != 2 or missing.shape != (len(bins),) or len(self.weekdays) not in {0, len(bins)}:
-            raise DataError(f"counts of shape {bins.shape} do not fit missing ones of shape {missing.shape}.")
+            others = f"missing rows of shape {missing.shape} and {len(self.weekdays)} weekdays"
+            raise DataError(f"counts of shape {bins.shape} do not fit {others}.")
         if not all(np.isfinite(counts).all() and (counts >= 0).all() for counts in (bins, missing)):
             raise DataError("a count is below 0 or not a number.")
         object.__setattr__(self, "bins", bins)
@@ -55,7 +56,7 @@ class Counts:
 
     @property
     def strata(self) -> Array:
-        """The weekday of each day; `ANY_DAY` where weekdays are not used."""
+        """The stratum of each day: its weekday, or `ANY_DAY` where weekdays are not used."""
         return np.asarray(self.weekdays) if len(self.weekdays) else np.full(len(self.bins), ANY_DAY)
 
 
@@ -64,7 +65,7 @@ class Column:
     """Counts of a column in the reference and in the window, over the same bins.
 
     Raises:
-        DataError: the bins are not the same, or do not fit the edges.
+        DataError: the bins are not the same, or do not fit the edges. A retry cannot help.
     """
 
     name: str
@@ -80,10 +81,10 @@ class Column:
 
     def __post_init__(self) -> None:
         """Check that the bins fit each other and the edges."""
-        widths = {counts.bins.shape[1] for counts in (self.reference, self.window) if counts}
-        if len(widths) > 1:
+        bin_counts = {counts.bins.shape[1] for counts in (self.reference, self.window) if counts}
+        if len(bin_counts) > 1:
             raise DataError(
-                f"{self.name} has {' and '.join(map(str, sorted(widths)))} bins in the reference and the window."
+                f"{self.name} has {' and '.join(map(str, sorted(bin_counts)))} bins in the reference and the window."
             )
-        if self.edges is not None and widths and len(self.edges) + 1 not in widths:
-            raise DataError(f"{self.name} has {len(self.edges)} edges, but {widths.pop()} bins.")
+        if self.edges is not None and bin_counts and len(self.edges) + 1 not in bin_counts:
+            raise DataError(f"{self.name} has {len(self.edges)} edges, but {bin_counts.pop()} bins.")

@@ -1,10 +1,10 @@
-"""P-values of distances, corrected for within-day correlation: the flights of a day share the weather.
+"""Compute p-values of distances, corrected for within-day correlation: the flights of a day share the weather.
 
 Under the null hypothesis the chi-square of shares p and q is a sum of squared normals whose variances are not 1 but the
-eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from the variance
-between the days of a sample that exceeds that of independent rows. Since it is estimated, the test is an F with as many
-degrees of freedom as there are days (Thomas & Rao 1987, JASA 82; `svychisq` in Lumley's R package survey). All
-functions broadcast over leading axes.
+eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from how much the
+variance between the days of a sample exceeds the variance of independent rows. Since the matrix is only an estimate,
+the test is an F test; its degrees of freedom are an effective number of days (Thomas & Rao 1987, JASA 82; `svychisq` in
+Lumley's R package survey). All functions broadcast over leading axes.
 """
 
 from __future__ import annotations
@@ -18,129 +18,135 @@ from pipelines.monitoring.drift import measures
 from pipelines.monitoring.drift.counts import Array
 
 LAGS = 3
-"""Days over which days are correlated: covariances up to this lag count, with decreasing weight (Newey & West 1987,
-Econometrica 55)."""
+"""Largest lag, in days, at which days are taken as correlated. The weight of a covariance decreases with its lag (Newey
+& West 1987, Econometrica 55)."""
 LAG_WEIGHTS = [1 - lag / (LAGS + 1) for lag in range(1, LAGS + 1)]
-"""Bartlett weights of the covariances at each lag."""
+"""Bartlett weight of the covariance at each lag, from 1 on."""
 VARIANCE_FACTOR = 1 + 2 * sum(weight**2 for weight in LAG_WEIGHTS)
-"""Factor by which these covariances reduce the effective number of days (Priestley 1981, 6.2.4)."""
+"""Factor by which the use of these covariances reduces the effective number of days (Priestley 1981, 6.2.4)."""
 
 
 @dataclass(frozen=True)
-class Null:
+class NullDistribution:
     """Null distribution of the distance between two samples."""
 
     effects: Array
-    """Design effects, shape (..., bins, bins), of bins divided by the root of their share; a projection for independent
-    rows."""
+    """Matrix of design effects, shape (..., bins, bins): the covariance of the bins, each divided by the root of its
+    share. For independent rows it is a projection."""
     share: Array
-    """Pooled share of each bin."""
+    """Share of each bin in both samples together, shape (..., bins)."""
     freedom: float
     """Effective number of days of the estimate; 0: there are no days, and rows are taken as independent."""
 
-    def quadratic_p_value(self, statistic: Array) -> Array:
+    def compute_chi_square_p_value(self, statistic: Array) -> Array:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
 
         The right tail is approximated by three moments (Imhof 1961, Biometrika 48). Two moments, as in Satterthwaite's
         method, give p-values several times too small near 0.001 where one eigenvalue, such as the weather's, dominates.
         """
-        first = np.trace(self.effects, axis1=-2, axis2=-1)
-        is_positive = first > 1e-9
-        squared = self.effects @ self.effects
-        second, third = (
-            np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0)
-            for power in (squared, squared @ self.effects)
+        trace = np.trace(self.effects, axis1=-2, axis2=-1)
+        is_positive = trace > 1e-9
+        square = self.effects @ self.effects
+        trace_of_square, trace_of_cube = (
+            np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
-        # At most the number of eigenvalues where none is below 0; estimated ones may be.
-        freedom = np.minimum(second**3 / np.maximum(third, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1))
-        value = np.maximum((statistic - first) * np.sqrt(freedom / second) + freedom, 0.0)
+        # Where no eigenvalue is negative, this is at most their number. Estimated eigenvalues may be negative.
+        freedom = np.minimum(
+            trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
+        )
+        value = np.maximum((statistic - trace) * np.sqrt(freedom / trace_of_square) + freedom, 0.0)
         if self.freedom:
             p_value = special.fdtrc(freedom, freedom * self.freedom, value / freedom)
         else:
             p_value = special.chdtrc(freedom, value)
         return np.asarray(np.where(is_positive, p_value, 1.0))
 
-    def kolmogorov_p_value(self, distance: float, rows: float) -> float:
-        """Compute the p-value of the largest distance of cumulative shares; `rows` is nm / (n + m).
+    def compute_ks_p_value(self, distance: float, rows: float) -> float:
+        """Compute the p-value of the largest distance of cumulative shares; `rows` is n m / (n + m).
 
-        The tail of the maximum of a Gaussian process is that of its largest variance, so the rows are divided by the
-        growth of that variance. The test is conservative on bins. With few days the p-value is slightly too small.
+        The tail of the maximum of a Gaussian process depends on its largest variance, so the rows are divided by the
+        growth of this variance. On binned values the test is conservative. With few days the p-value is slightly too
+        small.
         """
         root = np.sqrt(self.share)
         covariance = self.effects * root[:, np.newaxis] * root[np.newaxis, :]
         variance = np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max()
-        below = np.cumsum(self.share)
-        independent = (below * (1 - below)).max()
-        effective = round(rows / max(variance / independent, 1.0)) if independent > 1e-12 else 0
-        # By Kolmogorov's distribution a distance of 1 has probability 0, even with one row; half a row less has not.
-        return float(stats.kstwo.sf(min(distance, 1 - 0.5 / effective), effective)) if effective else 1.0
+        cumulative_share = np.cumsum(self.share)
+        independent_variance = (cumulative_share * (1 - cumulative_share)).max()
+        effective_rows = round(rows / max(variance / independent_variance, 1.0)) if independent_variance > 1e-12 else 0
+        # Kolmogorov's distribution gives a distance of 1 the probability 0, even for one row: subtract half a row.
+        return float(stats.kstwo.sf(min(distance, 1 - 0.5 / effective_rows), effective_rows)) if effective_rows else 1.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums over the days of a sample. Computed once for a reference that many windows are compared with."""
+    """Sums over the days of a sample. Those of a reference are computed once, and serve for many windows."""
 
     total: Array
     """Rows in each bin, shape (..., bins)."""
     within: Array
-    """Sum of squares and products of the days' shares around their weekday's mean, with the lagged products."""
-    random: Array
-    """The same sum for independent rows, in units of the projection."""
+    """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
+    (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
+    independent: Array
+    """What `within` would be for independent rows, as a multiple of their projection, shape (...)."""
     one_over_days: Array
-    """One divided by the effective number of days; a day with more rows weighs more."""
+    """One divided by the effective number of days, in which a day with more rows has more weight."""
     freedom: int
     """Number of days minus the number of weekdays."""
 
     @classmethod
-    def from_counts(cls, counts: Array, days: Array) -> Sample:
-        """Compute the sums.
+    def from_counts(cls, counts: Array, weekdays: Array) -> Sample:
+        """Compute the sums over the days.
 
         A day is compared with the mean of the same weekday in the same sample, so neither the weekly season nor a drift
         between the samples adds to the variance. A weekday with one day adds nothing.
 
         Args:
             counts: shape (..., days, bins), days in order.
-            days: weekday of each day, shape (days,).
+            weekdays: weekday of each day, shape (days,).
         """
         rows = counts.sum(axis=-1)
         mean = np.maximum(rows.mean(axis=-1), 1e-12)
-        freedom = len(days) - len(np.unique(days))
-        one_over_days = np.asarray((measures.shares(rows) ** 2).sum(axis=-1))
+        freedom = len(weekdays) - len(np.unique(weekdays))
+        one_over_days = np.asarray((measures.compute_shares(rows) ** 2).sum(axis=-1))
         return cls(
             counts.sum(axis=-2),
-            _compute_products_within_days(counts, days, mean),
+            _compute_products_within_days(counts, weekdays, mean),
             freedom / mean,
             one_over_days,
             freedom,
         )
 
 
-def estimate_null(reference: Sample, window: Sample) -> Null:
-    """Estimate the null distribution of the distance. It is never narrower than that of independent rows."""
-    share = measures.shares(reference.total + window.total)
+def estimate_null(reference: Sample, window: Sample) -> NullDistribution:
+    """Estimate the null distribution of the distance of two samples; never narrower than for independent rows."""
+    share = measures.compute_shares(reference.total + window.total)
     independent = _compute_projection(share)
     freedom = reference.freedom + window.freedom
     if freedom <= 0:
-        return Null(independent, share, 0)
+        return NullDistribution(independent, share, 0)
     within = _scale_by_share((reference.within + window.within) / freedom, share)
-    beyond = within - independent * _add_axes((reference.random + window.random) / freedom)
-    # A reference given as one line of counts has no days, rather than one.
-    days = window.one_over_days + np.where(reference.one_over_days < 1, reference.one_over_days, 0.0)
-    effects = independent + beyond * _add_axes(days * measures.scale(reference.total, window.total))
+    excess = within - independent * _add_axes((reference.independent + window.independent) / freedom)
+    # A reference in one line of counts has no days, rather than one day.
+    one_over_days = window.one_over_days + np.where(reference.one_over_days < 1, reference.one_over_days, 0.0)
+    effects = independent + excess * _add_axes(
+        one_over_days * measures.compute_sample_factor(reference.total, window.total)
+    )
     is_narrower = np.trace(effects, axis1=-2, axis2=-1) < np.trace(independent, axis1=-2, axis2=-1)
-    return Null(np.where(_add_axes(is_narrower), independent, effects), share, freedom / VARIANCE_FACTOR)
+    return NullDistribution(np.where(_add_axes(is_narrower), independent, effects), share, freedom / VARIANCE_FACTOR)
 
 
-def _compute_products_within_days(counts: Array, days: Array, mean: Array) -> Array:
+def _compute_products_within_days(counts: Array, weekdays: Array, mean: Array) -> Array:
+    """Compute `Sample.within`; `mean` is the mean number of rows of a day."""
     rows = counts.sum(axis=-1, keepdims=True)
-    members = (days[:, np.newaxis] == np.unique(days)).astype(np.float64)
-    usual = members @ measures.shares(members.T @ counts)
-    residual = (counts - rows * usual) / _add_axes(mean)
-    total = np.swapaxes(residual, -1, -2) @ residual
-    for lag, weight in enumerate(LAG_WEIGHTS[: len(days) - 1], start=1):
-        before = np.swapaxes(residual[..., lag:, :], -1, -2) @ residual[..., :-lag, :]
-        total += weight * (before + np.swapaxes(before, -1, -2))
-    return np.asarray(total)
+    is_weekday = (weekdays[:, np.newaxis] == np.unique(weekdays)).astype(np.float64)
+    weekday_share = is_weekday @ measures.compute_shares(is_weekday.T @ counts)
+    residual = (counts - rows * weekday_share) / _add_axes(mean)
+    products = np.swapaxes(residual, -1, -2) @ residual
+    for lag, weight in enumerate(LAG_WEIGHTS[: len(weekdays) - 1], start=1):
+        lagged_products = np.swapaxes(residual[..., lag:, :], -1, -2) @ residual[..., :-lag, :]
+        products += weight * (lagged_products + np.swapaxes(lagged_products, -1, -2))
+    return np.asarray(products)
 
 
 def _add_axes(numbers: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Findings of one window, column by column. Importing this loads nothing heavy."""
+"""The findings of one window, column by column. Importing this module loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Decisive = Literal[
     "ece",
     "estimated_auc",
 ]
-"""Measures with a p-value. Wasserstein has none: it is reported and decides nothing."""
+"""Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
 Measure = Literal[Decisive, "wasserstein", "vanished"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One measure of one column. Where it cannot be measured the effect is None, never NaN, and `note` says why."""
+    """One measure of one column. Where it cannot be computed, the effect is None, never NaN, and `note` says why."""
 
     column: str
     measure: Measure
     effect: float | None
     """Size of the change in the unit of the measure, 0: no change; see docs/explanation/drift.md."""
     p_value: float | None
-    """Probability of an effect this large or larger where nothing drifts; None: the measure has no test."""
+    """Probability of such an effect or a larger one where nothing drifts; None: not tested, or not computed."""
     weight: float = 1.0
     """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""

@@ -1,4 +1,4 @@
-"""The policy of alarms: key `policy` in the section `drift` of params.yaml."""
+"""The policy that says which drift is an alarm: key `policy` in the section `drift` of params.yaml."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ BOUNDS: dict[Decisive, float] = {
     "auc": 0.03,
     "estimated_auc": 0.03,
 }
+"""Default of `Policy.bounds`."""
 UNBOUNDED = ("psi", "log_loss")
 """Measures that may exceed 1; all others are shares or differences of shares."""
 
@@ -30,7 +31,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     false_alarms_per_year: Positive = 0.5
-    """Expected number of false alarms in a year on data that does not drift, at most."""
+    """Highest expected number of false alarms in a year, on data that does not drift."""
     windows_per_year: Count = 365
     """Number of decisions in a year."""
     bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
@@ -53,8 +54,8 @@ class Policy(BaseModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        if beyond := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
-            raise ValueError(f"{beyond[0]} never exceeds 1, so its bound would have no effect")
+        if ineffective := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
+            raise ValueError(f"{ineffective[0]} never exceeds 1, so its bound would have no effect")
         if self.at_least > self.of_last:
             raise ValueError(f"at_least is {self.at_least}, more than of_last, {self.of_last}")
         if self.alpha >= 0.5:

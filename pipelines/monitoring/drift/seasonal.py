@@ -1,4 +1,4 @@
-"""Match the reference to the season of the window: the same weekdays, and the same weeks of last year."""
+"""Match the reference to the season of the window: the same weekdays, and the same weeks a year before."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ YEAR = timedelta(days=364)
 
 
 def reweight(reference: Counts, window: Counts) -> Counts:
-    """Weight the reference's days to the window's mix of weekdays, scaled to the effective number of rows (Kish 1965).
+    """Weight the reference's days so that its mix of weekdays is that of the window.
 
-    Returns the reference unchanged where it lacks a weekday of the window, or where all weights are equal.
+    The weighted rows add up to their effective number (Kish 1965). The reference is returned unchanged where it lacks a
+    weekday of the window, or where all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
-    factor = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
-    if factor is None:
+    weights = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
+    if weights is None:
         return reference
-    keep = factor > 0
-    times = (factor * (factor @ reference_rows) / (factor**2 @ reference_rows))[keep]
-    missing = np.asarray(reference.missing)[keep] * times
-    return Counts(reference.bins[keep] * times[:, np.newaxis], missing, reference.strata[keep])
+    is_used = weights > 0
+    scaled_weights = (weights * (weights @ reference_rows) / (weights**2 @ reference_rows))[is_used]
+    missing = np.asarray(reference.missing)[is_used] * scaled_weights
+    return Counts(reference.bins[is_used] * scaled_weights[:, np.newaxis], missing, reference.strata[is_used])
 
 
 def _compute_day_weights(
@@ -38,9 +39,9 @@ def _compute_day_weights(
     )
     if not window_sums.sum() or (reference_sums[window_sums > 0] == 0).any():
         return None
-    factor_by_weekday = np.divide(window_sums, reference_sums, out=np.zeros(len(window_sums)), where=reference_sums > 0)
-    factor = factor_by_weekday[reference_weekdays]
-    return None if np.allclose(factor, factor[0], rtol=1e-12) else np.asarray(factor)
+    weight_by_weekday = np.divide(window_sums, reference_sums, out=np.zeros(len(window_sums)), where=reference_sums > 0)
+    weights = weight_by_weekday[reference_weekdays]
+    return None if np.allclose(weights, weights[0], rtol=1e-12) else np.asarray(weights)
 
 
 def select_same_weeks(
@@ -51,13 +52,13 @@ def select_same_weeks(
     Args:
         reference: days of the reference.
         window: days of the window.
-        around_weeks: weeks that a day may lie before or after the window, a year before.
-        least_days: with fewer such days all days are selected: too few give neither shares nor their variance.
+        around_weeks: weeks before and after the window, moved back by a year, that are selected too.
+        least_days: where fewer days would be selected, all are: too few days give no reliable variance.
 
     Returns:
-        Booleans, shape (days of the reference,).
+        Whether each day is selected: booleans, shape (days of the reference,).
     """
     margin = timedelta(weeks=around_weeks)
     first, last = (min(window) - YEAR - margin, max(window) - YEAR + margin) if window else (date.max, date.min)
-    chosen = np.array([first <= day <= last for day in reference], dtype=bool)
-    return chosen if chosen.sum() >= least_days else np.ones(len(reference), dtype=bool)
+    is_selected = np.array([first <= day <= last for day in reference], dtype=bool)
+    return is_selected if is_selected.sum() >= least_days else np.ones(len(reference), dtype=bool)

@@ -1,4 +1,4 @@
-"""Count the rows of a Parquet file over a reference, in memory that does not grow with the rows."""
+"""Count the rows of a Parquet file in the bins of a reference, in memory that does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from pipelines.monitoring.profiles.texts import select_normalizer
 Query = Callable[[ibis.Table], ibis.Table]
 Execute = Callable[[Query], Iterator[pa.RecordBatch]]
 Day = dt.date | None
-"""None: all days together."""
-Counts = Iterator[tuple[Day, Slot, Column]]
+"""The day that counts are of; None: all days together."""
+CountedColumns = Iterator[tuple[Day, Slot, Column]]
 REST, UNSEEN, MISSING = -3, -2, -1
 """Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
 
@@ -64,35 +64,35 @@ def count_file(
 
 
 def count_days(
-    reference: Reference, path: Path, day: str, engine: engines.EngineName = "duckdb"
+    reference: Reference, path: Path, day_column: str, engine: engines.EngineName = "duckdb"
 ) -> dict[dt.date, Profile]:
     """Count the rows of each day of a Parquet file, without sketches. The sum of the days equals `count_file`.
 
     Args:
         reference: the columns to count and their bins.
         path: file as for `count_file`.
-        day: column with the date of each row, without nulls.
+        day_column: column with the date of each row, without nulls.
         engine: the engine that counts.
 
     Returns:
         Day to profile, in the order of the days.
 
     Raises:
-        DataError: as for `count_file`, or the file lacks the column `day`. A retry cannot help.
+        DataError: as for `count_file`, or the file lacks the column `day_column`. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
     schema, _ = _read_metadata(reference, path)
-    if day not in schema.names:
-        raise DataError(f"{path} has no column {day}.", "Write the date of each row to this column.")
+    if day_column not in schema.names:
+        raise DataError(f"{path} has no column {day_column}.", "Write the date of each row to this column.")
     slots = list_slots(reference, schema)
     readable = [slot for slot in slots if slot.is_readable]
-    selected = _select_schema(readable, schema).append(pa.field(day, schema.field(day).type))
+    selected = _select_schema(readable, schema).append(pa.field(day_column, schema.field(day_column).type))
     columns: dict[Day, dict[Slot, Column]] = {}
     with engines.open_engine(engine, [str(path)], selected, with_nan=True) as run:
         execute = partial(run, days=None)
-        batches = execute(partial(queries.count_rows, by=day))
+        batches = execute(partial(queries.count_rows, day_column=day_column))
         sizes = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
-        for date, slot, column in _count_columns(execute, reference, readable, day):
+        for date, slot, column in _count_columns(execute, reference, readable, day_column):
             columns.setdefault(date, {})[slot] = column
     return {date: _build_profile(reference, slots, sizes[date], columns.get(date, {})) for date in sorted(sizes)}
 
@@ -109,63 +109,79 @@ def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read as a Parquet file: {error}.", "Give the scored rows.") from None
     # DuckDB ignores case in names: of two columns that differ only in case it always reads the first.
-    times = Counter(name.lower() for name in schema.names)
-    if duplicates := sorted(name for name in reference.names if times[name.lower()] > 1):
+    name_counts = Counter(name.lower() for name in schema.names)
+    if duplicates := sorted(name for name in reference.names if name_counts[name.lower()] > 1):
         raise DataError(f"{path} has the column {duplicates[0]!r} twice, ignoring case.", "Rename one of them.")
     return schema, rows
 
 
-def _select_schema(readable: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
+def _select_schema(slots: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
     """Select the columns to read, with types that the engines support."""
-    kinds = {slot.name: schema.field(slot.name).type for slot in readable if slot.name in schema.names}
-    return pa.schema({name: _convert_type(kind) for name, kind in kinds.items()})
+    types = {slot.name: schema.field(slot.name).type for slot in slots if slot.name in schema.names}
+    return pa.schema({name: _convert_type(data_type) for name, data_type in types.items()})
 
 
-def _convert_type(kind: pa.DataType) -> pa.DataType:
+def _convert_type(data_type: pa.DataType) -> pa.DataType:
     """Return the type as which the engines read a column: they support neither half floats nor decimal32, 64 or 256."""
-    if pa.types.is_dictionary(kind):
-        return _convert_type(kind.value_type)
-    if pa.types.is_float16(kind):
+    if pa.types.is_dictionary(data_type):
+        return _convert_type(data_type.value_type)
+    if pa.types.is_float16(data_type):
         return pa.float32()
-    if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind):
-        return pa.float64() if pa.types.is_decimal256(kind) else pa.decimal128(kind.precision, kind.scale)
-    return kind
+    if pa.types.is_decimal(data_type) and not pa.types.is_decimal128(data_type):
+        return (
+            pa.float64() if pa.types.is_decimal256(data_type) else pa.decimal128(data_type.precision, data_type.scale)
+        )
+    return data_type
 
 
-def _count_columns(execute: Execute, reference: Reference, readable: Sequence[Slot], by: str = "") -> Counts:
+def _count_columns(
+    execute: Execute, reference: Reference, readable: Sequence[Slot], day_column: str = ""
+) -> CountedColumns:
     numbers = {number.name: number for number in (*reference.numbers, reference.score)}
     categories = {category.name: category for category in reference.categories}
     number_slots = [(slot, numbers[slot.name]) for slot in readable if slot.kind in {"number", "score"}]
     category_slots = [(slot, categories[slot.name]) for slot in readable if slot.kind == "category"]
-    yield from _count_numbers(execute, number_slots, by)
-    yield from _count_categories(execute, category_slots, by)
-    yield from _count_labels(execute, readable, by)
+    yield from _count_numbers(execute, number_slots, day_column)
+    yield from _count_categories(execute, category_slots, day_column)
+    yield from _count_labels(execute, readable, day_column)
 
 
-def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], by: str) -> Counts:
-    """Count numbers as if all were finite, as in nearly all columns. Then count the other columns again, correctly."""
-    counts = list(_query_numbers(execute, columns, by, finite=True))
+def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:
+    """Count number columns, assuming that all values are finite: that is faster, and true of nearly all columns.
+
+    Columns for which it is false are yielded a second time, and then with the correct counts.
+    """
+    counts = list(_query_numbers(execute, columns, day_column, assume_finite=True))
     yield from counts
-    infinite = {slot for _, slot, column in counts if not _is_finite(column)}
-    yield from _query_numbers(execute, [pair for pair in columns if pair[0] in infinite], by, finite=False)
+    slots_to_repeat = {slot for _, slot, column in counts if not _is_finite(column)}
+    yield from _query_numbers(
+        execute, [pair for pair in columns if pair[0] in slots_to_repeat], day_column, assume_finite=False
+    )
 
 
-def _query_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], by: str, *, finite: bool) -> Counts:
+def _query_numbers(
+    execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str, *, assume_finite: bool
+) -> CountedColumns:
     if not columns:
         return
-    query = partial(queries.count_numbers, columns=[number for _, number in columns], by=by, finite=finite)
+    query = partial(
+        queries.count_numbers,
+        columns=[number for _, number in columns],
+        day_column=day_column,
+        assume_finite=assume_finite,
+    )
     for row in _list_rows(execute(query)):
-        for place, (slot, number) in enumerate(columns):
-            prefix = f"{place}."
+        for position, (slot, number) in enumerate(columns):
+            prefix = f"{position}."
             values = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-            yield row.get(queries.DAY), slot, _build_number(slot, number, int(row["rows"]), values)
+            yield row.get(queries.DAY), slot, _build_number_column(slot, number, int(row["rows"]), values)
 
 
 def _is_finite(column: Column) -> bool:
     return all(value is None or isfinite(value) for value in (column.minimum, column.maximum))
 
 
-def _build_number(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
+def _build_number_column(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
     # The count_if of DuckDB 2.0 returns a decimal, and null where all values are null.
     known, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
@@ -174,60 +190,64 @@ def _build_number(slot: Slot, number: Number, rows: int, values: Mapping[str, An
     return replace(slot.build_empty(0), counts=counts, missing=rows - known, n=n, **moments)
 
 
-def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], by: str) -> Counts:
+def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], day_column: str) -> CountedColumns:
     if not columns:
         return
     find_bins = [_build_bin_finder(category) for _, category in columns]
-    days: dict[Day, list[list[int]]] = {}
-    batches = execute(partial(queries.count_categories, columns=[category for _, category in columns], by=by))
+    counts_by_day: dict[Day, list[list[int]]] = {}
+    batches = execute(
+        partial(queries.count_categories, columns=[category for _, category in columns], day_column=day_column)
+    )
     for row in (row for batch in batches for row in batch.to_pylist()):
-        counts = days.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
+        counts = counts_by_day.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
         counts[row["column"]][find_bins[row["column"]](row["value"])] += row["times"]
-    for day, day_counts in days.items():
-        for (slot, _), counts_of_column in zip(columns, day_counts, strict=True):
+    for day, counts_of_day in counts_by_day.items():
+        for (slot, _), counts_of_column in zip(columns, counts_of_day, strict=True):
             column = replace(slot.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
             yield day, slot, replace(column, missing=counts_of_column[MISSING])
 
 
 def _build_bin_finder(category: Category) -> Callable[[str | None], int]:
-    """Build the function that finds the position of the count to which a value belongs."""
+    """Build the function that returns the position in the counts for a value."""
     normalize = select_normalizer(category.family)
-    places = {value: place for place, value in enumerate(category.values)}
+    positions = {value: position for position, value in enumerate(category.values)}
     rest = None if category.rest is None else set(category.rest)
 
     def find_bin(text: str | None) -> int:
         value = None if text is None else normalize(text)
         if value is None:
             return MISSING
-        return places.get(value, REST if rest is None or value in rest else UNSEEN)
+        return positions.get(value, REST if rest is None or value in rest else UNSEEN)
 
     return find_bin
 
 
-def _count_labels(execute: Execute, readable: Sequence[Slot], by: str) -> Counts:
-    """Count the label, and score x label, where the file has them."""
+def _count_labels(execute: Execute, readable: Sequence[Slot], day_column: str) -> CountedColumns:
+    """Count the label, and score x label, where the file has these columns."""
     by_kind = {slot.kind: slot for slot in readable}
     label, joint = by_kind.get("label"), by_kind.get("joint")
     if label is None:
         return
     score = by_kind["score"].name if joint else ""
-    days: dict[Day, list[dict[str, Any]]] = {}
-    for cell in _list_rows(execute(partial(queries.count_scores_by_label, score=score, label=label.name, by=by))):
-        days.setdefault(cell.get(queries.DAY), []).append(cell)
-    for day, cells in days.items():
+    cells_by_day: dict[Day, list[dict[str, Any]]] = {}
+    for cell in _list_rows(
+        execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))
+    ):
+        cells_by_day.setdefault(cell.get(queries.DAY), []).append(cell)
+    for day, cells in cells_by_day.items():
         rows = sum(cell["times"] for cell in cells)
         counts = tuple(sum(cell["times"] for cell in cells if cell["label"] is truth) for truth in (False, True))
         yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
         if joint:
-            yield day, joint, _build_joint(joint, cells, rows)
+            yield day, joint, _build_joint_column(joint, cells, rows)
 
 
-def _build_joint(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
+def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
     counts, sums = [0] * (2 * SCORE_BINS), [0.0] * (2 * SCORE_BINS)
     for cell in cells:
         if cell["label"] is not None and cell["bin"] is not None:
-            place = SCORE_BINS * cell["label"] + cell["bin"]
-            counts[place], sums[place] = cell["times"], cell["total"] or 0.0
+            position = SCORE_BINS * cell["label"] + cell["bin"]
+            counts[position], sums[position] = cell["times"], cell["total"] or 0.0
     return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 

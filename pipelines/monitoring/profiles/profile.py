@@ -15,13 +15,13 @@ from typing import Any, Literal, Self
 from pipelines.errors import DataError
 
 Kind = Literal["number", "category", "score", "label", "joint"]
-CLOSE = 1e-9
-"""Relative difference up to which sums are equal. Floats that are added in another order have another sum."""
+RELATIVE_TOLERANCE = 1e-9
+"""Relative difference up to which sums count as equal: the sum of floats depends on their order."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """The counts of a column. Those of several partitions are added, except for minimum, maximum and sketch."""
+    """The counts of a column. Fields of several partitions are added, except for minimum, maximum and sketch."""
 
     name: str
     kind: Kind
@@ -33,10 +33,11 @@ class Column:
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
     found: tuple[str, ...] = ()
-    """What these partitions have in its place: types, or "nothing"; sorted."""
+    """What these partitions have in place of the column: types, or "nothing"; sorted."""
     n: int = 0
-    """Finite numbers, from which the moments are computed."""
+    """Number of finite values, from which the moments are computed."""
     center: float = 0.0
+    """Number near the mean, from which differences are summed; see `reference.Number.center`."""
     s1: float = 0.0
     """Sum of x - center."""
     s2: float = 0.0
@@ -79,18 +80,23 @@ class Column:
 
     def is_equivalent(self, other: Column) -> bool:
         """Return whether the counts are equal, up to rounding in the sums and the randomness of the sketch."""
-        exact = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
-        if replace(self, **exact) != replace(other, **exact) or bool(self.sketch) != bool(other.sketch):  # type: ignore[arg-type]
+        inexact_fields = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
+        if replace(self, **inexact_fields) != replace(other, **inexact_fields) or bool(self.sketch) != bool(
+            other.sketch
+        ):  # type: ignore[arg-type]
             return False
         # s1, the sum of x - center, is small compared with its terms, so its tolerance is relative to their size.
         scale = math.sqrt(self.n * self.s2)
-        pairs = zip(self.sums, other.sums, strict=True)
+        sum_pairs = zip(self.sums, other.sums, strict=True)
         # Squares of numbers beyond 1e154 are infinite. Whether s1 is then infinite or NaN depends on the order.
         has_overflow = self.s2 == other.s2 == math.inf
         return (
-            (has_overflow or math.isclose(self.s1, other.s1, rel_tol=CLOSE, abs_tol=CLOSE * scale))
-            and math.isclose(self.s2, other.s2, rel_tol=CLOSE)
-            and all(math.isclose(first, second, rel_tol=CLOSE) for first, second in pairs)
+            (
+                has_overflow
+                or math.isclose(self.s1, other.s1, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE * scale)
+            )
+            and math.isclose(self.s2, other.s2, rel_tol=RELATIVE_TOLERANCE)
+            and all(math.isclose(first, second, rel_tol=RELATIVE_TOLERANCE) for first, second in sum_pairs)
         )
 
 
@@ -107,7 +113,7 @@ class Profile:
         """Add the profiles of two partitions.
 
         Raises:
-            DataError: they were counted over different references. A retry cannot help.
+            DataError: the profiles were counted over different references. A retry cannot help.
         """
         if self.reference != other.reference:
             digests = f"{self.reference[:12]} and {other.reference[:12]}"
@@ -127,7 +133,7 @@ class Profile:
         return next(column for column in self.columns if column.kind == "joint")
 
     def is_equivalent(self, other: Profile) -> bool:
-        """Return whether both may be profiles of equal rows: all columns are equivalent."""
+        """Return whether both can be profiles of equal rows: all columns are equivalent."""
         if (self.reference, self.rows, len(self.columns)) != (other.reference, other.rows, len(other.columns)):
             return False
         return all(first.is_equivalent(second) for first, second in zip(self.columns, other.columns, strict=True))
@@ -151,10 +157,10 @@ class Profile:
 
 
 def sum_profiles(profiles: Iterable[Profile]) -> Profile:
-    """Add one or more profiles.
+    """Add one or more profiles of different partitions.
 
     Raises:
-        DataError: there is no profile, or they are of different references. A retry cannot help.
+        DataError: there is no profile, or the profiles were counted over different references. A retry cannot help.
     """
     summands = list(profiles)
     if not summands:
@@ -169,10 +175,10 @@ def _build_column(row: Mapping[str, Any]) -> Column:
 
 
 def _add_each(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
+    return tuple(x + y for x, y in zip(first, second, strict=True))
 
 
 def _combine(function: Any, first: float | None, second: float | None) -> float | None:
     """Apply `min` or `max` to the values that are not None; None where both are."""
-    known = [value for value in (first, second) if value is not None]
-    return function(known) if known else None
+    values = [value for value in (first, second) if value is not None]
+    return function(values) if values else None

@@ -29,10 +29,10 @@ HINT = "`evaluate` writes this file, and stores it with a registered version"
 
 
 @dataclass(frozen=True)
-class Record:
-    """A reference with the profiles of the training days and of the holdout days, the latter with scores and labels.
+class ReferenceRecord:
+    """A reference with a profile of each training day and of each holdout day, the latter with scores and labels.
 
-    Profiles are by day because the rows of a day are correlated: the usual variation is that between days.
+    Each day has its own profile, because the rows of a day are correlated: tests need the variance between days.
     """
 
     reference: Reference
@@ -45,7 +45,7 @@ class Record:
         write_json(path, {"reference": self.reference.model_dump(mode="json"), **days})
 
     @classmethod
-    def read(cls, path: Path) -> Record:
+    def read(cls, path: Path) -> ReferenceRecord:
         """Read the record from a file.
 
         Raises:
@@ -61,7 +61,7 @@ class Record:
         return cls(reference, *profiles)
 
 
-def load_record(registry: Registry, version: ModelVersion) -> Record:
+def load_record(registry: Registry, version: ModelVersion) -> ReferenceRecord:
     """Load the record of a registered version.
 
     Raises:
@@ -77,7 +77,7 @@ def load_record(registry: Registry, version: ModelVersion) -> Record:
                 f"{version.name} version {version.version} has no {ARTIFACT}.",
                 "Train and evaluate again, or give `--reference`.",
             )
-        return Record.read(path)
+        return ReferenceRecord.read(path)
 
 
 def _format_days(profiles: Mapping[dt.date, Profile]) -> dict[str, list[dict[str, Any]]]:

@@ -24,17 +24,17 @@ SCORE = "score"
 SCORE_EDGES = tuple(n / 20 for n in range(21))
 """20 equal bins of [0, 1]."""
 MAX_REST = 10_000
-"""Most values without a bin of their own that a reference lists, so that values new since training can be counted."""
+"""Most values without a bin of their own that a reference lists. Values outside the list are new since training."""
 
 Family = Literal["number", "text", "bool", "null", "other"]
-"""Types that are the same to a model, however wide."""
+"""Type family: types of any width that a model does not distinguish."""
 
 
-class _Part(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Number(_Part):
+class Number(_FrozenModel):
     """Bins of a number: one below the first edge, [edge, next edge) each, one above the last edge.
 
     The last bin between edges includes its upper edge.
@@ -46,10 +46,10 @@ class Number(_Part):
     edges: tuple[float, ...]
     """Ascending; the last two are equal where the last bin is a single value. Empty: training had no finite value."""
     center: float
-    """The mean in training. Sums are of differences from it, so that they keep their last digits."""
+    """The mean in training. Sums are of differences from it: they lose fewer digits than sums of the values."""
 
 
-class Category(_Part):
+class Category(_FrozenModel):
     """Bins of a category: one for each frequent value, one for the other values of training, one for unseen values."""
 
     name: str
@@ -61,8 +61,8 @@ class Category(_Part):
     """Other values in training; None where there are more than `MAX_REST`: then no value counts as unseen."""
 
 
-class Reference(_Part):
-    """The columns that are counted of a partition, and their bins."""
+class Reference(_FrozenModel):
+    """The columns of a partition that are counted, and their bins."""
 
     label: str
     numbers: tuple[Number, ...]
@@ -113,30 +113,30 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
     )
 
 
-def get_family(kind: pa.DataType) -> Family:
+def get_family(data_type: pa.DataType) -> Family:
     """Return the family of a type. Integers and floats of any width are one family: they are the same to a model."""
-    if pa.types.is_dictionary(kind):
-        return get_family(kind.value_type)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_dictionary(data_type):
+        return get_family(data_type.value_type)
+    if pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         return "number"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
         return "text"
-    return "bool" if pa.types.is_boolean(kind) else "null" if pa.types.is_null(kind) else "other"
+    return "bool" if pa.types.is_boolean(data_type) else "null" if pa.types.is_null(data_type) else "other"
 
 
-def is_countable(kind: pa.DataType) -> bool:
+def is_countable(data_type: pa.DataType) -> bool:
     """Return whether values of a type can be counted as numbers or categories.
 
     Nested values are neither. Engines do not agree on the texts of durations and bytes.
     """
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return not (pa.types.is_nested(kind) or pa.types.is_duration(kind) or _is_bytes(kind))
+    data_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    return not (pa.types.is_nested(data_type) or pa.types.is_duration(data_type) or _is_bytes(data_type))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def _is_bytes(data_type: pa.DataType) -> bool:
     types = pa.types
     checks = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(check(kind) for check in checks)
+    return any(check(data_type) for check in checks)
 
 
 def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
@@ -153,20 +153,20 @@ def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Ca
     finite = numbers[np.isfinite(numbers)]
     with np.errstate(over="ignore", invalid="ignore"):
         center = float(finite.mean()) if finite.size else 0.0
-    # The sum of very large numbers is infinite. Any center is correct: it only keeps the last digits of the sums.
+    # The sum of very large numbers is infinite. Any finite center is correct: it only affects the last digits.
     edges = compute_edges(finite, policy.bins)
     return Number(name=name, family=family, edges=edges, center=center if isfinite(center) else 0.0)
 
 
-def _fit_category(name: str, family: Family, values: pa.ChunkedArray, most: int) -> Category:
+def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values: int) -> Category:
     normalize, frequency = select_normalizer(family), Counter[str]()
     for row in _convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
         if (value := normalize(row["values"])) is not None:
             frequency[value] += row["counts"]
     ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
-    rest = tuple(sorted(ordered[most:]))
+    rest = tuple(sorted(ordered[max_values:]))
     return Category(
-        name=name, family=family, values=tuple(ordered[:most]), rest=rest if len(rest) <= MAX_REST else None
+        name=name, family=family, values=tuple(ordered[:max_values]), rest=rest if len(rest) <= MAX_REST else None
     )
 
 
@@ -183,7 +183,7 @@ def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
 
     Args:
         values: finite numbers, in any order.
-        bins: number of bins to aim for. Values with a large share may make it up to twice as many.
+        bins: number of bins to aim for. Where values have large shares, there may be up to twice as many.
     """
     ordered = np.sort(values)
     distinct = ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])] if ordered.size else ordered
@@ -192,12 +192,12 @@ def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
     if distinct.size <= bins:
         return _convert_to_floats([*distinct, distinct[-1]])
     # Quantiles by the inverse of the distribution function, without interpolation: all are observed values.
-    shares = ordered[[max(-(-ordered.size * n // bins) - 1, 0) for n in range(bins + 1)]]
-    edges, times = np.unique(shares, return_counts=True)
-    large = edges[(times > 1) & (edges < distinct[-1])]
-    after = distinct[np.searchsorted(distinct, large, side="right")]
-    top = [distinct[-1]] if times[-1] > 1 else []
-    return _convert_to_floats([*np.union1d(edges, after), *top])
+    quantiles = ordered[[max(-(-ordered.size * n // bins) - 1, 0) for n in range(bins + 1)]]
+    edges, repetitions = np.unique(quantiles, return_counts=True)
+    repeated_edges = edges[(repetitions > 1) & (edges < distinct[-1])]
+    next_values = distinct[np.searchsorted(distinct, repeated_edges, side="right")]
+    upper_edge = [distinct[-1]] if repetitions[-1] > 1 else []
+    return _convert_to_floats([*np.union1d(edges, next_values), *upper_edge])
 
 
 def _convert_to_floats(values: Sequence[Any]) -> tuple[float, ...]:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from datasketches import kll_doubles_sketch  # type: ignore[import-untyped]
 
-K = 200
+SKETCH_SIZE = 200
+"""Parameter K of the sketch: its accuracy, and its size."""
 
 
 class Sketch:
     """A quantile sketch that is filled batch by batch; its size does not grow with the number of values."""
 
     def __init__(self) -> None:
-        self._kll = kll_doubles_sketch(K)
+        self._kll = kll_doubles_sketch(SKETCH_SIZE)
 
     def update(self, values: np.ndarray[Any, Any]) -> None:
         """Add values; those that are not finite are ignored."""

@@ -23,8 +23,8 @@ JOINT = "score x label"
 SCORE_BINS = len(SCORE_EDGES) + 1
 """Bins of the score, with one below and one above the edges."""
 NOTHING = "nothing"
-"""What is recorded in place of a column that the file does not have."""
-COMPATIBLE: Mapping[Family, set[Family]] = {
+"""Recorded where a file lacks a column, in place of the type that it has."""
+COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "number": {"number", "bool", "null"},
     "bool": {"number", "bool", "null"},
     "text": {"text", "null"},
@@ -48,7 +48,7 @@ class Slot:
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty where it has the column."""
     is_readable: bool = True
-    """Whether the file has the column, and its type can hold values."""
+    """Whether the file has the column, and with a type other than null."""
 
     def build_empty(self, rows: int) -> Column:
         """Build the column's counts for `rows` rows without a value."""
@@ -61,7 +61,7 @@ class Slot:
 
 
 def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
-    """List every column of a profile over the reference; the order is the same for all profiles."""
+    """List every column of a profile over the reference, in the order that all its profiles have."""
     features = [*_list_number_slots(reference, schema), *_list_category_slots(reference, schema)]
     score = _build_slot("score", reference.score, SCORE_BINS, schema)
     mismatch = _find_mismatch(reference.label, "bool", schema)
@@ -84,8 +84,8 @@ def _list_category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Sl
 def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> Slot:
     mismatch = _find_mismatch(column.name, column.family, schema)
     family = "" if mismatch else get_family(schema.field(column.name).type)
-    # A number without a value in training must still not be text now. As numbers, 1 and true are equal; as categories
-    # they are not.
+    # A number that had no value in training must not be text now. As numbers, 1 and true are equal; as categories they
+    # are not.
     is_text = kind != "category" and family == "text"
     if is_text or (kind == "category" and {family, column.family} == {"number", "bool"}):
         mismatch = str(schema.field(column.name).type)
@@ -97,8 +97,8 @@ def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:
     """Return what the file has in place of a column of the expected family; empty where it has the column."""
     if name not in schema.names:
         return NOTHING
-    kind = schema.field(name).type
-    return "" if get_family(kind) in COMPATIBLE[expected] and is_countable(kind) else str(kind)
+    data_type = schema.field(name).type
+    return "" if get_family(data_type) in COMPATIBLE_FAMILIES[expected] and is_countable(data_type) else str(data_type)
 
 
 def _is_readable(name: str, mismatch: str, schema: pa.Schema) -> bool:

@@ -69,7 +69,7 @@ class Profiles:
         """Read the profiles of the days `first` to `last` by a model version. Days without a profile are left out.
 
         Args:
-            first: first day.
+            first: first day, included.
             last: last day, included.
             model_name: registered model.
             model_version: number of the version.
@@ -81,7 +81,7 @@ class Profiles:
         Raises:
             DataError: the rows of a profile belong to several references. A retry cannot help.
         """
-        only = And(
+        condition = And(
             And(
                 GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat()),
                 LessThanOrEqual(PARTITION, last.isoformat()),
@@ -89,36 +89,36 @@ class Profiles:
             And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat())),
             And(EqualTo("model_name", model_name), EqualTo("model_version", model_version)),
         )
-        by_day: dict[dt.date, list[dict[str, Any]]] = {}
+        rows_by_day: dict[dt.date, list[dict[str, Any]]] = {}
         columns = ALL_COLUMNS if sketches else tuple(name for name in SCHEMA.names if name != SKETCH)
-        for row in self._months.read(only, columns).to_pylist():
-            by_day.setdefault(row["day"], []).append(row)
-        return {day: _build_profile(by_day[day]) for day in sorted(by_day)}
+        for row in self._months.read(condition, columns).to_pylist():
+            rows_by_day.setdefault(row["day"], []).append(row)
+        return {day: _build_profile(rows_by_day[day]) for day in sorted(rows_by_day)}
 
     def find_scored_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
         """Find the days from `first` to `last` for which any version of the model has a profile."""
-        between = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
-        months = GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat())
-        where = And(months, between, EqualTo("model_name", model_name))
-        return set(self._months.read(where, ("day",))["day"].to_pylist())
+        in_days = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
+        from_month = GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat())
+        condition = And(from_month, in_days, EqualTo("model_name", model_name))
+        return set(self._months.read(condition, ("day",))["day"].to_pylist())
 
 
 def _replace_profile(version: TableVersion, key: Mapping[str, Any], profile: Profile) -> bool:
     """Replace the rows of one profile among those of its month. Return whether the profile changed."""
     month = get_month_of_day(key["day"])
-    existing = version.read_month(month).to_pylist()
-    old = [row for row in existing if all(row[name] == value for name, value in key.items())]
-    if old and _build_profile(old).is_equivalent(profile):
+    month_rows = version.read_month(month).to_pylist()
+    old_rows = [row for row in month_rows if all(row[name] == value for name, value in key.items())]
+    if old_rows and _build_profile(old_rows).is_equivalent(profile):
         return False
-    new = [{**row, **key, PARTITION: month, "at": at} for at, row in enumerate(profile.to_rows())]
-    rows = sorted([row for row in existing if row not in old] + new, key=_sort_key)
+    new_rows = [{**row, **key, PARTITION: month, "at": at} for at, row in enumerate(profile.to_rows())]
+    rows = sorted([row for row in month_rows if row not in old_rows] + new_rows, key=_get_sort_key)
     version.replace_month(month, pa.Table.from_pylist(rows, schema=SCHEMA))
     return True
 
 
 def _build_profile(rows: Sequence[Mapping[str, Any]]) -> Profile:
-    return Profile.from_rows(sorted(rows, key=_sort_key))
+    return Profile.from_rows(sorted(rows, key=_get_sort_key))
 
 
-def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["day"], row["model_name"], row["model_version"], row["at"]

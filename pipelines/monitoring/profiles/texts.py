@@ -1,4 +1,4 @@
-"""Write a category's value as the same text, whichever of Arrow, DuckDB and Spark read it and however wide its type."""
+"""Normalize the text of a category's value: it must not depend on the engine that wrote it, nor on the type's width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 Normalize = Callable[[str], str | None]
-"""Takes the text that an engine wrote for a value, and returns the common one; None for a missing value."""
+"""Takes the text that an engine wrote for a value. Returns the text for all engines; None for a missing value."""
 
 
 def select_normalizer(family: str) -> Normalize:
@@ -28,6 +28,6 @@ def _normalize_number(text: str) -> str | None:
 
 
 def _normalize_moment(text: str) -> str | None:
-    """Write times alike: Arrow has 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates are equal already."""
+    """Write times alike: Arrow has 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates need no change."""
     local = text.removesuffix("Z").removesuffix("+00")
     return local.rstrip("0").rstrip(".") if "." in local else local

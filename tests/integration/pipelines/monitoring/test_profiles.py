@@ -19,7 +19,7 @@ from pipelines.lake import Lake
 from pipelines.monitoring.profiles import Policy, counting
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.profile import Profile, sum_profiles
-from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
 from pipelines.monitoring.profiles.table import TABLE, Profiles
 from pipelines.settings import settings
@@ -118,7 +118,7 @@ def run_profile(rows: Path, **fields: Any) -> profile.ProfileResult:
 @pytest.fixture
 def record(reference: Reference, day_profile: Profile, tmp_path: Path) -> Path:
     """Return the file of a reference and the profiles of its training and holdout."""
-    Record(reference, {DAY: day_profile}, {DAY: day_profile}).write(tmp_path / "reference.json")
+    ReferenceRecord(reference, {DAY: day_profile}, {DAY: day_profile}).write(tmp_path / "reference.json")
     return tmp_path / "reference.json"
 
 
@@ -197,7 +197,7 @@ def test_evaluate_stores_the_reference_with_the_version(
 
     shutil.copytree(trained.data, tmp_path / "data")
     evaluation = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
-    record = Record.read(tmp_path / "data/evaluation/reference.json")
+    record = ReferenceRecord.read(tmp_path / "data/evaluation/reference.json")
     training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
     assert (training.rows, holdout.rows) == (trained.features.rows_train, trained.features.rows_holdout)
     assert max(record.training) < min(record.holdout)

@@ -12,7 +12,7 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring import report
 from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each
 from pipelines.monitoring.drift.counts import Column, Counts
-from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
 from pipelines.monitoring.windows import ComparedWindow
 
@@ -42,7 +42,7 @@ def build_history(*windows: ComparedWindow) -> report.DriftHistory:
     policy = Policy()
     decisions = list(decide_each([window.result for window in windows], policy))
     return report.DriftHistory(
-        Record(REFERENCE, {}, {}), windows, decisions, policy, {"model": "flights", "version": "2"}
+        ReferenceRecord(REFERENCE, {}, {}), windows, decisions, policy, {"model": "flights", "version": "2"}
     )
 
 
@@ -71,7 +71,7 @@ def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwar
     window = ComparedWindow(dt.date(2013, 4, 1), (Column(name, "category", *counts),), {}, result)
     texts = Category(name=name, family="text", values=values, rest=())
     history = build_history(window)
-    record = Record(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
+    record = ReferenceRecord(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
     page = report.write_report(tmp_path / "page", replace(history, record=record))
     assert name in page.read_text(), "the table shows the whole name"
     assert not [str(warning.message) for warning in recwarn if "collapsed to zero" in str(warning.message)]

@@ -13,7 +13,7 @@ from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_days
-from pipelines.monitoring.profiles.record import Record
+from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import fit_reference
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -41,16 +41,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def record(folder: Path) -> Record:
+def record(folder: Path) -> ReferenceRecord:
     train, holdout = folder / "train.parquet", folder / "holdout.parquet"
     build_frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
     build_frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
     reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
-    return Record(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
+    return ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
 
 
 @pytest.fixture
-def profile_days(record: Record, tmp_path: Path) -> Callable[..., Days]:
+def profile_days(record: ReferenceRecord, tmp_path: Path) -> Callable[..., Days]:
     def profile_changed_days(
         change: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame, number: int = 14
     ) -> Days:
@@ -60,15 +60,17 @@ def profile_days(record: Record, tmp_path: Path) -> Callable[..., Days]:
     return profile_changed_days
 
 
-def compare_all(record: Record, days: Days) -> list[drift.WindowResult]:
+def compare_all(record: ReferenceRecord, days: Days) -> list[drift.WindowResult]:
     return [window.result for window in monitoring.compare_windows(record, days, 7, WEIGHTS, POLICY, 1)]
 
 
-def decide(record: Record, days: Days) -> drift.Decision:
+def decide(record: ReferenceRecord, days: Days) -> drift.Decision:
     return drift.decide(compare_all(record, days), POLICY)
 
 
-def test_days_like_those_of_the_training_do_not_drift(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_days_like_those_of_the_training_do_not_drift(
+    record: ReferenceRecord, profile_days: Callable[..., Days]
+) -> None:
     results = compare_all(record, profile_days())
     assert [result.rows for result in results] == [2_800] * 8  # a window has all its days
     assert decide(record, profile_days()).outcome == "none"
@@ -93,7 +95,10 @@ def test_days_like_those_of_the_training_do_not_drift(record: Record, profile_da
     ids=["shift", "constant", "unseen", "missing", "other type", "null", "score", "rate", "performance"],
 )
 def test_a_decision_names_the_column_that_drifted(
-    record: Record, profile_days: Callable[..., Days], change: Callable[[pd.DataFrame], pd.DataFrame], worst: str
+    record: ReferenceRecord,
+    profile_days: Callable[..., Days],
+    change: Callable[[pd.DataFrame], pd.DataFrame],
+    worst: str,
 ) -> None:
     decision = decide(record, profile_days(change))
     assert decision.outcome == "drift"
@@ -101,7 +106,7 @@ def test_a_decision_names_the_column_that_drifted(
 
 
 def test_a_column_without_importance_to_the_model_does_not_alarm(
-    record: Record, profile_days: Callable[..., Days]
+    record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
     shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 1))
     results = [window.result for window in monitoring.compare_windows(record, shifted, 7, {"x": 1.0}, POLICY, 1)]
@@ -111,7 +116,7 @@ def test_a_column_without_importance_to_the_model_does_not_alarm(
 
 @pytest.mark.parametrize("weights", [{}, {"x": 0.0, "g": 0.0}])
 def test_features_have_equal_weights_where_the_model_has_no_importances(
-    weights: dict[str, float], record: Record, profile_days: Callable[..., Days]
+    weights: dict[str, float], record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
     """With weights of 0, no drift of a feature would ever be an alarm."""
     shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 5))
@@ -121,7 +126,7 @@ def test_features_have_equal_weights_where_the_model_has_no_importances(
     assert weights_of_features == {1 / 3}
 
 
-def test_labels_that_are_not_known_yet_are_ignored(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_labels_that_are_not_known_yet_are_ignored(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     last = FIRST + dt.timedelta(56 + 13)
     true_days, changed_days = (
         profile_days(),
@@ -133,7 +138,7 @@ def test_labels_that_are_not_known_yet_are_ignored(record: Record, profile_days:
 
 
 def test_days_of_three_rows_and_days_without_labels_are_no_alarm(
-    record: Record, profile_days: Callable[..., Days]
+    record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
     few = profile_days(lambda rows: rows.groupby("date").head(3))
     assert decide(record, few).outcome == "undecided"
@@ -151,25 +156,29 @@ def keep_four_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(late=late)
 
 
-def test_the_first_few_labels_are_no_alarm(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_the_first_few_labels_are_no_alarm(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     """Four rows in the wrong order have no variance: the loss would be certain, p = 0."""
     few = profile_days(keep_four_labels)
     assert decide(record, few).outcome == "none"
     (auc,) = [finding for finding in compare_all(record, few)[-4].findings if finding.measure == "auc"]
-    assert (auc.effect, auc.p_value, auc.note) == (None, None, "4 labelled rows, fewer than the 500 that decide")
+    assert (auc.effect, auc.p_value, auc.note) == (
+        None,
+        None,
+        "4 labelled rows, fewer than the 500 that a decision needs",
+    )
     policy = drift.Policy(min_rows=4)
     results = [window.result for window in monitoring.compare_windows(record, few, 7, WEIGHTS, policy, 1)]
     assert "performance" in drift.decide(results[:-3], policy).worst  # negative control
 
 
-def test_a_window_does_not_depend_on_later_days(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_a_window_does_not_depend_on_later_days(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     all_days = profile_days()
     first_days = {day: profile for day, profile in all_days.items() if day <= FIRST + dt.timedelta(56 + 9)}
     assert compare_all(record, all_days)[:4] == compare_all(record, first_days) != []
 
 
 def test_a_window_without_one_of_its_days_is_left_out_unless_the_day_stays_missing(
-    record: Record, profile_days: Callable[..., Days]
+    record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
     all_days = profile_days()
     gap = FIRST + dt.timedelta(56 + 3)
@@ -195,18 +204,18 @@ def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(
     path_of_window = folder / "window.parquet"
     build_frame(FIRST + dt.timedelta(56), 14, 3, lambda rows: rows.assign(x=rows["x"] + 1)).to_parquet(path_of_window)
     window_days = count_days(reference, path_of_window, "date")
-    year_record = Record(reference, count_days(reference, path, "date"), count_days(reference, path, "date"))
+    year_record = ReferenceRecord(reference, count_days(reference, path, "date"), count_days(reference, path, "date"))
     other_days = {day: profile for day, profile in year_record.training.items() if day not in season}
 
-    def compute_effect(record: Record) -> float:
+    def compute_effect(record: ReferenceRecord) -> float:
         *_, last = monitoring.compare_windows(record, window_days, 7, WEIGHTS, POLICY, 1)
         findings = (finding for finding in last.result.findings if (finding.column, finding.measure) == ("x", "psi"))
         return next(finding.effect or 0.0 for finding in findings)
 
-    assert compute_effect(year_record) < 0.1 < compute_effect(Record(reference, other_days, other_days))
+    assert compute_effect(year_record) < 0.1 < compute_effect(ReferenceRecord(reference, other_days, other_days))
 
 
-def test_refuses_profiles_of_another_reference(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_refuses_profiles_of_another_reference(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     profiles = {day: replace(profile, reference="other") for day, profile in profile_days().items()}
     with pytest.raises(monitoring.DataError, match="another reference"):
         compare_all(record, profiles)
@@ -226,7 +235,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
     training, holdout, window_days = (count_days(reference, path, "date") for path in paths)
     windows = list(
         monitoring.compare_windows(
-            Record(reference, training, holdout), window_days, 7, {**WEIGHTS, "idle": 0.5}, POLICY, 1
+            ReferenceRecord(reference, training, holdout), window_days, 7, {**WEIGHTS, "idle": 0.5}, POLICY, 1
         )
     )
     assert drift.decide([window.result for window in windows], POLICY).outcome == "none"
@@ -237,7 +246,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
     # Negative control: the same column with usual values is drift.
     build_frame(FIRST + dt.timedelta(56), 28, 3).to_parquet(paths[2])
     changed_windows = monitoring.compare_windows(
-        Record(reference, training, holdout),
+        ReferenceRecord(reference, training, holdout),
         count_days(reference, paths[2], "date"),
         7,
         {**WEIGHTS, "idle": 0.5},
@@ -247,7 +256,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
     assert drift.decide([window.result for window in changed_windows], POLICY).worst[0] == "idle"
 
 
-def test_days_in_any_order_give_the_same_windows(record: Record, profile_days: Callable[..., Days]) -> None:
+def test_days_in_any_order_give_the_same_windows(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     ordered = profile_days()
     shuffled = dict(reversed(ordered.items()))
     assert list(shuffled) != list(ordered)

@@ -97,7 +97,7 @@ def test_a_decision_names_the_worst_columns_first_with_their_numbers() -> None:
     ] * 2
     decision = decide(windows, POLICY)
     assert decision.is_drift and decision.worst == ("y", "x")
-    assert decision.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; significantly over it in 2 of 2 windows"
+    assert decision.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; significantly over the bound in 2 of 2 windows"
     assert decide([build_window(LARGE_PSI)], POLICY).reasons == (
         "1 column is significantly over the bound, but not for long enough or not important enough",
     )

@@ -45,7 +45,7 @@ def test_jensen_shannon_equals_the_distance_of_scipy_with_base_two() -> None:
     expected = jensenshannon(REFERENCE, WINDOW, base=2)
     finding = measure_findings(REFERENCE, WINDOW)["js"]
     assert finding.effect == pytest.approx(expected, abs=1e-9)
-    assert measures.jensen_shannon(REFERENCE, WINDOW) == pytest.approx(expected**2, abs=1e-12)
+    assert measures.compute_jensen_shannon(REFERENCE, WINDOW) == pytest.approx(expected**2, abs=1e-12)
     # Evidently's is the same distance with base e.
     assert finding.effect * math.sqrt(math.log(2)) == pytest.approx(jensenshannon(REFERENCE, WINDOW), abs=1e-9)  # type: ignore[operator]
     chi_square = measure_findings(REFERENCE, WINDOW)["chi_square"].p_value
@@ -57,7 +57,7 @@ def test_chi_square_equals_that_of_scipy_without_yates() -> None:
     expected = stats.chi2_contingency(np.stack([REFERENCE, WINDOW]), correction=False)
     finding = measure_findings(REFERENCE, WINDOW)["chi_square"]
     assert finding.p_value == pytest.approx(expected.pvalue, abs=1e-9)
-    assert measures.pearson(REFERENCE, WINDOW) == pytest.approx(expected.statistic, abs=1e-9)
+    assert measures.compute_chi_square(REFERENCE, WINDOW) == pytest.approx(expected.statistic, abs=1e-9)
     assert finding.effect == pytest.approx(
         stats.contingency.association(np.stack([REFERENCE, WINDOW]).astype(int), method="cramer"), abs=1e-9
     )
@@ -121,7 +121,9 @@ def test_fishers_test_equals_that_of_scipy(seed: int) -> None:
     random = np.random.default_rng(seed)
     for table in random.integers(0, [[[300, 4], [300, 4]]], (200, 2, 2)):
         for variant in (table, table[::-1], table.T, table[:, ::-1]):
-            assert measures.fisher(*variant) == pytest.approx(stats.fisher_exact(variant).pvalue, rel=1e-9)
+            assert measures.compute_fisher_p_value(*variant) == pytest.approx(
+                stats.fisher_exact(variant).pvalue, rel=1e-9
+            )
 
 
 def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() -> None:
@@ -147,13 +149,13 @@ def test_chi_square_uses_the_pooled_bins() -> None:
 
 def test_an_empty_bin_matters_little_with_few_rows_and_much_with_many() -> None:
     small, large = (
-        float(measures.psi(np.array([rows, 0.0]), np.array([rows * 0.9, rows * 0.1]))) for rows in (10, 1e6)
+        float(measures.compute_psi(np.array([rows, 0.0]), np.array([rows * 0.9, rows * 0.1]))) for rows in (10, 1e6)
     )
     assert small == pytest.approx(0.1 * math.log(10 / 9) + 0.05 * math.log(2))
     assert large > 1
     # A bin that is empty in both counts as no bin.
     with_empty = [np.append(counts, 0.0) for counts in (REFERENCE, WINDOW)]
-    assert measures.psi(*with_empty) == pytest.approx(measures.psi(REFERENCE, WINDOW), abs=1e-15)
+    assert measures.compute_psi(*with_empty) == pytest.approx(measures.compute_psi(REFERENCE, WINDOW), abs=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["numeric", "category"])

@@ -120,7 +120,7 @@ def test_the_expected_confusion_is_near_that_of_the_labels() -> None:
     assert [
         confusion[cell] / len(label) for cell in ("true_negative", "false_positive", "false_negative", "true_positive")
     ] == (pytest.approx([tn, fp, fn, tp]))
-    expected = performance.count_confusion(performance.expect_counts(counts.sum(axis=1), SCORE), 10)
+    expected = performance.count_confusion(performance.compute_expected_counts(counts.sum(axis=1), SCORE), 10)
     assert [rows / len(label) for rows in expected.values()] == pytest.approx([tn, fn, fp, tp], abs=0.005)
 
 
