@@ -14,7 +14,7 @@ from drydock.execution.supervise import Cause, RunEnd, Supervision
 from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.tree import CONTAINER_BASE, HostTree, list_host_names
-from drydock.jobs.failure import read_end
+from drydock.jobs.failure import read_log_end
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import get_work_class
 from drydock.jobs.states import Phase, Status
@@ -168,7 +168,7 @@ class Run:
     def _read_last_lines(self) -> list[str]:
         lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
         # An earlier server may have read the log's lines. Then they are only in the file.
-        return lines or [read_end(self._trees[0].log)]
+        return lines or [read_log_end(self._trees[0].log)]
 
     def _shut_down(self) -> None:
         if not self._job.is_spot:

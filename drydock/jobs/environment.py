@@ -14,7 +14,7 @@ from drydock.settings import Settings
 # Every job inherits these variables of the server. A variable that this module does not name is not inherited, because
 # it may be a secret of the server.
 INHERITED_VARIABLES = ("LANG", "MLFLOW_TRACKING_URI")
-# A container's image sets these by itself, so only jobs outside a container inherit them.
+# A container's image sets these variables itself, so only jobs outside a container inherit them.
 INHERITED_WITHOUT_CONTAINER = ("HOME", "TMPDIR", "VIRTUAL_ENV")
 INHERITED_PREFIXES_WITHOUT_CONTAINER = ("PYTHON", "LC_", "OMP_")
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -62,18 +62,24 @@ def make_host_context(job: Job, tree: HostTree, executor: Executor, settings: Se
 
 
 def build_common_environment(region: str, context: HostContext) -> dict[str, str]:
-    """Return the variables that every job gets; those of its kind and of its request may override them."""
+    """Return the variables that every job gets; the variables of its kind and of its request may override them."""
     server_env = context.server_env
-    inherited = {
+    inherited_variables = {
         name: value for name, value in server_env.items() if _is_inherited(name, is_container=context.is_container)
     }
     credentials = {name: server_env[name] for name in CREDENTIALS if name in server_env}
     if "AWS_ACCESS_KEY_ID" not in credentials:
         credentials = DUMMY_CREDENTIALS
-    aws = {**credentials, "AWS_ENDPOINT_URL": context.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
-    s3 = {"AWS_ENDPOINT_URL_S3": context.s3_url} if context.s3_url else {}
+    aws_variables = {**credentials, "AWS_ENDPOINT_URL": context.url, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    s3_variables = {"AWS_ENDPOINT_URL_S3": context.s3_url} if context.s3_url else {}
     # SageMaker's containers set PYTHONUNBUFFERED: the log is readable while the job runs.
-    return {**inherited, **_build_search_path(context), **aws, **s3, "PYTHONUNBUFFERED": "1"}
+    return {
+        **inherited_variables,
+        **_build_search_path(context),
+        **aws_variables,
+        **s3_variables,
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def _build_search_path(context: HostContext) -> dict[str, str]:

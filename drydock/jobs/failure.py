@@ -19,20 +19,21 @@ def describe_algorithm_error(
 
     Args:
         exit_code: The exit code, as a shell reports it.
-        failure_file: /opt/ml/output/failure. If the script has written it, its content is the message.
-        last_lines: The end of the log (stdout and stderr merged), which is the message otherwise.
+        failure_file: /opt/ml/output/failure; for a processing job /opt/ml/output/message. If the script has written it,
+            its content is the message.
+        last_lines: The last lines of the log (stdout and stderr merged). Without a failure_file, they are the message.
         command: The command that was executed.
     """
     head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\nErrorMessage "'
     tail = f'"\nCommand "{truncate(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
-    written = read_beginning(failure_file)
-    room = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
-    # The beginning of a failure file says most, and the end of a log, where a traceback has its error.
-    message = truncate(written, room) if written else "\n".join(last_lines).strip()[-room:]
+    failure_text = read_beginning(failure_file)
+    max_chars = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
+    # The end of the log is kept, not its beginning: a traceback has its error at the end.
+    message = truncate(failure_text, max_chars) if failure_text else "\n".join(last_lines).strip()[-max_chars:]
     return head + message + tail
 
 
-def read_end(path: Path) -> str:
+def read_log_end(path: Path) -> str:
     """Return the end of a log file, at most 4 KiB; "" if there is no such file."""
     try:
         with open_regular_file(path) as file:
@@ -45,7 +46,7 @@ def read_end(path: Path) -> str:
 def read_beginning(path: Path) -> str:
     """Return the beginning of a file that the job may have written, at most 4 KiB; "" if it is not a regular file."""
     try:
-        with open_regular_file(path) as file:  # the job may have put a fifo there, or a link to any place
+        with open_regular_file(path) as file:  # it may be a fifo now, or a link to any file of the machine
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""

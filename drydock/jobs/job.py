@@ -78,12 +78,12 @@ class Job(ABC):
 
     @property
     def created_at(self) -> datetime:
-        """CreationTime."""
+        """When the job was created: CreationTime."""
         return self.record.transitions[0].start
 
     @property
     def started_at(self) -> datetime | None:
-        """When the first instance was ready; None before. SageMaker bills the download too."""
+        """When the first download began; None before. The billing begins at the same moment."""
         downloads = (entry.start for entry in self.record.transitions if entry.phase is Phase.DOWNLOADING)
         return next(downloads, None)
 
@@ -139,7 +139,7 @@ class Job(ABC):
 
     @property
     def runtime_left_s(self) -> float:
-        """Seconds of running time until MaxRuntimeInSeconds is used up."""
+        """Seconds of running time until MaxRuntimeInSeconds is used up; infinity for a job without this limit."""
         return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, now())
 
     @property
@@ -177,22 +177,27 @@ class Job(ABC):
                 self.enter_phase(Phase.STOPPING)
 
     def request_stop(self) -> Status:
-        """Ask the job's thread to stop the job, unless the job has ended. Return the status before that."""
+        """Ask the job's thread to stop the job, unless the job has ended. Return the status before the call."""
         with self._lock:
-            before = self.status
-            if not before.is_final:
+            status_before = self.status
+            if not status_before.is_final:
                 self.stop_requested.set()
                 self.mark_stopping()
-            return before
+            return status_before
 
     def record_exit(self, cause: str, exit_code: int) -> None:
-        """Store that the command has ended: if the server is killed now, the next server only uploads the results."""
+        """Store that the command has ended: if the server is killed now, the next server only uploads the results.
+
+        Args:
+            cause: Why it ended, a value of `execution.supervise.Cause`.
+            exit_code: The exit code, as a shell reports it.
+        """
         with self._lock:
             self.record.exited = (cause, exit_code)
             self.save()
 
     def record_model_uri(self, uri: str) -> None:
-        """Set the S3 URI that ModelArtifacts shows."""
+        """Set the S3 URI that ModelArtifacts shows. The next `save` stores it."""
         with self._lock:
             self.record.artifacts = uri
 
@@ -210,7 +215,7 @@ class Job(ABC):
         with self._lock:
             if self.status.is_final:
                 return
-            # Phase and status are stored together: a server that is killed in between would leave half an end.
+            # Phase and status are stored together: a server that is killed in between must not leave only one of them.
             self._change_phase(phase, MESSAGES[phase], now())
             self.record.transitions[-1].end = self.record.modified
             self.record.reason = reason
@@ -220,12 +225,12 @@ class Job(ABC):
     def complete(self) -> None:
         """End the job as Completed, or as Stopped if a stop was requested before its end."""
         with self._lock:
-            is_stopped = self.status is Status.STOPPING
-            status, phase = (Status.STOPPED, Phase.STOPPED) if is_stopped else (Status.COMPLETED, Phase.COMPLETED)
+            is_stopping = self.status is Status.STOPPING
+            status, phase = (Status.STOPPED, Phase.STOPPED) if is_stopping else (Status.COMPLETED, Phase.COMPLETED)
             self.end(status, phase)
 
     def discard(self) -> None:
-        """Store nothing of the job from now on, whatever still happens to it."""
+        """Store no later change of the job."""
         with self._lock:
             self._is_discarded = True
 
@@ -245,7 +250,7 @@ class Job(ABC):
     def measure_seconds(self) -> tuple[int, int] | None:
         """Return the training seconds and the billable seconds of a job that ran and has ended; None for others.
 
-        Both are rounded up to whole seconds, so that a client which computes the saving never divides by 0.
+        Both are whole seconds, rounded up, and at least 1: a client divides by them to compute the saving.
         """
         with self._lock:
             if self.ended_at is None or self.started_at is None:

@@ -1,4 +1,4 @@
-"""The kinds of jobs, and the class that does each kind's work in a run."""
+"""The kinds of jobs, and for each kind the class that does the work of a run."""
 
 from collections.abc import Callable
 from typing import Any

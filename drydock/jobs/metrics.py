@@ -1,4 +1,4 @@
-"""FinalMetricDataList: the last value in the log that matches the regex of each entry of MetricDefinitions."""
+"""FinalMetricDataList: for each entry of MetricDefinitions, the last value in the log that matches its regex."""
 
 import math
 import re
@@ -15,7 +15,7 @@ class FinalMetrics:
 
     def __init__(self, definitions: Iterable[Mapping[str, str]]) -> None:
         self._patterns = {definition["Name"]: re.compile(definition["Regex"]) for definition in definitions}
-        self.last: dict[str, tuple[float, datetime]] = {}
+        self.last_values: dict[str, tuple[float, datetime]] = {}
         """The last value of each metric and when it was logged, by the metric's name."""
 
     def read_line(self, line: str) -> None:
@@ -24,7 +24,7 @@ class FinalMetrics:
             for match in pattern.finditer(line):
                 value = _parse_number(match)
                 if value is not None:
-                    self.last = {**self.last, name: (value, datetime.now(UTC))}
+                    self.last_values = {**self.last_values, name: (value, datetime.now(UTC))}
 
 
 def _parse_number(match: re.Match[str]) -> float | None:

@@ -53,7 +53,7 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: Once the command has ended, the cause and the exit code. Only the upload is left to do then.
+        exited: The cause and the exit code, once the command has ended and only the upload is left to do; None before.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of a transform job's model, as it was when the job was created.
     """
@@ -98,9 +98,10 @@ def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float
         arn: The job's ARN.
         billable_fraction: Billable seconds per training second, from 0 to 1.
     """
-    without_tags = {key: value for key, value in request.items() if key != "Tags"}
-    first = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
-    return Record(without_tags, arn, list(request.get("Tags", [])), [first], first.start, billable_fraction)
+    request_without_tags = {key: value for key, value in request.items() if key != "Tags"}
+    first_transition = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
+    tags = list(request.get("Tags", []))
+    return Record(request_without_tags, arn, tags, [first_transition], first_transition.start, billable_fraction)
 
 
 def add_default_runtime(request: Mapping[str, Any]) -> dict[str, Any]:

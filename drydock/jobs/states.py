@@ -19,7 +19,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """SecondaryStatus."""
+    """The phases of a job: the values of SecondaryStatus."""
 
     STARTING = "Starting"
     DOWNLOADING = "Downloading"
@@ -35,11 +35,11 @@ class Phase(StrEnum):
 
     @property
     def has_instances(self) -> bool:
-        """Whether the job has its instances in this phase, which are billed."""
+        """Whether the job has its instances in this phase. SageMaker bills the time in such phases."""
         return self in (Phase.DOWNLOADING, Phase.TRAINING, Phase.UPLOADING)
 
 
-# Clients print a line when the message changes (the amazon provider's hook does), so each phase has its own message.
+# Some clients, such as Airflow's amazon provider, print a line when the message changes. So each phase has its own.
 MESSAGES: dict[Phase, str] = {
     Phase.STARTING: "Preparing the instances for training",
     Phase.DOWNLOADING: "Downloading input data",

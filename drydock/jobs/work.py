@@ -70,11 +70,11 @@ class Work(Protocol):
 
 
 def run_transfer(description: str, transfer: Callable[[], T]) -> T:
-    """Run a transfer between S3 and the disk, and return what it returns.
+    """Run a transfer between S3 and the disk, and return its result.
 
     Args:
         description: What is transferred; the FailureReason begins with it.
-        transfer: Does the transfer.
+        transfer: The function to call.
 
     Raises:
         JobFailed: The transfer failed.

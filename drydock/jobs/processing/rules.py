@@ -14,7 +14,7 @@ def check_request(request: Mapping[str, Any]) -> None:
         request: A CreateProcessingJob request that has passed `api.validation`.
 
     Raises:
-        AWSValidationException: It cannot; the message names the member.
+        AWSValidationException: drydock cannot run the job. The message names the member.
     """
     inputs = request.get("ProcessingInputs", [])
     outputs = request.get("ProcessingOutputConfig", {}).get("Outputs", [])

@@ -33,7 +33,7 @@ class ProcessingWork:
     def __init__(self, job: ProcessingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
         self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
-        self._continuous = [
+        self._continuous_syncs = [
             CheckpointSync(
                 tree.get_local_path(output["LocalPath"]), output["S3Uri"], self._store, settings.checkpoint_interval_s
             )
@@ -47,7 +47,7 @@ class ProcessingWork:
         for tree in self._trees:
             paths = [entry["LocalPath"] for entry in (*self._inputs, *self._outputs)]
             tree.create([tree.root / "config", tree.output, *map(tree.get_local_path, paths)])
-            resources = {"current_host": tree.host, "hosts": [other.host for other in self._trees]}
+            resources = {"current_host": tree.host, "hosts": [host_tree.host for host_tree in self._trees]}
             request = {"ProcessingJobArn": self._job.arn, **self._job.request}
             for name, content in (("processingjobconfig", request), ("resourceconfig", resources)):
                 (tree.root / "config" / f"{name}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -59,8 +59,8 @@ class ProcessingWork:
             JobFailed: An input is empty, or cannot be downloaded.
         """
         for source in self._inputs:
-            for number, tree in enumerate(self._trees):
-                self._download_input(source, number, tree)
+            for host_number, tree in enumerate(self._trees):
+                self._download_input(source, host_number, tree)
 
     def build_command(self, tree: HostTree) -> list[str]:
         """Return the ContainerEntrypoint with its arguments; [] to run the image's own entrypoint."""
@@ -72,9 +72,9 @@ class ProcessingWork:
     def build_environment(self, tree: HostTree) -> dict[str, str]:
         """Return the whole environment of a host."""
         context = make_host_context(self._job, tree, self._executor, self._settings)
-        own = {"SAGEMAKER_BASE_DIR": context.base, "PROCESSING_JOB_NAME": self._job.name}
+        job_variables = {"SAGEMAKER_BASE_DIR": context.base, "PROCESSING_JOB_NAME": self._job.name}
         common = build_common_environment(self._job.region, context)
-        return {**common, **own, **self._job.request.get("Environment", {})}
+        return {**common, **job_variables, **self._job.request.get("Environment", {})}
 
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the tree's root."""
@@ -85,7 +85,7 @@ class ProcessingWork:
 
     def sync(self) -> None:
         """Upload the outputs with S3UploadMode Continuous, if an upload is due."""
-        for sync in self._continuous:
+        for sync in self._continuous_syncs:
             with contextlib.suppress(*TRANSFER_ERRORS):  # the next upload includes what is missing
                 sync.upload_if_due()
 
@@ -128,7 +128,7 @@ class ProcessingWork:
         entries = self._job.request.get("ProcessingOutputConfig", {}).get("Outputs", [])
         return [entry["S3Output"] for entry in entries if "S3Output" in entry]
 
-    def _download_input(self, source: Mapping[str, Any], number: int, tree: HostTree) -> None:
+    def _download_input(self, source: Mapping[str, Any], host_number: int, tree: HostTree) -> None:
         uri, description = source["S3Uri"], f"Data download failed: input {source['InputName']}"
         distribution = source.get("S3DataDistributionType", "FullyReplicated")
 
@@ -137,7 +137,7 @@ class ProcessingWork:
                 self._store,
                 channels.Source(uri, source["S3DataType"], distribution),
                 tree.get_local_path(source["LocalPath"]),
-                host_number=number,
+                host_number=host_number,
                 host_count=len(self._trees),
             )
 

@@ -42,9 +42,9 @@ def _build_folder_variables(request: Mapping[str, Any], base: str) -> dict[str, 
 
 def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict[str, str]:
     request, hyperparameters = job.request, decode_hyperparameters(job.request)
-    toolkit = decode_hyperparameters(request, include_toolkit_settings=True)
-    program = str(toolkit.get("sagemaker_program", ""))
-    files = build_config_files(job, context)
+    all_hyperparameters = decode_hyperparameters(request, include_toolkit_settings=True)
+    program = str(all_hyperparameters.get("sagemaker_program", ""))
+    config_files = build_config_files(job, context)
     values: dict[str, Any] = {
         "hosts": list(context.hosts),
         "current_host": context.host,
@@ -55,21 +55,21 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
         "user_args": build_script_arguments(request),
         "user_entry_point": program,
         "module_name": program.removesuffix(".py"),
-        "module_dir": str(toolkit.get("sagemaker_submit_directory", "")),
-        "input_data_config": files["inputdataconfig.json"],
-        "resource_config": files["resourceconfig.json"],
+        "module_dir": str(all_hyperparameters.get("sagemaker_submit_directory", "")),
+        "input_data_config": config_files["inputdataconfig.json"],
+        "resource_config": config_files["resourceconfig.json"],
         "current_instance_type": job.instance_type,
         "network_interface_name": "lo",
     }
-    variables = {f"SM_{name.upper()}": _to_text(value) for name, value in values.items()}
-    variables |= {f"SM_HP_{name.upper()}": _to_text(value) for name, value in hyperparameters.items()}
-    everything = {
+    variables = {f"SM_{name.upper()}": _format_value(value) for name, value in values.items()}
+    variables |= {f"SM_HP_{name.upper()}": _format_value(value) for name, value in hyperparameters.items()}
+    training_env = {
         **values,
         **_build_folder_variables(request, context.base),
         "hyperparameters": hyperparameters,
         "job_name": job.name,
     }
-    return {**variables, "SM_TRAINING_ENV": _to_text(everything)}
+    return {**variables, "SM_TRAINING_ENV": _format_value(training_env)}
 
 
 def build_config_files(job: TrainingJob, context: HostContext) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _list_channel_names(request: Mapping[str, Any]) -> list[str]:
     return [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
 
 
-def _to_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

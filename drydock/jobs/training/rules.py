@@ -19,7 +19,8 @@ def check_request(request: Mapping[str, Any]) -> None:
         request: A CreateTrainingJob request that has passed `api.validation`.
 
     Raises:
-        AWSValidationException: It cannot; the message names the member and, where there is one, the alternative.
+        AWSValidationException: drydock cannot run the job. The message names the member, and an alternative if there
+            is one.
     """
     checks = (
         _check_resources,
@@ -41,9 +42,9 @@ def _check_resources(request: Mapping[str, Any]) -> None:
         refuse("Value null at 'resourceConfig' failed to satisfy constraint: Member must not be null")
     if "InstanceGroups" in request["ResourceConfig"]:
         refuse("ResourceConfig.InstanceGroups is not supported by drydock: use InstanceType and InstanceCount.")
-    missing = {"InstanceType", "InstanceCount"} - request["ResourceConfig"].keys()
-    if missing:
-        refuse(f"ResourceConfig must specify {' and '.join(sorted(missing))}.")
+    missing_members = {"InstanceType", "InstanceCount"} - request["ResourceConfig"].keys()
+    if missing_members:
+        refuse(f"ResourceConfig must specify {' and '.join(sorted(missing_members))}.")
     if not 1 <= request["ResourceConfig"]["InstanceCount"] <= MAX_INSTANCES:
         # Each instance is a process on this machine.
         refuse(f"ResourceConfig.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
@@ -51,23 +52,23 @@ def _check_resources(request: Mapping[str, Any]) -> None:
 
 def _check_spot_limits(request: Mapping[str, Any]) -> None:
     limits = request.get("StoppingCondition", {})
-    wait, runtime = limits.get("MaxWaitTimeInSeconds"), limits.get("MaxRuntimeInSeconds")
+    max_wait_s, max_runtime_s = limits.get("MaxWaitTimeInSeconds"), limits.get("MaxRuntimeInSeconds")
     for name in ("MaxRuntimeInSeconds", "MaxWaitTimeInSeconds"):
         if limits.get(name, 0) > MAX_SECONDS:
             refuse(f"Invalid {name} {limits[name]}. It must be less than or equal to {MAX_SECONDS} (28 days)")
     if not request.get("EnableManagedSpotTraining", False):
-        if wait is not None:
+        if max_wait_s is not None:
             refuse("Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true")
         return
-    if wait is None or runtime is None:
+    if max_wait_s is None or max_runtime_s is None:
         refuse(
             "MaxWaitTimeInSeconds and MaxRuntimeInSeconds must be specified when EnableManagedSpotTraining "
             "is set to true"
         )
-    if wait < runtime:
+    if max_wait_s < max_runtime_s:
         refuse(
-            f"Invalid MaxWaitTimeInSeconds {wait}. It must be above or equal to MaxRuntimeInSeconds "
-            f"{runtime} when EnableManagedSpotTraining is set to true"
+            f"Invalid MaxWaitTimeInSeconds {max_wait_s}. It must be above or equal to MaxRuntimeInSeconds "
+            f"{max_runtime_s} when EnableManagedSpotTraining is set to true"
         )
 
 
@@ -91,7 +92,7 @@ def _check_channels(request: Mapping[str, Any]) -> None:
         if channel.get("InputMode") == "Pipe":
             refuse(f"Channel {channel['ChannelName']}: InputMode Pipe is not supported by drydock.")
         if problem := channels.find_channel_problem(channel):
-            refuse(f"Channel {channel['ChannelName']}: {problem}")
+            refuse(problem)
 
 
 def _check_output(request: Mapping[str, Any]) -> None:

@@ -43,17 +43,17 @@ class TrainingWork:
         self._checkpoints: list[CheckpointSync] = []
         self._metrics = FinalMetrics(job.request["AlgorithmSpecification"].get("MetricDefinitions", []))
         if "CheckpointConfig" in job.request:
-            uri, every_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
+            uri, interval_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
             self._checkpoints = [
-                CheckpointSync(self._get_checkpoint_folder(tree), uri, self._store, every_s) for tree in trees
+                CheckpointSync(self._get_checkpoint_folder(tree), uri, self._store, interval_s) for tree in trees
             ]
 
     def create_trees(self) -> None:
         """Create the trees, with their folders and the files of input/config."""
-        names = [channel["ChannelName"] for channel in self._channels]
+        channel_names = [channel["ChannelName"] for channel in self._channels]
         for tree in self._trees:
             folders = [tree.config, tree.model, tree.output_data, tree.code, self._get_checkpoint_folder(tree)]
-            tree.create([*folders, *map(tree.get_channel_folder, names)])
+            tree.create([*folders, *map(tree.get_channel_folder, channel_names)])
             for name, content in build_config_files(self._job, self._build_host_context(tree)).items():
                 (tree.config / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
@@ -63,12 +63,12 @@ class TrainingWork:
         Raises:
             JobFailed: A channel is empty, or something cannot be downloaded.
         """
-        output = self._job.request["OutputDataConfig"]["S3OutputPath"]
-        # Checked before the training, so that a model never ends without a bucket to be uploaded to.
-        run_transfer(f"Artifact upload failed: {output}", lambda: self._store.check_bucket(output))
-        for number, tree in enumerate(self._trees):
+        output_uri = self._job.request["OutputDataConfig"]["S3OutputPath"]
+        # Checked before the training: without the bucket, the model could not be uploaded after it.
+        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._store.check_bucket(output_uri))
+        for host_number, tree in enumerate(self._trees):
             for channel in self._channels:
-                self._download_channel(channel, number, tree)
+                self._download_channel(channel, host_number, tree)
             self._download_code(tree)
         for sync in self._checkpoints:
             uri = self._job.request["CheckpointConfig"]["S3Uri"]
@@ -158,7 +158,7 @@ class TrainingWork:
             self._job.request.get("CheckpointConfig", {}).get("LocalPath", "/opt/ml/checkpoints")
         )
 
-    def _download_channel(self, channel: Mapping[str, Any], number: int, tree: HostTree) -> None:
+    def _download_channel(self, channel: Mapping[str, Any], host_number: int, tree: HostTree) -> None:
         name, uri = channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
         mode = self._job.request["AlgorithmSpecification"]["TrainingInputMode"]
 
@@ -167,7 +167,7 @@ class TrainingWork:
                 self._store,
                 channel,
                 tree.get_channel_folder(name),
-                host_number=number,
+                host_number=host_number,
                 host_count=len(self._trees),
                 default_mode=mode,
             )
@@ -194,10 +194,13 @@ class TrainingWork:
             try:
                 upload(sync)
             except TRANSFER_ERRORS as error:  # the training continues; the next upload includes what is missing
-                log.warning("job %s: checkpoints not uploaded: %s", self._job.name, error)
+                log.warning("job %s: cannot upload the checkpoints: %s", self._job.name, error)
 
     def _merge_folders(self, name: str) -> Path:
-        """Return one folder with the files of that folder on all hosts; if names are equal, algo-1's file is used."""
+        """Return one folder with the files that the hosts have in the folder `name` of their trees.
+
+        If several hosts have a file of the same name, the file of the first host is used.
+        """
         description = "Artifact upload failed"
         for tree in self._trees:
             run_transfer(description, functools.partial(tree.recreate_folder, tree.root / name))
@@ -213,9 +216,9 @@ class TrainingWork:
 
     def _upload_model(self, folder: Path) -> list[str]:
         if self._job.request["OutputDataConfig"].get("CompressionType", "GZIP") == "NONE":
-            base = self._build_artifact_uri("model/")
-            run_transfer("Artifact upload failed: model", lambda: self._store.upload_folder(folder, base))
-            self._job.record_model_uri(base)
+            model_uri = self._build_artifact_uri("model/")
+            run_transfer("Artifact upload failed: model", lambda: self._store.upload_folder(folder, model_uri))
+            self._job.record_model_uri(model_uri)
             return []
         lines = [] if archive.is_empty(folder) else self._upload_archive(folder, "model.tar.gz")
         self._job.record_model_uri(self._build_artifact_uri("model.tar.gz"))
@@ -226,11 +229,14 @@ class TrainingWork:
 
         def upload() -> list[str]:
             try:
-                skipped = archive.pack(folder, archive_file)
+                left_out_names = archive.pack(folder, archive_file)
                 self._store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
-            return [f"not in {name}, since it is not a file: {path}" for path in skipped]
+            return [
+                f"not in {name}: {path} is a special file, or a link that leads out of the folder"
+                for path in left_out_names
+            ]
 
         return run_transfer(f"Artifact upload failed: {name}", upload)
 

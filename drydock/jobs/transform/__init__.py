@@ -1,1 +1,1 @@
-"""Batch transform jobs: request, rules, work, and the program that asks the model."""
+"""Batch transform jobs: request, rules, work, and the program that calls the model."""

@@ -1,10 +1,10 @@
 """The program of a transform job's host: load the model with its own inference.py, and transform every input object.
 
-A stand-alone program that needs only the standard library: it is copied into the job's tree and may run in an image. It
-does the work of both sides of SageMaker's batch transform. One side is the model server in the container, with its
-script-mode contract: model_fn; and input_fn, predict_fn and output_fn, or transform_fn. Each function may take the
-context as one more argument, which is None here. The other side is the agent that splits the objects into requests,
-sends them to the model server and joins its responses.
+A stand-alone program: it is copied into the job's tree, and needs only the standard library, since it may run in a
+container. It does the work of both sides of SageMaker's batch transform. One side is the model server in the container.
+It calls the functions of the model's code: model_fn; then input_fn, predict_fn and output_fn, or transform_fn alone.
+Each function may take the context as one more argument, which is None here. The other side is the agent that splits the
+objects into requests, sends them to the model server and joins its responses.
 """
 
 # ruff: noqa: PTH123, T201
@@ -20,15 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-PROGRAM = "transform.py"
+PROGRAM_FILE = "transform.py"
 """Name of this program in the job's code folder."""
 OPTIONS_FILE = "transform.json"
 """Name of the file beside it with the options that `split_into_requests` and `write_responses` read."""
 DEFAULT_TYPE = "application/json"
 # SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
 TEXT_TYPES = ("application/json", "text/csv")
-BAD_INPUT = 4
-"""Exit code if the input is wrong, and not the model."""
+EXIT_BAD_INPUT = 4
+"""Exit code if the input is wrong. After an error of the model's code the exit code is 1."""
 
 Predict = Callable[[bytes], bytes]
 
@@ -59,12 +59,12 @@ def main(base: Path) -> int:
 
 def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict: Predict) -> int:
     """Write the .out file of one object, or report why it has none. Return the exit code."""
-    partial = base / "output" / "partial"
+    partial_file = base / "output" / "partial"
     try:
-        write_responses(base / "input" / "data" / "transform" / name, partial, options, predict)
-        publish(partial, base / "output" / "data" / build_output_name(name))
+        write_responses(base / "input" / "data" / "transform" / name, partial_file, options, predict)
+        publish(partial_file, base / "output" / "data" / build_output_name(name))
     except BadInput as error:
-        return report_failure(base, str(error), BAD_INPUT)
+        return report_failure(base, str(error), EXIT_BAD_INPUT)
     except (Exception, SystemExit) as error:
         return report_exception(base, error)
     print("transformed", name)
@@ -77,7 +77,7 @@ def build_output_name(name: Path) -> Path:
 
 
 def report_exception(base: Path, error: BaseException) -> int:
-    """Log an exception of the model's code as a failure. A SystemExit with code 0 is a failure too."""
+    """Log an exception of the model's code as a failure. A SystemExit with code 0 is a failure too. Return 1."""
     traceback.print_exc()
     return report_failure(base, f"{type(error).__name__}: {error}", 1)
 
@@ -101,7 +101,7 @@ def load_model(model_dir: Path, content_type: str, accept: str) -> Predict:
 
     Raises:
         LookupError: The model's code does not exist, or lacks a function. A retry cannot help.
-        ValueError: The code has both transform_fn and one of the functions it replaces. A retry cannot help.
+        ValueError: The code has transform_fn, and also a function that transform_fn replaces. A retry cannot help.
     """
     code, name = model_dir / "code", os.environ["SAGEMAKER_PROGRAM"]
     if not (code / name).is_file():
@@ -122,17 +122,17 @@ def load_model(model_dir: Path, content_type: str, accept: str) -> Predict:
 
 def _find_transform(module: Any) -> Callable[..., Any]:
     """Return transform_fn, or a function that calls input_fn, predict_fn and output_fn in turn."""
-    parts = ("input_fn", "predict_fn", "output_fn")
+    names = ("input_fn", "predict_fn", "output_fn")
     if hasattr(module, "transform_fn"):
-        if any(hasattr(module, part) for part in parts):
+        if any(hasattr(module, name) for name in names):
             raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
         transform_fn = find_function(module, "transform_fn")
         return lambda *arguments: call_handler(transform_fn, *arguments)
-    read, predict, write = (find_function(module, part) for part in parts)
+    input_fn, predict_fn, output_fn = (find_function(module, name) for name in names)
 
     def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
-        data = call_handler(read, body, content_type)
-        return call_handler(write, call_handler(predict, data, model), accept)
+        data = call_handler(input_fn, body, content_type)
+        return call_handler(output_fn, call_handler(predict_fn, data, model), accept)
 
     return transform
 
@@ -155,9 +155,9 @@ def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
     return handler(*arguments, *([None] if takes_context else []))
 
 
-def write_responses(path: Path, out: Path, options: Mapping[str, Any], predict: Predict) -> None:
-    """Write the model's responses for one object to the file out, in the object's order."""
-    with (gzip.open if options["is_gzip"] else open)(path, "rb") as source, open(out, "wb") as target:
+def write_responses(path: Path, output_file: Path, options: Mapping[str, Any], predict: Predict) -> None:
+    """Write the model's responses for the object at path to output_file, in the order of the object's records."""
+    with (gzip.open if options["is_gzip"] else open)(path, "rb") as source, open(output_file, "wb") as target:
         for body in split_into_requests(source, options):  # type: ignore[arg-type]
             response = predict(body)
             target.write(response)
@@ -165,10 +165,10 @@ def write_responses(path: Path, out: Path, options: Mapping[str, Any], predict: 
                 target.write(b"\n")
 
 
-def publish(partial: Path, out: Path) -> None:
-    """Move a complete file to its final name, atomically: the server uploads whatever has a final name."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial.replace(out)
+def publish(partial_file: Path, output_file: Path) -> None:
+    """Move a complete file to its final name, atomically: the server uploads every file with a final name."""
+    output_file.parent.mkdir(parents=True, exist_ok=True)
+    partial_file.replace(output_file)
 
 
 def split_into_requests(source: IO[bytes], options: Mapping[str, Any]) -> Iterator[bytes]:
@@ -195,7 +195,7 @@ def check_size(record: bytes, options: Mapping[str, Any]) -> bytes:
 
 
 def join_records(records: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Yield bodies of as many records as fit into max_bytes, one a line; 0 for no limit."""
+    """Yield request bodies, each with as many records as fit into max_bytes (0: no limit), one record a line."""
     batch: list[bytes] = []
     size = 0
     for record in records:

@@ -57,9 +57,9 @@ class TransformJob(Job):
         return self.record.model or {}
 
     @property
-    def model_data(self) -> str:
+    def model_data_uri(self) -> str:
         """S3 URI of the model's model.tar.gz."""
-        return model_data(self.container)
+        return get_model_data_uri(self.container)
 
     @property
     def max_payload_mb(self) -> int:
@@ -101,7 +101,7 @@ class TransformJob(Job):
         return {**super().summarize(), "LastModifiedTime": self.record.modified}
 
 
-def model_data(container: Mapping[str, Any]) -> str:
+def get_model_data_uri(container: Mapping[str, Any]) -> str:
     """Return the S3 URI of a container's model.tar.gz; "" if the container has none."""
     source = container.get("ModelDataSource", {}).get("S3DataSource", {})
     return str(container.get("ModelDataUrl") or source.get("S3Uri", ""))

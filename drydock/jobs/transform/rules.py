@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
-from drydock.jobs.transform.job import model_data
+from drydock.jobs.transform.job import get_model_data_uri
 
 # SageMaker's own limit, for one request and for all concurrent requests together.
 MAX_PAYLOAD_MB = 100
-CODE = "/opt/ml/model/code"
+CODE_FOLDER = "/opt/ml/model/code"
 # The values that drydock supports, the default first; SageMaker has more.
 _SUPPORTED_VALUES = {
     ("TransformInput", "SplitType"): ("None", "Line"),
@@ -25,7 +25,7 @@ def check_request(request: Mapping[str, Any]) -> None:
         request: A CreateTransformJob request that has passed `api.validation`.
 
     Raises:
-        AWSValidationException: It cannot; the message names the member.
+        AWSValidationException: drydock cannot run the job. The message names the member.
     """
     source = request["TransformInput"]["DataSource"]["S3DataSource"]
     if source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
@@ -43,31 +43,31 @@ def check_request(request: Mapping[str, Any]) -> None:
 
 
 def check_model(containers: list[Mapping[str, Any]], name: str) -> None:
-    """Check that drydock can run a model: one container, with model data, and its code at the usual place.
+    """Check that drydock can run a model: it has one container, with model data, and its code is in CODE_FOLDER.
 
     Args:
         containers: The model's containers, as CreateModel described them.
         name: The model's name, for the message.
 
     Raises:
-        AWSValidationException: It cannot; the message says why.
+        AWSValidationException: drydock cannot run the model. The message says why.
     """
     if len(containers) != 1:
         refuse(f"Model {name} has {len(containers)} containers: drydock runs models with one container.")
     source = containers[0].get("ModelDataSource", {}).get("S3DataSource", {})
     if source and (source.get("S3DataType"), source.get("CompressionType")) != ("S3Object", "Gzip"):
         refuse(f"Model {name}: drydock reads ModelDataSource of S3DataType S3Object and CompressionType Gzip only.")
-    if not model_data(containers[0]):
+    if not get_model_data_uri(containers[0]):
         refuse(f"Model {name} has no ModelDataUrl: drydock runs the code that is in a model's model.tar.gz.")
-    folder = containers[0].get("Environment", {}).get("SAGEMAKER_SUBMIT_DIRECTORY", CODE)
-    if folder.rstrip("/") != CODE:
-        refuse(f"Model {name}: SAGEMAKER_SUBMIT_DIRECTORY {folder} is not supported by drydock: put it at {CODE}.")
+    folder = containers[0].get("Environment", {}).get("SAGEMAKER_SUBMIT_DIRECTORY", CODE_FOLDER)
+    if folder.rstrip("/") != CODE_FOLDER:
+        refuse(f"Model {name}: SAGEMAKER_SUBMIT_DIRECTORY {folder} is not supported by drydock: use {CODE_FOLDER}.")
 
 
 def _check_payload(request: Mapping[str, Any]) -> None:
-    payload, concurrent = request.get("MaxPayloadInMB", 0), request.get("MaxConcurrentTransforms", 1)
-    if payload > MAX_PAYLOAD_MB or payload * concurrent > MAX_PAYLOAD_MB:
+    payload_mb, concurrent_requests = request.get("MaxPayloadInMB", 0), request.get("MaxConcurrentTransforms", 1)
+    if payload_mb > MAX_PAYLOAD_MB or payload_mb * concurrent_requests > MAX_PAYLOAD_MB:
         refuse(
-            f"Invalid MaxPayloadInMB {payload} with MaxConcurrentTransforms {concurrent}. "
-            f"It and their product must be less than or equal to {MAX_PAYLOAD_MB}"
+            f"Invalid MaxPayloadInMB {payload_mb} with MaxConcurrentTransforms {concurrent_requests}. "
+            f"MaxPayloadInMB and the product of both must be less than or equal to {MAX_PAYLOAD_MB}"
         )

@@ -22,7 +22,7 @@ from drydock.settings import Settings
 from drydock.transfer import archive, channels
 from drydock.transfer.objects import ObjectStore
 
-INPUT = "transform"
+INPUT_CHANNEL = "transform"
 """Name of the channel with the objects to transform."""
 
 
@@ -43,8 +43,8 @@ class TransformWork:
     def create_trees(self) -> None:
         """Create the trees, each with the inference program and its options."""
         for tree in self._trees:
-            tree.create([tree.model, tree.output_data, tree.code, tree.get_channel_folder(INPUT)])
-            shutil.copyfile(inference.__file__, tree.code / inference.PROGRAM)
+            tree.create([tree.model, tree.output_data, tree.code, tree.get_channel_folder(INPUT_CHANNEL)])
+            shutil.copyfile(inference.__file__, tree.code / inference.PROGRAM_FILE)
             (tree.code / inference.OPTIONS_FILE).write_text(json.dumps(self._build_options()), encoding="utf-8")
 
     def download(self) -> None:
@@ -53,17 +53,17 @@ class TransformWork:
         Raises:
             JobFailed: There is no input, or something cannot be downloaded.
         """
-        output = self._job.request["TransformOutput"]["S3OutputPath"]
-        run_transfer(f"Artifact upload failed: {output}", lambda: self._store.check_bucket(output))
-        for number, tree in enumerate(self._trees):
+        output_uri = self._job.request["TransformOutput"]["S3OutputPath"]
+        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._store.check_bucket(output_uri))
+        for host_number, tree in enumerate(self._trees):
             self._download_model(tree)
-            self._download_input(number, tree)
+            self._download_input(host_number, tree)
 
     def build_command(self, tree: HostTree) -> list[str]:
         """Return the command of the inference program."""
         return [
             self._executor.get_interpreter(),
-            str(Path(self._executor.get_path_in_job(tree.root)) / "code" / inference.PROGRAM),
+            str(Path(self._executor.get_path_in_job(tree.root)) / "code" / inference.PROGRAM_FILE),
         ]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
@@ -78,8 +78,8 @@ class TransformWork:
             "SAGEMAKER_BATCH_STRATEGY": job.request.get("BatchStrategy", "MultiRecord"),
             "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": str(job.request.get("MaxConcurrentTransforms", 1)),
         }
-        own = {**job.container.get("Environment", {}), **job.request.get("Environment", {})}
-        return {**build_common_environment(job.region, context), **options, **own}
+        request_variables = {**job.container.get("Environment", {}), **job.request.get("Environment", {})}
+        return {**build_common_environment(job.region, context), **options, **request_variables}
 
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the model's folder."""
@@ -106,12 +106,12 @@ class TransformWork:
         return []
 
     def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
-        """Upload the responses for other objects, as SageMaker does, and return why one object has none."""
-        with contextlib.suppress(JobFailed):  # the earlier failure is the one to report
+        """Upload the responses that are complete, as SageMaker does, and return why the other objects have none."""
+        with contextlib.suppress(JobFailed):  # the failure of the program is reported, not the upload's
             self._upload()
         failure_files = [tree.output / "failure" for tree in self._trees]
         message = next((text for path in failure_files if (text := read_beginning(path))), "")
-        if exit_code == inference.BAD_INPUT and message:
+        if exit_code == inference.EXIT_BAD_INPUT and message:
             return f"ClientError: {message}"
         failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
         return describe_algorithm_error(exit_code, failure_file, last_lines, command)
@@ -126,7 +126,7 @@ class TransformWork:
     def _check_outputs(self) -> None:
         """Check that each object has its output: the model's code may have called `os._exit(0)`."""
         for tree in self._trees:
-            source = tree.get_channel_folder(INPUT)
+            source = tree.get_channel_folder(INPUT_CHANNEL)
             for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):
                 if not (tree.output_data / inference.build_output_name(name)).is_file():
                     raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
@@ -145,7 +145,7 @@ class TransformWork:
         }
 
     def _download_model(self, tree: HostTree) -> None:
-        uri, archive_file = self._job.model_data, tree.root / "model.tar.gz"
+        uri, archive_file = self._job.model_data_uri, tree.root / "model.tar.gz"
         description = f"Data download failed: model data: {uri}"
         run_transfer(description, lambda: self._store.download(uri, archive_file))
         run_transfer(description, lambda: archive.unpack(archive_file, tree.model))
@@ -153,15 +153,15 @@ class TransformWork:
         if not self._executor.is_container:
             check_requirements(tree.model / "code" / "requirements.txt")
 
-    def _download_input(self, number: int, tree: HostTree) -> None:
+    def _download_input(self, host_number: int, tree: HostTree) -> None:
         source = self._job.request["TransformInput"]["DataSource"]["S3DataSource"]
 
         def download() -> int:
             return channels.download_source(
                 self._store,
                 channels.Source(source["S3Uri"], source["S3DataType"], "ShardedByS3Key"),
-                tree.get_channel_folder(INPUT),
-                host_number=number,
+                tree.get_channel_folder(INPUT_CHANNEL),
+                host_number=host_number,
                 host_count=len(self._trees),
             )
 

@@ -376,7 +376,7 @@ MODELS: dict[str, tuple[dict[str, Any], str]] = {
     "no-data": ({"ModelDataUrl": None}, "has no ModelDataUrl"),
     "code-elsewhere": (
         {"Environment": {"SAGEMAKER_SUBMIT_DIRECTORY": "s3://bucket/code.tar.gz"}},
-        "put it at /opt/ml/",
+        "use /opt/ml/model/code",
     ),
     "uncompressed": (
         {

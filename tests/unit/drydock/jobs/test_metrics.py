@@ -13,7 +13,7 @@ def test_last_value_of_a_metric_is_final() -> None:
     metrics = FinalMetrics(DEFINITIONS)
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
         metrics.read_line(line)
-    assert {name: value for name, (value, _) in metrics.last.items()} == {"auc": 0.6}
+    assert {name: value for name, (value, _) in metrics.last_values.items()} == {"auc": 0.6}
 
 
 def test_metrics_have_the_order_of_their_definitions(make_job: Callable[..., TrainingJob]) -> None:

@@ -28,7 +28,7 @@ def run(base: Path, content: bytes, code: str = CODE, **options: Any) -> "subpro
     (base / "code" / inference.OPTIONS_FILE).write_text(json.dumps({**OPTIONS, **options}))
     (base / "model/code/inference.py").write_text(code)
     (base / "input/data/transform/sub/a").write_bytes(content)
-    program = shutil.copyfile(inference.__file__, base / "code" / inference.PROGRAM)
+    program = shutil.copyfile(inference.__file__, base / "code" / inference.PROGRAM_FILE)
     env = {"PATH": os.environ["PATH"], "SAGEMAKER_BASE_DIR": str(base), "SAGEMAKER_PROGRAM": "inference.py"}
     return subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True)
 
@@ -58,7 +58,7 @@ def test_responses_have_the_order_of_the_records(
 
 def test_too_large_record_is_not_a_failure_of_the_model(tmp_path: Path) -> None:
     result = run(tmp_path / "long", b"1\n55555\n")
-    assert result.returncode == inference.BAD_INPUT
+    assert result.returncode == inference.EXIT_BAD_INPUT
     assert (tmp_path / "long/output/failure").read_text().startswith("a record of 5 bytes is more than MaxPayloadInMB")
     result = run(tmp_path / "text", b"\xff\n")
     assert result.returncode == 1 and "Traceback" in result.stderr
