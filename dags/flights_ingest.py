@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
-from leeway.default_args import default_args
+from leeway.default_args import build_default_args
 from leeway.operators.ingest import IngestOperator
 from leeway.operators.validate import ValidateOperator
 
@@ -30,7 +30,7 @@ with DAG(
     catchup=False,
     max_active_runs=8,
     tags=["leeway", "flights", "data"],
-    default_args=default_args("data"),
+    default_args=build_default_args("data"),
 ):
     ingest = IngestOperator(task_id="ingest", dataset="flights")
     validate = ValidateOperator(

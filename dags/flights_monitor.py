@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
-from leeway.default_args import default_args
+from leeway.default_args import build_default_args
 from leeway.operators.drift import DriftSensor
 
 DOC = """
@@ -41,7 +41,7 @@ with DAG(
         "partition": Param(None, type=["null", "string"], format="date", description="Last day. Null: the run's day."),
         "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
     },
-    default_args=default_args("ml"),
+    default_args=build_default_args("ml"),
 ):
     DriftSensor(
         task_id="drift",

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Param
-from leeway.default_args import default_args
+from leeway.default_args import build_default_args
 from leeway.operators.rollback import RollbackOperator
 
 DOC = """
@@ -32,7 +32,7 @@ with DAG(
         "to": Param(None, type=["null", "string"], description="Version to go back to. Null: the previous champion."),
         "force": Param(False, type="boolean", description="Whether `to` may be a version that was never champion."),
     },
-    default_args=default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
+    default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
 ):
     RollbackOperator(
         task_id="rollback",

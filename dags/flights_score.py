@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
-from leeway.default_args import default_args
+from leeway.default_args import build_default_args
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -37,7 +37,7 @@ with DAG(
     is_paused_upon_creation=True,  # a year of days before the first model would start 365 runs for nothing
     max_active_runs=4,
     tags=["leeway", "flights", "scoring"],
-    default_args=default_args("ml"),
+    default_args=build_default_args("ml"),
 ):
     score = BatchScoreOperator(task_id="score", dataset="flights", model_name=MODEL)
     outcomes = OutcomesOperator(task_id="outcomes", dataset="flights", model_name=MODEL)

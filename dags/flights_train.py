@@ -3,7 +3,7 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
-from leeway.default_args import default_args
+from leeway.default_args import build_default_args
 from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
@@ -57,7 +57,7 @@ with DAG(
         ),
         "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
     },
-    default_args=default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
+    default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
 ):
     guard = GuardOperator(task_id="guard", dataset="flights", model_name="flights")
     preprocess = DvcReproOperator(

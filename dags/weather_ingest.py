@@ -3,8 +3,8 @@
 import datetime as dt
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable
-from leeway.default_args import default_args
-from leeway.macros import month_end
+from leeway.default_args import build_default_args
+from leeway.macros import get_last_day
 from leeway.operators.backfill import BackfillOperator
 
 DOC = """
@@ -31,14 +31,14 @@ with DAG(
     catchup=False,
     max_active_runs=4,
     tags=["leeway", "flights", "weather", "data"],
-    user_defined_macros={"month_end": month_end},
-    default_args=default_args("data", execution_timeout=dt.timedelta(minutes=30)),
+    user_defined_macros={"get_last_day": get_last_day},
+    default_args=build_default_args("data", execution_timeout=dt.timedelta(minutes=30)),
 ):
     BackfillOperator(
         task_id="publish",
         dataset="weather",
         first=f"{MONTH}-01",
-        last="{{ month_end(partition_key or (ds | default(''))) }}",
+        last="{{ get_last_day(partition_key or (ds | default(''))) }}",
         include_published=True,
         on_absent="skip",
         asset=Asset(name="weather", uri="x-leeway://lake/weather"),

@@ -1,7 +1,7 @@
 """Count the runs that Airflow would start for a backfill: `python -m leeway.backfill_runs DAG FIRST LAST`.
 
-`pipelines` works without Airflow, so `python -m pipelines costs forecast` starts this module as a process. It writes
-the number to stdout, or the report of an error, as JSON. No run is started.
+`pipelines` works without Airflow, so `python -m pipelines costs forecast` starts this module as a process. The module
+writes the number, or the report of an error as JSON, to stdout. It starts no run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.errors import DataError, InvalidError, LeewayError, ServiceError,
 from pipelines.settings import settings
 
 TIMEOUT_S = 180
-"""Longest time for Airflow's dry run; it needs 2 s for a year of days."""
+"""Longest time for Airflow's dry run, seconds; a year of days needs 2."""
 _RUN_LINE = re.compile(r"^\| +.*\d{4}-\d{2}-\d{2}", re.MULTILINE)
 """A run's line in the table that Airflow prints."""
 
@@ -51,7 +51,12 @@ def count_runs(dag_id: str, first: str, last: str) -> int:
 
 
 def _find_airflow_home() -> Path:
-    """Return AIRFLOW_HOME; where it is not set, the folder of the embedded stack, or else Airflow's default."""
+    """Return AIRFLOW_HOME; if it is not set, the folder of the embedded stack, or else Airflow's default.
+
+    Raises:
+        SpecError: Airflow is not installed. A retry cannot help.
+        InvalidError: the folder has no Airflow. A retry cannot help.
+    """
     if importlib.util.find_spec("airflow") is None:
         raise SpecError("Airflow is not installed here.", "Give --runs N.")
     defaults = [settings().home / "airflow", Path("~/airflow").expanduser()]
@@ -59,7 +64,7 @@ def _find_airflow_home() -> Path:
     for folder in [Path(configured)] if configured else defaults:
         if (folder / "airflow.cfg").exists() or (folder / "airflow.db").exists():
             return folder
-    # Airflow would create a home with an empty database.
+    # Without this error, Airflow would create a home with an empty database.
     raise InvalidError("Airflow is not set up here.", "Run `make up` once, or set AIRFLOW_HOME, or give --runs N.")
 
 
@@ -68,11 +73,11 @@ def _translate_failure(dag_id: str, output: str) -> LeewayError:
         return DataError(f"Airflow has no DAG {dag_id}.", "List the DAGs with `airflow dags list`, or give --runs N.")
     if "Database migration required" in output:
         return InvalidError("Airflow's database is not set up.", "Run `make up` once, or give --runs N.")
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
-    if last.startswith("airflow."):  # an exception of Airflow: it refuses the backfill
-        reason = (last.partition(": ")[2] or last).rstrip(".")
+    last_line = next((line for line in reversed(output.splitlines()) if line.strip()), "")
+    if last_line.startswith("airflow."):  # an exception of Airflow: it refuses the backfill
+        reason = (last_line.partition(": ")[2] or last_line).rstrip(".")
         return InvalidError(f"Airflow refuses this backfill: {reason}.", "Change the days, or give --runs N.")
-    return ServiceError(f"Airflow failed: {last}.", "Try again, or give --runs N.")
+    return ServiceError(f"Airflow failed: {last_line}.", "Try again, or give --runs N.")
 
 
 def main() -> None:

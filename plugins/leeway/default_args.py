@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Literal
 
-from leeway.notifiers.lifecycle import lifecycle_callbacks
+from leeway.notifiers.lifecycle import build_lifecycle_callbacks
 
 
-def default_args(
+def build_default_args(
     owner: Literal["data", "ml"], *, retries: int = 3, execution_timeout: dt.timedelta = dt.timedelta(minutes=20)
 ) -> dict[str, Any]:
     """Return the `default_args` of a DAG.
 
     Args:
         owner: team that is responsible for the tasks.
-        retries: of a task that failed; the delay between them grows from 10 seconds to 10 minutes.
+        retries: number of retries of a task that failed; the delay between them grows from 10 seconds to 10 minutes.
         execution_timeout: longest time of one try, waits in the triggerer not included.
     """
     return {
@@ -25,5 +25,5 @@ def default_args(
         "retry_exponential_backoff": True,
         "max_retry_delay": dt.timedelta(minutes=10),
         "execution_timeout": execution_timeout,
-        **lifecycle_callbacks(),
+        **build_lifecycle_callbacks(),
     }

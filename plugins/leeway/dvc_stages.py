@@ -15,7 +15,7 @@ from pipelines.settings import settings
 from pipelines.versioning import stages
 
 
-def dvc_stages(
+def create_dvc_tasks(
     file: str = "dvc.yaml",
     *,
     select: Sequence[str] = (),
@@ -29,9 +29,9 @@ def dvc_stages(
     other.
 
     Args:
-        file: the dvc.yaml, below LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
-        select: stages to include; empty: all. If a selected stage depends on one that is not selected, the task of the
-            selected stage reproduces both, and the edges skip the other one.
+        file: the dvc.yaml, relative to LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
+        select: stages to include; empty: all. A stage that is not selected has no task: the tasks of the stages that
+            depend on it reproduce it too.
         refresh: stages to run in every DAG run, because they have inputs that DVC does not track.
         group_id: id of the task group.
         operator_arguments: arguments of every DvcReproOperator: overrides, workspace, retries, ...
@@ -46,10 +46,10 @@ def dvc_stages(
         raise SpecError(
             f"{Path(file).name}: there is no stage {', '.join(unknown)} to run.", f"It has {', '.join(all_stages)}."
         )
-    upstream = _find_selected_dependencies(stages.find_dependencies(all_stages), selected)
+    dependencies_by_stage = _find_selected_dependencies(stages.find_dependencies(all_stages), selected)
     with TaskGroup(group_id) as group:
         tasks = {name: _create_task(name, refresh, operator_arguments) for name in selected}
-        for name, dependencies in upstream.items():
+        for name, dependencies in dependencies_by_stage.items():
             for dependency in sorted(dependencies):
                 tasks[dependency] >> tasks[name]
     return group
@@ -61,13 +61,13 @@ def _create_task(stage: str, refresh: Sequence[str], operator_arguments: Mapping
 
 
 def _find_selected_dependencies(dependencies: Mapping[str, set[str]], selected: Sequence[str]) -> dict[str, set[str]]:
-    """Map each selected stage to the selected stages that it depends on, directly or through stages that are not."""
+    """Map each selected stage to the selected stages that it depends on, directly or through unselected stages."""
 
     def find_nearest(name: str) -> set[str]:
         return {
-            stage
+            nearest
             for dependency in dependencies[name]
-            for stage in ({dependency} if dependency in selected else find_nearest(dependency))
+            for nearest in ({dependency} if dependency in selected else find_nearest(dependency))
         }
 
     return {name: find_nearest(name) for name in selected}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import calendar
 
 
-def month_end(month: str) -> str:
-    """Return the last day, YYYY-MM-DD, of a month, YYYY-MM or YYYY-MM-DD; "" if it is no month: steps refuse that."""
+def get_last_day(month: str) -> str:
+    """Return the last day of a month, YYYY-MM-DD; empty if the text is not a month, and steps refuse an empty day.
+
+    Args:
+        month: YYYY-MM, or any day of the month, YYYY-MM-DD.
+    """
     try:
-        year, number = map(int, month.split("-")[:2])
-        return f"{month[:7]}-{calendar.monthrange(year, number)[1]}"
+        year, month_number = map(int, month.split("-")[:2])
+        return f"{month[:7]}-{calendar.monthrange(year, month_number)[1]}"
     except ValueError:
         return ""

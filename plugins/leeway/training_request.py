@@ -9,20 +9,20 @@ from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 TRIGGERS = {"asset_triggered": "drift", "backfill": "backfill", "manual": "manual"}
-"""Type of a DAG run, to what started the training; all other types stand for the schedule."""
+"""What started the training, by the type of the DAG run. Every other type means the schedule."""
 
 
 class TrainingRequest(TypedDict):
     """One request for a training."""
 
     as_of: str
-    """Moment of the training, YYYY-MM-DD: labels that became known later are not seen."""
+    """Moment of the training, YYYY-MM-DD: it sees only rows whose label was known before this day."""
     trigger: str
     """What starts it: drift, schedule, manual or backfill."""
     reason: str
-    """Why, in words; empty where it is not drift."""
+    """Why, in words; empty if drift did not start it."""
     worst: list[str] | str
-    """Columns that drifted, the worst first; a string has commas between them."""
+    """Columns that drifted, the worst first: a list, or a text with commas between them."""
 
 
 def read_training_request(context: Context) -> TrainingRequest:
@@ -33,25 +33,26 @@ def read_training_request(context: Context) -> TrainingRequest:
     Raises:
         AirflowFailException: the run has none of these. A retry cannot help.
     """
-    run, events = context["dag_run"], context["triggering_asset_events"]
-    event = _find_latest_event(events)
-    trigger = TRIGGERS.get(str(getattr(run.run_type, "value", run.run_type)), "schedule")
-    moment = context["params"].get("as_of")
-    if event and not moment:
-        reason, worst = str(event.get("reason") or ""), event.get("worst") or []
-        return {"as_of": str(event["as_of"]), "trigger": "drift", "reason": reason, "worst": worst}
-    if not moment and run.logical_date:
-        moment = run.logical_date.date()
-    if not moment:
-        cause = "its event names no as_of, and " if events else ""
+    dag_run, events = context["dag_run"], context["triggering_asset_events"]
+    extra = _find_latest_extra(events)
+    trigger = TRIGGERS.get(str(getattr(dag_run.run_type, "value", dag_run.run_type)), "schedule")
+    as_of = context["params"].get("as_of")
+    if extra and not as_of:
+        reason, worst = str(extra.get("reason") or ""), extra.get("worst") or []
+        return {"as_of": str(extra["as_of"]), "trigger": "drift", "reason": reason, "worst": worst}
+    if not as_of and dag_run.logical_date:
+        as_of = dag_run.logical_date.date()
+    if not as_of:
+        cause = "the asset event names no as_of, and " if events else ""
         raise AirflowFailException(
-            f"{cause}this run has no logical date: trigger it with the param as_of (YYYY-MM-DD)."
+            f"{cause}this run has no logical date: trigger the DAG with the param as_of (YYYY-MM-DD)."
         )
-    return {"as_of": str(moment), "trigger": trigger, "reason": "", "worst": []}
+    return {"as_of": str(as_of), "trigger": trigger, "reason": "", "worst": []}
 
 
-def _find_latest_event(triggering_asset_events: Any) -> Mapping[str, Any] | None:
-    """Return the extra of the event with the latest `as_of`; None if no event has one: a person may have created it."""
+def _find_latest_extra(triggering_asset_events: Any) -> Mapping[str, Any] | None:
+    """Return the extra of the asset event with the latest `as_of`; None if no event has an `as_of`."""
     extras = [event.extra or {} for events in triggering_asset_events.values() for event in events]
-    dated = [extra for extra in extras if extra.get("as_of")]
-    return max(dated, key=lambda extra: str(extra["as_of"]), default=None)
+    # An event that a person created may have no as_of.
+    extras_with_as_of = [extra for extra in extras if extra.get("as_of")]
+    return max(extras_with_as_of, key=lambda extra: str(extra["as_of"]), default=None)

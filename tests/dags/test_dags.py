@@ -265,7 +265,9 @@ def test_step_refuses_a_run_without_a_day(bag, dag_id, task_id):
 )
 def test_weather_of_a_month_has_its_first_and_last_day(bag, fields, days):
     dag = bag.dags["weather_ingest"]
-    task = render(dag, "publish", {**build_context(dag, **fields), "month_end": dag.user_defined_macros["month_end"]})
+    task = render(
+        dag, "publish", {**build_context(dag, **fields), "get_last_day": dag.user_defined_macros["get_last_day"]}
+    )
     assert (task.build_spec()["first"], task.build_spec()["last"]) == days
 
 

@@ -1,4 +1,4 @@
-"""DataDocsLink."""
+"""The link to the page of a validation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class DataDocsLink(PageLink):
-    """The button "Data docs" on a task that validates a partition: the results, on a failed task too.
+    """The button "Data docs" on a task that validates a partition: it opens the results, also if the task failed.
 
-    Airflow's worker calls `get_link` when the task has ended, in any state, and stores the address as an XCom. The page
-    is written before a failure is raised. There is none if the partition was not validated.
+    Airflow's worker calls `get_link` when the task has ended, in any state, and stores the address as an XCom. The step
+    writes the page before it raises a failure. There is no page if the partition was not validated.
     """
 
     name = "Data docs"

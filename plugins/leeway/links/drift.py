@@ -1,4 +1,4 @@
-"""DriftLink."""
+"""The link to the page of a decision about drift."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class DriftLink(PageLink):
-    """The button "Drift" on a task that detects drift: the findings up to its day, whatever was decided."""
+    """The button "Drift" on a task that detects drift: it opens the findings up to the task's day."""
 
     name = "Drift"
     xcom_key = "drift"

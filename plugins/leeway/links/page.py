@@ -1,4 +1,4 @@
-"""PageLink."""
+"""The base class of the links to pages."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class PageLink(BaseOperatorLink):
     """Attributes of the operator that are the arguments of the method."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the page; empty, so that there is no button, if an attribute is empty."""
+        """Return the address of the page; empty if an attribute is empty: Airflow then shows no button."""
         values: list[Any] = [getattr(operator, name) for name in self.url_arguments]
         return str(getattr(settings(), self.url_method)(*values)) if all(values) else ""

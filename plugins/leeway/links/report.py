@@ -1,4 +1,4 @@
-"""ReportLink."""
+"""The link to the report of a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leeway.links.page import PageLink
 
 @attrs.define()
 class ReportLink(PageLink):
-    """The button "Report" on a task that judges a candidate: its verdict, curves and slices, passed or not."""
+    """The button "Report" on a task that judges a candidate: it opens the verdict, the curves and the slices."""
 
     name = "Report"
     xcom_key = "report"

@@ -1,4 +1,4 @@
-"""Make the message about a task that ended, and send it by mail and Slack at the same time, for a limited time."""
+"""Make the message about a task that ended, and send it by mail and to Slack at the same time, within a time limit."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from leeway.hooks.step.hook import Logger
 from leeway.notifiers import mail, slack
-from leeway.notifiers.message import LINE, Message, clean
-from leeway.notifiers.step_messages import BUILDERS, build_failure_message, build_step_message
+from leeway.notifiers.message import MAX_LINE_CHARS, Message, clean
+from leeway.notifiers.step_messages import MESSAGE_BUILDERS, build_failure_message, build_step_message
 
-LONGEST_S = 10.0
-"""Longest wait of a task: Airflow ends the task 20 s after its work ([core] task_success_overtime)."""
+SEND_TIMEOUT_S = 10.0
+"""Longest time that a task waits for its message to be sent. Airflow ends the task's process 20 s after the task's work
+([core] task_success_overtime)."""
 
 
 def make_message(context: Context, failed: bool) -> Message | None:
     """Return the message about a task that ended; None if nobody needs one, for example if a backfill failed."""
     ti, step = context["ti"], getattr(context["task"], "step", "")
-    backfill = context["dag_run"].run_type == "backfill"
-    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if _has_message(step, failed) else None
-    log = ti.log_url
-    message = build_step_message(step, result or {}, backfill=backfill, log=log)
-    if message or not failed or backfill:
+    is_backfill = context["dag_run"].run_type == "backfill"
+    has_result = _may_have_message(step, failed)
+    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if has_result else None
+    message = build_step_message(step, result or {}, is_backfill=is_backfill, log_url=ti.log_url)
+    if message or not failed or is_backfill:
         return message
     error = context.get("exception")
-    return build_failure_message(ti.dag_id, ti.run_id, ti.task_id, try_number=ti.try_number, log=log, error=error)
+    return build_failure_message(
+        ti.dag_id, ti.run_id, ti.task_id, try_number=ti.try_number, log_url=ti.log_url, error=error
+    )
 
 
 def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:
@@ -40,35 +43,36 @@ def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: L
 
     def send(conn_id: str) -> None:
         try:
-            to = senders[conn_id](message, connections[conn_id])
-            log.info("notified %s: %s", to or f"nobody, {conn_id} has no `to` in its extra", message.title)
+            recipients = senders[conn_id](message, connections[conn_id])
+            nobody = f"nobody, because {conn_id} has no `to` in its extra"
+            log.info("notified %s: %s", recipients or nobody, message.title)
         except Exception as error:
-            reason = _remove_secrets(_describe(error), connections[conn_id])
-            log.warning("not sent by %s (%s): %s", conn_id, clean(reason, LINE), message.title)
+            reason = _mask_password(_describe_error(error), connections[conn_id])
+            log.warning("not sent by %s (%s): %s", conn_id, clean(reason, MAX_LINE_CHARS), message.title)
 
-    # Daemon threads: one that hangs must not keep the task's process from ending.
+    # Daemon threads, because a thread that hangs must not keep the task's process alive.
     threads = {conn_id: threading.Thread(target=send, args=(conn_id,), daemon=True) for conn_id in connections}
     for thread in threads.values():
         thread.start()
-    deadline = time.monotonic() + LONGEST_S
+    deadline = time.monotonic() + SEND_TIMEOUT_S
     for conn_id, thread in threads.items():
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
-            log.warning("not sent by %s (no answer in %.0f s): %s", conn_id, LONGEST_S, message.title)
+            log.warning("not sent by %s (no answer in %.0f s): %s", conn_id, SEND_TIMEOUT_S, message.title)
 
 
 def format_error_line(error: Exception) -> str:
-    """Return the error as one line for the log."""
-    return clean(_describe(error), LINE)
+    """Return the error's type and text as one line for the log."""
+    return clean(_describe_error(error), MAX_LINE_CHARS)
 
 
-def _describe(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _has_message(step: str, failed: bool) -> bool:
-    """Return whether the step's result makes a message. Of failed tasks only a guard has a result."""
-    return step == "guard" if failed else step in BUILDERS
+def _may_have_message(step: str, failed: bool) -> bool:
+    """Return whether there may be a message about the step's result. Of the failed tasks, only a guard has a result."""
+    return step == "guard" if failed else step in MESSAGE_BUILDERS
 
 
 def _find_connection(conn_id: str) -> Connection | None:
@@ -79,8 +83,8 @@ def _find_connection(conn_id: str) -> Connection | None:
     return connection
 
 
-def _remove_secrets(text: str, connection: Connection) -> str:
-    """Mask secrets in a server's answer, which may repeat the request: the path of Slack's address is a secret."""
+def _mask_password(text: str, connection: Connection) -> str:
+    """Mask the password in an error: a server may repeat it. If the password is a URL, mask its path too."""
     password = connection.password or ""
     for secret in filter(None, (password, urlsplit(password).path)):
         text = text.replace(secret, "***")

@@ -1,4 +1,4 @@
-"""Notify people about a model's life: `**lifecycle_callbacks()` in a DAG's default_args."""
+"""Notify people about drift, verdicts, promotions and failures: `**build_lifecycle_callbacks()` in default_args."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from airflow.sdk.definitions.context import Context
 
 
 class LifecycleNotifier(BaseNotifier):
-    """Notify people when the end of a task is news: drift, verdicts, champions, trainings held back, failures.
+    """Notify people about drift, verdicts, changes of the champion, trainings held back, and failed tasks.
 
-    A notifier never fails the task and never delays it for long; a message that could not be sent is a line in the log.
-    It has no templates: the providers' own notifiers render their text, and the text here comes from data.
+    A notifier never fails the task, and delays it by 10 seconds at most. If a message cannot be sent, the log says so.
+    No field is templated, because the text of the messages comes from data and must not be rendered.
 
     Args:
-        mail_conn_id: connection of the mail server; its extra has `from_email` and `to`. Without it no mail is sent.
-        slack_conn_id: connection of Slack's incoming webhook. Without it nothing is sent to Slack.
+        mail_conn_id: connection of the mail server; its extra has `from_email` and `to`. If there is no such
+            connection, no mail is sent.
+        slack_conn_id: connection of Slack's incoming webhook. If there is no such connection, nothing is sent to Slack.
         failed: whether this is the callback of failed tasks; Airflow's context does not always say so.
     """
 
@@ -25,7 +26,7 @@ class LifecycleNotifier(BaseNotifier):
         self.mail_conn_id, self.slack_conn_id, self.failed = mail_conn_id, slack_conn_id, failed
 
     def notify(self, context: Context) -> None:
-        """Send a message by each configured connection, if the task's end is news."""
+        """Send the message about the task, if there is one, by each connection that exists."""
         from leeway.notifiers.delivery import format_error_line, make_message, send_message
 
         try:
@@ -35,12 +36,21 @@ class LifecycleNotifier(BaseNotifier):
             self.log.warning("no notification was sent: %s", format_error_line(error))
 
 
-def lifecycle_callbacks(
+def build_lifecycle_callbacks(
     mail_conn_id: str = "smtp_default", slack_conn_id: str = "slack_default"
 ) -> dict[str, LifecycleNotifier]:
-    """Return the callbacks that a DAG's default_args need for notifications about its tasks."""
-    ended, failed = (
+    """Return the callbacks that a DAG's default_args need for notifications about its tasks.
+
+    Args:
+        mail_conn_id: connection of the mail server; see `LifecycleNotifier`.
+        slack_conn_id: connection of Slack's incoming webhook.
+    """
+    end_notifier, failure_notifier = (
         LifecycleNotifier(mail_conn_id=mail_conn_id, slack_conn_id=slack_conn_id, failed=failed)
         for failed in (False, True)
     )
-    return {"on_success_callback": ended, "on_skipped_callback": ended, "on_failure_callback": failed}
+    return {
+        "on_success_callback": end_notifier,
+        "on_skipped_callback": end_notifier,
+        "on_failure_callback": failure_notifier,
+    }

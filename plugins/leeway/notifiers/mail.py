@@ -11,20 +11,28 @@ from urllib.request import url2pathname
 
 from airflow.sdk import Connection
 
-from leeway.notifiers.message import Message, is_web
+from leeway.notifiers.message import Message, is_web_address
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000
-"""Mail servers refuse much larger mails; a page has a tenth of this."""
+"""Size of the largest page that is attached: mail servers refuse much larger mails. A page has a tenth of this."""
 POLICY = SMTP.clone(cte_type="7bit")
-"""Every server accepts this, also one without 8BITMIME."""
+"""Encodes mails in 7 bits: every mail server accepts this, also one without 8BITMIME."""
 
 
 def send(message: Message, connection: Connection) -> str:
-    """Send the mail; return the addresses that the server accepted. Empty, and nothing sent, without `to` in the extra.
+    """Send the message by mail.
+
+    Args:
+        message: the message.
+        connection: connection of the mail server; its extra has `to`, and may have `from_email` and `auth_type`.
+
+    Returns:
+        The recipients, for the log; those that the server refused are marked. Empty if the extra has no `to`: then no
+        mail is sent.
 
     Raises:
-        Exception: the server does not answer, or refuses.
+        Exception: the server does not answer, or refuses the mail.
     """
     from airflow.providers.smtp.hooks.smtp import SmtpHook
 
@@ -33,14 +41,21 @@ def send(message: Message, connection: Connection) -> str:
         return ""
     mail = build_mail(message, str(extra["to"]), str(extra.get("from_email", "")), connection.conn_id)
     with SmtpHook(smtp_conn_id=connection.conn_id, auth_type=extra.get("auth_type", "basic")) as smtp:
-        # The hook's own method (3.2.0) sends no plain text beside the HTML.
-        refused = smtp._smtp_client.send_message(mail)
+        # The hook's own method (provider 3.2.0) sends HTML without plain text.
+        refusals = smtp._smtp_client.send_message(mail)
     addresses = [address.addr_spec for address in mail["To"].addresses]
-    return ", ".join(f"{address} (refused)" if address in refused else address for address in addresses)
+    return ", ".join(f"{address} (refused)" if address in refusals else address for address in addresses)
 
 
 def build_mail(message: Message, to: str, sender: str, conn_id: str) -> EmailMessage:
-    """Build the mail."""
+    """Build a mail of plain text and HTML, with the pages attached that only this machine can open.
+
+    Args:
+        message: the message.
+        to: addresses, with commas or semicolons between them.
+        sender: address of the sender; empty: the first recipient's.
+        conn_id: connection that the mail names at its end.
+    """
     mail = EmailMessage(POLICY)
     mail["Subject"], mail["To"] = f"[Leeway] {message.title}", to.replace(";", ",")
     mail["From"] = sender or mail["To"].addresses[0].addr_spec
@@ -60,15 +75,19 @@ def render_text(message: Message) -> str:
 
 
 def render_html(message: Message, conn_id: str) -> str:
-    """Render the message as a page; all text that comes from data is escaped."""
+    """Render the message as an HTML page; all text that comes from data is escaped."""
     from jinja2 import Environment
 
     template = Path(__file__).with_name("mail.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True).from_string(template).render(message=message, conn_id=conn_id, is_web=is_web)
+    return (
+        Environment(autoescape=True)
+        .from_string(template)
+        .render(message=message, conn_id=conn_id, is_web_address=is_web_address)
+    )
 
 
 def _list_pages(message: Message) -> Iterator[Path]:
-    """Yield the linked pages that only this machine can open: data docs, and no other file that a result may name."""
+    """Yield the linked pages that are files of the docs and not too large; a link to any other file is ignored."""
     docs = (settings().home / "docs").resolve()
     for address in message.links.values():
         parts = urlsplit(address)

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 
 from airflow.providers.common.compat.sdk import redact
 
-TITLE = 120
-"""Most characters of a title: Slack accepts 150, and a mail's subject should be short."""
-LINE = 400
-"""Most characters of a fact or a line: `LINES` of them stay below the 3,000 that Slack accepts in a section."""
-LINES = 6
-"""Most lines; the others are counted."""
+MAX_TITLE_CHARS = 120
+"""Longest title: Slack accepts 150 characters, and a mail's subject should be short."""
+MAX_LINE_CHARS = 400
+"""Longest fact or line: `MAX_LINES` of them stay below the 3,000 characters that Slack accepts in a section."""
+MAX_LINES = 6
+"""Largest number of lines; a last line has the number of the omitted ones."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One event in words for people."""
+    """A message for people about one event."""
 
     title: str
-    """What happened, in a line."""
+    """What happened, in one line."""
     facts: Mapping[str, str]
     """Facts, name to value."""
     lines: tuple[str, ...] = ()
-    """Reasons, a line each."""
+    """Reasons, one line each."""
     links: Mapping[str, str] = field(default_factory=dict)
     """Links, label to address, the report first."""
 
@@ -37,28 +37,29 @@ class Message:
         links: Mapping[str, str] | None = None,
     ) -> Message:
         """Make a message within the limits; empty facts and links are left out."""
-        cleaned = [clean(line, LINE) for line in lines]
-        more = [f"and {len(cleaned) - LINES} more"] * (len(cleaned) > LINES)
+        clean_lines = [clean(line, MAX_LINE_CHARS) for line in lines]
+        more = [f"and {len(clean_lines) - MAX_LINES} more"] * (len(clean_lines) > MAX_LINES)
         return cls(
-            title=clean(title, TITLE),
-            facts={name: clean(value, LINE) for name, value in facts.items() if value not in (None, "")},
-            lines=(*cleaned[:LINES], *more),
+            title=clean(title, MAX_TITLE_CHARS),
+            facts={name: clean(value, MAX_LINE_CHARS) for name, value in facts.items() if value not in (None, "")},
+            lines=(*clean_lines[:MAX_LINES], *more),
             links={name: mask_secrets(address) for name, address in (links or {}).items() if address},
         )
 
 
-def clean(value: object, most: int) -> str:
-    """Return one line without secrets, without line breaks, and without marks that change the reading direction."""
-    # Masked before it is cut: half of a secret is not recognised.
-    text = "".join(sign for sign in " ".join(mask_secrets(value).split()) if sign.isprintable())
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def clean(value: object, max_chars: int) -> str:
+    """Return the value as one line of at most `max_chars` characters, without secrets or control characters."""
+    # Secrets are masked before the text is cut, because a part of a secret would not be recognised.
+    line = " ".join(mask_secrets(value).split())
+    text = "".join(character for character in line if character.isprintable())
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def mask_secrets(value: object) -> str:
-    """Mask the secrets that Airflow's logs mask too."""
+    """Return the value as text, with the secrets masked that Airflow masks in logs."""
     return str(redact(str(value)))
 
 
-def is_web(address: str) -> bool:
-    """Return whether other machines can open the address; a file's address works on this one only."""
+def is_web_address(address: str) -> bool:
+    """Return whether other machines can open the address; the address of a file works on this machine only."""
     return address.startswith(("https://", "http://"))

@@ -6,17 +6,17 @@ from typing import Any
 
 from airflow.sdk import Connection
 
-from leeway.notifiers.message import Message, is_web
+from leeway.notifiers.message import Message, is_web_address
 
-MOST = 3_000
-"""Most characters that Slack accepts in a section."""
+MAX_SECTION_CHARS = 3_000
+"""Longest text that Slack accepts in a section."""
 
 
 def send(message: Message, connection: Connection) -> str:
-    """Send the message; return where to.
+    """Send the message; return the name of the receiver, for the log.
 
     Raises:
-        Exception: Slack does not answer, or refuses.
+        Exception: Slack does not answer, or refuses the message.
     """
     from airflow.providers.slack.hooks.slack_webhook import SlackWebhookHook
 
@@ -26,25 +26,26 @@ def send(message: Message, connection: Connection) -> str:
 
 
 def render_blocks(message: Message) -> list[dict[str, Any]]:
-    """Render the message as blocks; of the text that comes from data, only links' addresses are markup."""
+    """Render the message as Slack's blocks. All text that comes from data is plain text, except addresses of links."""
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
     lines = "\n".join(f"• {line}" for line in message.lines)
-    files = "\n".join(f"{label}: {address}" for label, address in message.links.items() if not is_web(address))
-    links = "  ·  ".join(_render_link(label, address) for label, address in message.links.items() if is_web(address))
-    sections = [
+    web_links = {label: address for label, address in message.links.items() if is_web_address(address)}
+    files = "\n".join(f"{label}: {address}" for label, address in message.links.items() if label not in web_links)
+    links = "  ·  ".join(_render_link(label, address) for label, address in web_links.items())
+    texts = [
         *map(_build_plain_text, filter(None, (facts, lines, files))),
         *map(_build_markdown_text, filter(None, [links])),
     ]
     title = {"type": "header", "text": _build_plain_text(message.title)}
-    return [title, *({"type": "section", "text": text} for text in sections)]
+    return [title, *({"type": "section", "text": text} for text in texts)]
 
 
 def _build_plain_text(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text[:MOST], "emoji": False}
+    return {"type": "plain_text", "text": text[:MAX_SECTION_CHARS], "emoji": False}
 
 
 def _build_markdown_text(text: str) -> dict[str, Any]:
-    return {"type": "mrkdwn", "text": text[:MOST], "verbatim": True}
+    return {"type": "mrkdwn", "text": text[:MAX_SECTION_CHARS], "verbatim": True}
 
 
 def _render_link(label: str, address: str) -> str:
@@ -52,5 +53,5 @@ def _render_link(label: str, address: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape the text as Slack requires, so that <!channel> and <url|label> are only text."""
+    """Escape the text as Slack requires, so that <!channel> and <url|label> in it have no effect."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

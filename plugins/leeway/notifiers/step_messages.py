@@ -5,37 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leeway.notifiers.message import LINE, Message, clean, mask_secrets
+from leeway.notifiers.message import MAX_LINE_CHARS, Message, clean, mask_secrets
 from pipelines.settings import settings
 
 Result = Mapping[str, Any]
 
 
-def build_step_message(step: str, result: Result, *, backfill: bool, log: str) -> Message | None:
+def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url: str) -> Message | None:
     """Return the message about a task that succeeded or was skipped; None if nobody needs a message.
 
     Args:
         step: step of the operator.
         result: its Result, the task's XCom.
-        backfill: whether a backfill ran the task; then only a change of the champion has a message.
-        log: URL of the task's log.
+        is_backfill: whether a backfill ran the task; then only a change of the champion has a message.
+        log_url: URL of the task's log; empty: the message has no link to it.
     """
-    has_message = result and step in BUILDERS and (not backfill or step in CHAMPION_STEPS)
-    message = BUILDERS[step](result) if has_message else None
-    if message is None or not log:
+    may_have_message = result and step in MESSAGE_BUILDERS and (not is_backfill or step in CHAMPION_STEPS)
+    message = MESSAGE_BUILDERS[step](result) if may_have_message else None
+    if message is None or not log_url:
         return message
-    return Message(message.title, message.facts, message.lines, {**message.links, "Log": log})
+    return Message(message.title, message.facts, message.lines, {**message.links, "Log": log_url})
 
 
-def build_failure_message(dag: str, run: str, task: str, *, try_number: int, log: str, error: object) -> Message:
+def build_failure_message(
+    dag_id: str, run_id: str, task_id: str, *, try_number: int, log_url: str, error: object
+) -> Message:
     """Return the message about a task that failed and is not retried."""
-    # The whole text is masked first: a secret may have several lines.
+    # Secrets are masked before the text is split, because a secret may have several lines.
     first_line = next(
         (line for line in mask_secrets(error or "").splitlines() if line.strip()), "no error is known; see the log"
     )
     error_type = f"{type(error).__name__}: " if isinstance(error, BaseException) else ""
-    facts = {"DAG": dag, "run": run, "task": task, "try": try_number}
-    return Message.create(f"{dag}: task {task} failed", facts, [clean(error_type + first_line, LINE)], {"Log": log})
+    facts = {"DAG": dag_id, "run": run_id, "task": task_id, "try": try_number}
+    reason = clean(error_type + first_line, MAX_LINE_CHARS)
+    return Message.create(f"{dag_id}: task {task_id} failed", facts, [reason], {"Log": log_url})
 
 
 def _build_drift_message(result: Result) -> Message | None:
@@ -76,7 +79,7 @@ def _build_rollback_message(result: Result) -> Message | None:
 def _build_guard_message(decision: Result) -> Message | None:
     if decision["outcome"] != "held_back":
         return None
-    until = decision["until"] or "a person or new data change it"
+    until = decision["until"] or "a person acts, or new data arrive"
     facts = {"model": decision["model_name"], "as of": decision["as_of"], "guard": decision["guard"], "until": until}
     return Message.create(f"{decision['model_name']}: a retraining is held back", facts, decision["reason"].split("; "))
 
@@ -85,17 +88,19 @@ def _build_model_facts(result: Result) -> dict[str, object]:
     return {"model": result["model_name"], "version": result["version"]}
 
 
-BUILDERS: dict[str, Callable[[Result], Message | None]] = {
+MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "drift": _build_drift_message,
     "gate": _build_gate_message,
     "guard": _build_guard_message,
     "promote": _build_promote_message,
     "rollback": _build_rollback_message,
 }
+"""Functions that build the message from the result, by step."""
 OUTCOME_PHRASES = {
     "passed": "passed the gate",
     "failed": "did not pass the gate",
     "undecided": "is undecided: too little data",
 }
+"""End of the title of a message about a verdict, by outcome."""
 CHAMPION_STEPS = ("promote", "rollback")
 """Steps that can change the champion."""

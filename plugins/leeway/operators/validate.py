@@ -62,7 +62,7 @@ class ValidateOperator(StepOperator):
         result = super().execute(context)
         if self.asset:
             day = result["partition"]
-            has_event = emit_event(context, self.asset, day, result, key=day)
-            outcome = "an event" if has_event else "this version had an event before"
-            self.log.info("%s of %s: %s", self.asset.name, day, outcome)
+            has_event = emit_event(context, self.asset, day, result, partition_key=day)
+            outcome = "this task emits an event" if has_event else "no event, because this version had one before"
+            self.log.info("asset %s, %s: %s", self.asset.name, day, outcome)
         return result

@@ -1,4 +1,4 @@
-"""JobTrigger."""
+"""The trigger that waits for a SageMaker job."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.sagemaker.wait_for_job import read_waiter, stop_job, tag_waiter, wait_for_job
 
-_KILLS: set[asyncio.Task[None]] = set()
-"""Kills that have not ended: the event loop itself keeps only weak references to its tasks."""
+_KILL_TASKS: set[asyncio.Task[None]] = set()
+"""Tasks that stop a job and have not ended. The event loop itself has only weak references to them."""
 
 
 class JobTrigger(BaseTrigger):
@@ -30,7 +30,7 @@ class JobTrigger(BaseTrigger):
     def __init__(self, **wait: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.wait = JobWait(**wait)
-        self._number = uuid4().hex[:12]
+        self._waiter_id = uuid4().hex[:12]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which the triggerer recreates this trigger."""
@@ -39,51 +39,51 @@ class JobTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
         try:
-            await tag_waiter(self.wait, f"{self._try}/{self._number}")
+            await tag_waiter(self.wait, f"{self._try_id}/{self._waiter_id}")
         except Exception as error:
-            self.log.info("the job has no tag that says who waits for it: %s", format_error_line(error))
+            self.log.info("cannot tag the job with the trigger that waits for it: %s", format_error_line(error))
         yield TriggerEvent(dict(await wait_for_job(self.wait, self.log)))  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
         """Stop the job, and log that. Airflow allows 30 s for this.
 
-        Airflow 3.3.2 cancels a trigger again every second until it has ended, and this method with it. The call to
-        SageMaker must not be interrupted by that.
+        Airflow 3.3.2 cancels this method again every second until the trigger has ended. The call to SageMaker runs in
+        a task of its own, so that a cancellation does not interrupt it.
         """
-        kill = asyncio.create_task(self._kill())
-        _KILLS.add(kill)
-        kill.add_done_callback(_KILLS.discard)
-        while not kill.done():
+        kill_task = asyncio.create_task(self._kill())
+        _KILL_TASKS.add(kill_task)
+        kill_task.add_done_callback(_KILL_TASKS.discard)
+        while not kill_task.done():
             try:
-                await asyncio.shield(kill)
+                await asyncio.shield(kill_task)
             except asyncio.CancelledError:
                 continue
 
     async def _kill(self) -> None:
         if await self._is_taken_over():
-            text = "%s job %s continues: another triggerer waits for it now"
-            self.log.info(text, self.wait.kind, self.wait.job_name)
+            line = "%s job %s continues: another triggerer waits for it now"
+            self.log.info(line, self.wait.kind, self.wait.job_name)
             return
-        text = "the task was cleared or marked: stopping %s job %s"
-        self.log.warning(text, self.wait.kind, self.wait.job_name)
+        line = "the task was cleared or marked: stopping %s job %s"
+        self.log.warning(line, self.wait.kind, self.wait.job_name)
         await stop_job(self.wait, self.log)
 
     async def _is_taken_over(self) -> bool:
         """Return whether another triggerer waits for the job now, because this one was slow.
 
-        Airflow 3.3.2 calls `on_kill` then, too, although nobody cleared or marked the task. The job's tag then names
-        the same try with another trigger; after a clear it names another try. False if the tag cannot be read: a job
-        that nobody needs must be stopped, because it costs money.
+        Airflow 3.3.2 calls `on_kill` in this case too, although nobody cleared or marked the task. The job's tag then
+        names the same try with another trigger; after a clear it names another try. False if the tag cannot be read: a
+        job that nobody needs must be stopped, because it costs money.
         """
         try:
             waiter = await read_waiter(self.wait)
         except Exception as error:
-            self.log.warning("it is not known who else waits for the job: %s", format_error_line(error))
+            self.log.warning("cannot read which trigger waits for the job: %s", format_error_line(error))
             return False
-        waiting_try, _, number = waiter.partition("/")
-        return waiting_try == self._try and number != self._number
+        try_id, _, waiter_id = waiter.partition("/")
+        return try_id == self._try_id and waiter_id != self._waiter_id
 
     @property
-    def _try(self) -> str:
-        """Airflow's id of the task's try; another one after a clear or a retry."""
+    def _try_id(self) -> str:
+        """Airflow's id of the task's try; a clear or a retry gives the task a new id."""
         return str(self.task_instance.id) if self.task_instance else ""

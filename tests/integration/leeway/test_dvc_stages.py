@@ -1,4 +1,4 @@
-"""Test `dvc_stages`: its tasks have the edges of `dvc dag`, and a real run of them succeeds."""
+"""Test `create_dvc_tasks`: its tasks have the edges of `dvc dag`, and a real run of them succeeds."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from leeway.dvc_stages import dvc_stages
+from leeway.dvc_stages import create_dvc_tasks
 
 from pipelines.errors import SpecError
 from tests.tools import forking
@@ -45,10 +45,10 @@ pathlib.Path("data", name).write_text(f"{name}({text})")
 DAG_FILE = """
 import datetime as dt
 from airflow.sdk import DAG
-from leeway.dvc_stages import dvc_stages
+from leeway.dvc_stages import create_dvc_tasks
 
 with DAG("staged", start_date=dt.datetime(2013, 1, 1), schedule=None):
-    dvc_stages("dvc.yaml", refresh=["pin"], overrides={"snapshot": {"as_of": "2013-02-01"}})
+    create_dvc_tasks("dvc.yaml", refresh=["pin"], overrides={"snapshot": {"as_of": "2013-02-01"}})
 """
 RUN = """
 import json, sys
@@ -87,9 +87,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Cal
 
 
 def list_edges(**fields: Any) -> set[tuple[str, str]]:
-    """Return the pairs of tasks that follow one another in a DAG of `dvc_stages`."""
+    """Return the pairs of tasks that follow one another in a DAG of `create_dvc_tasks`."""
     with DAG("staged") as dag:
-        dvc_stages("dvc.yaml", **fields)
+        create_dvc_tasks("dvc.yaml", **fields)
     return {(task.task_id, task_id) for task in dag.tasks for task_id in task.downstream_task_ids}
 
 
@@ -116,8 +116,8 @@ def test_selected_stages_keep_their_order_when_others_are_left_out(project: Path
 
 
 def test_parsing_the_dag_does_not_import_dvc(project: Path) -> None:
-    code = "import sys; from leeway.dvc_stages import dvc_stages; from airflow.sdk import DAG\n"
-    code += "with DAG('staged'): dvc_stages()\n"
+    code = "import sys; from leeway.dvc_stages import create_dvc_tasks; from airflow.sdk import DAG\n"
+    code += "with DAG('staged'): create_dvc_tasks()\n"
     code += "print([name for name in ('dvc', 'pandas', 'pyarrow') if name in sys.modules])"
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}", "LEEWAY_PROJECT": str(project)}
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)

@@ -374,7 +374,7 @@ def start_and_interrupt_trigger(deferred, try_id):
 
     async def start_and_cancel() -> None:
         wait = asyncio.create_task(anext(trigger.run()))
-        while await wait_for_job.read_waiter(trigger.wait) != f"{trigger._try}/{trigger._number}":
+        while await wait_for_job.read_waiter(trigger.wait) != f"{trigger._try_id}/{trigger._waiter_id}":
             await asyncio.sleep(0.05)
         wait.cancel()
         await asyncio.gather(wait, return_exceptions=True)

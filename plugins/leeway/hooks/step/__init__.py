@@ -1,1 +1,1 @@
-"""Run steps of `pipelines` as child processes, and pass what they need and return between them and Airflow."""
+"""Run steps of `pipelines` as child processes: their credentials, results, asset events and metrics."""

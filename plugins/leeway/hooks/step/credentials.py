@@ -11,44 +11,47 @@ from airflow.sdk.bases.hook import BaseHook
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
-POSTGRES = ("postgres", "postgresql")
-OPEN = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+POSTGRES_TYPES = ("postgres", "postgresql")
+PUBLIC_VARIABLES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 """Variables that are no secrets."""
 
 
 def build_source_environment(conn_id: str) -> dict[str, str]:
-    """Return the variables that a source's `url_env` and `headers_env` name. None of them is logged.
+    """Return the variables that a source's `url_env` and `headers_env` name. Airflow masks their secrets in logs.
 
     The connection `flights_db` gives, by its type:
 
-    - postgres, sqlite: FLIGHTS_DB_URL, for SQLAlchemy. Extras that begin with ssl are part of it.
-    - http: FLIGHTS_DB_URL, the address; FLIGHTS_DB_AUTHORIZATION: Basic of login and password, Bearer of a password
-      alone; each extra is a header: X-Api-Key becomes FLIGHTS_DB_X_API_KEY.
-    - aws: AWS_ACCESS_KEY_ID and its like, of the role where it names one. They are the step's, so the lake's too.
+    - postgres, sqlite: FLIGHTS_DB_URL, a URL for SQLAlchemy. Extras whose names begin with ssl become parts of it.
+    - http: FLIGHTS_DB_URL, the address; FLIGHTS_DB_AUTHORIZATION, Basic for a login and a password, Bearer for a
+      password without a login; and a variable for each extra, as a header: X-Api-Key becomes FLIGHTS_DB_X_API_KEY.
+    - aws: AWS_ACCESS_KEY_ID and the other variables of AWS; if the connection names a role, the role's credentials. The
+      step uses them for the lake too.
 
     Args:
-        conn_id: id of the connection; the variables' names begin with it, in capitals.
+        conn_id: id of the connection; except for aws, the variables' names begin with it, in capitals.
 
     Raises:
         AirflowFailException: the connection has another type. A retry cannot help.
     """
     connection = BaseHook.get_connection(conn_id)
-    kind = (connection.conn_type or "").lower()
-    if kind in (*POSTGRES, "sqlite"):
-        values = _read_database_url(connection, kind)
-    elif kind in ("http", "https"):
+    conn_type = (connection.conn_type or "").lower()
+    if conn_type in (*POSTGRES_TYPES, "sqlite"):
+        values = _read_database_url(connection, conn_type)
+    elif conn_type in ("http", "https"):
         values = _read_headers(connection)
-    elif kind == "aws":
+    elif conn_type == "aws":
         return _mask_in_logs(_read_access_keys(conn_id))
     else:
-        raise AirflowFailException(f"connection {conn_id} is of type {kind!r}. Known: postgres, sqlite, http, aws.")
+        raise AirflowFailException(
+            f"connection {conn_id} is of type {conn_type!r}: a source needs postgres, sqlite, http or aws."
+        )
     return _mask_in_logs({f"{_format_variable_name(conn_id)}_{name}": value for name, value in values.items() if value})
 
 
-def _read_database_url(connection: Connection, kind: str) -> dict[str, str]:
+def _read_database_url(connection: Connection, conn_type: str) -> dict[str, str]:
     from sqlalchemy.engine import URL
 
-    if kind == "sqlite":
+    if conn_type == "sqlite":
         return {"URL": URL.create("sqlite", database=connection.host or connection.schema).render_as_string()}
     url = URL.create(
         "postgresql+psycopg",
@@ -68,8 +71,8 @@ def _read_headers(connection: Connection) -> dict[str, str]:
         host = f"{connection.schema or connection.conn_type}://{host}"
     values = {"URL": f"{host}:{connection.port}" if connection.port else host}
     if connection.login:
-        pair = f"{connection.login}:{connection.password or ''}"
-        values["AUTHORIZATION"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        login_and_password = f"{connection.login}:{connection.password or ''}"
+        values["AUTHORIZATION"] = f"Basic {base64.b64encode(login_and_password.encode()).decode()}"
     elif connection.password:
         values["AUTHORIZATION"] = f"Bearer {connection.password}"
     return values | {_format_variable_name(name): str(value) for name, value in connection.extra_dejson.items()}
@@ -95,9 +98,9 @@ def _format_variable_name(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII).upper()
 
 
-def _mask_in_logs(values: dict[str, str]) -> dict[str, str]:
-    """Mask the values in logs: Airflow knows the connection's password as a secret, but not what is made of it."""
-    for name, value in values.items():
-        if name not in OPEN and (not name.endswith("_URL") or "@" in value):
+def _mask_in_logs(variables: dict[str, str]) -> dict[str, str]:
+    """Make Airflow mask the secret values in logs: by itself it masks the password, but no text that contains it."""
+    for name, value in variables.items():
+        if name not in PUBLIC_VARIABLES and (not name.endswith("_URL") or "@" in value):
             mask_secret(value)
-    return values
+    return variables

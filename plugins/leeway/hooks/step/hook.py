@@ -24,12 +24,12 @@ from pipelines.settings import settings
 
 KILL_AFTER_S = 4
 """Seconds between SIGTERM and SIGKILL of a step's process group: Airflow kills the task itself after 5."""
-REQUEST_IS_WRONG = 2
-"""Exit code after which a retry cannot help; see `pipelines.errors`."""
+INVALID_EXIT_CODE = 2
+"""Exit code of a step whose request or data is wrong, so that a retry cannot help; see `pipelines.errors`."""
 
 
 class Logger(Protocol):
-    """The methods of an operator's `log` that are used here."""
+    """The methods of a task's log that Leeway calls."""
 
     def info(self, event: Any, *args: Any, **kw: Any) -> Any:
         """Log a line."""
@@ -39,7 +39,7 @@ class Logger(Protocol):
 
 
 class StepHook:
-    """Run steps in a process group of their own, so that neither a killed task nor a dead step leaves processes behind.
+    """Run each step in a process group of its own. After a killed task or a crashed step, no process of it is left.
 
     Args:
         log: log of the task, which gets the step's lines.
@@ -60,13 +60,14 @@ class StepHook:
             AirflowException: an external system failed, or there is a bug. A retry can help.
         """
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-            request, out = Path(folder) / "spec.json", Path(folder) / "result.json"
-            # A file, not a pipe: a step that ends before it reads cannot block the write.
-            request.write_text(json.dumps(spec, default=str), encoding="utf-8")
-            code = self._run([self.python, "-u", "-m", "pipelines", step, "--spec", str(request), "--out", str(out)])
-            result = _read_result(out)
-        if code:
-            raise _make_error(step, code, result)
+            spec_file, result_file = Path(folder) / "spec.json", Path(folder) / "result.json"
+            # A file, not a pipe: if the step ends before it reads its spec, a write to a pipe could block.
+            spec_file.write_text(json.dumps(spec, default=str), encoding="utf-8")
+            options = ["--spec", str(spec_file), "--out", str(result_file)]
+            exit_code = self._run([self.python, "-u", "-m", "pipelines", step, *options])
+            result = _read_result(result_file)
+        if exit_code:
+            raise _make_error(step, exit_code, result)
         if result.get("schema_version") != SCHEMA_VERSION:
             raise _make_version_error(step, result)
         return result
@@ -98,7 +99,7 @@ class StepHook:
                     self.log.info("%s", line.rstrip())
                 _end_group(child)
             except BaseException:
-                # A time-out of the task may be raised here; on_kill would be called only after this block.
+                # A timeout of the task may be raised here. Airflow would call on_kill only after this block.
                 self.kill()
                 raise
         return child.returncode
@@ -122,37 +123,38 @@ class StepHook:
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
-    """Wait for the step, then end the processes that it left: children that hold its stdout would hang the task."""
+    """Wait for the end of the step, then kill the processes that it left: with its stdout they would block the task."""
     child.wait()
     _signal_group(child, signal.SIGKILL)
 
 
-def _signal_group(child: subprocess.Popen[str], number: int) -> None:
-    # The step is reaped: a process with its number is another program, and its group is gone.
+def _signal_group(child: subprocess.Popen[str], signal_number: int) -> None:
+    # If the step has ended and a process has its id, that is another program, and the step's group is gone.
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, number)
+        os.killpg(child.pid, signal_number)
 
 
-def _read_result(out: Path) -> dict[str, Any]:
-    """Read what the step wrote to `--out`; empty if that is not a JSON object."""
+def _read_result(path: Path) -> dict[str, Any]:
+    """Read the Result or Report that the step wrote; empty if the file does not exist or is not a JSON object."""
     try:
-        result = json.loads(out.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return result if isinstance(result, dict) else {}
 
 
-def _make_error(step: str, code: int, result: Mapping[str, Any]) -> AirflowException:
-    """Return the error that an exit code stands for; see `pipelines.errors`."""
+def _make_error(step: str, exit_code: int, result: Mapping[str, Any]) -> AirflowException:
+    """Return the error for a step that failed; its exit code decides whether a retry can help."""
     try:
         report = Report.model_validate(result)
         text = f"{step}: {report.message} {report.hint}".strip()
     except ValidationError:
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        text = f"{step} {how} without an error report; see the log above."
-    return AirflowFailException(text) if code == REQUEST_IS_WRONG else AirflowException(text)
+        is_signal = exit_code < 0
+        end = f"was ended by {signal.Signals(-exit_code).name}" if is_signal else f"ended with exit code {exit_code}"
+        text = f"{step} {end} without an error report; see the log above."
+    return AirflowFailException(text) if exit_code == INVALID_EXIT_CODE else AirflowException(text)
 
 
 def _make_version_error(step: str, result: Mapping[str, Any]) -> AirflowException:

@@ -30,11 +30,11 @@ RESULTS: dict[str, dict[str, Any]] = {
 DAG = """
 import datetime as dt
 from airflow.sdk import DAG, task
-from leeway.notifiers.lifecycle import lifecycle_callbacks
+from leeway.notifiers.lifecycle import build_lifecycle_callbacks
 from leeway.operators.drift import DriftSensor
 from leeway.operators.rollback import RollbackOperator
 
-with DAG("crew", schedule=None, default_args={{**lifecycle_callbacks(), "retries": 0}}):
+with DAG("crew", schedule=None, default_args={{**build_lifecycle_callbacks(), "retries": 0}}):
     @task
     def leak():
         raise ValueError("the hull is leaking\\nand more")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from leeway.notifiers import delivery
-from leeway.notifiers.lifecycle import LifecycleNotifier, lifecycle_callbacks
-from leeway.notifiers.message import LINES
+from leeway.notifiers.lifecycle import LifecycleNotifier, build_lifecycle_callbacks
+from leeway.notifiers.message import MAX_LINES
 
 CANARY = "tweety-sings-of-secrets"
 """The password of each connection."""
@@ -68,7 +68,9 @@ def test_promotion_is_sent_by_mail_and_to_slack(mail_server, slack_receiver, rea
 
 
 def test_failure_is_sent_with_the_first_line_of_its_error(mail_server):
-    lifecycle_callbacks()["on_failure_callback"](build_context("", error=ValueError("the lake is locked\nand more")))
+    build_lifecycle_callbacks()["on_failure_callback"](
+        build_context("", error=ValueError("the lake is locked\nand more"))
+    )
     text = mail_server.mails[0].get_body(("plain",)).get_content()
     assert "- ValueError: the lake is locked" in text.splitlines()
     assert "and more" not in text
@@ -78,12 +80,12 @@ def test_failure_is_sent_with_the_first_line_of_its_error(mail_server):
 @pytest.mark.parametrize(("outcome", "title"), [("held_back", "held back"), ("started", "task guard failed")])
 def test_message_about_a_failed_guard_names_its_outcome(mail_server, outcome, title):
     result = {"outcome": outcome, "guard": "breaker", "until": None, "as_of": "2013-04-08"}
-    lifecycle_callbacks()["on_failure_callback"](build_context("guard", error=ValueError("no"), **result))
+    build_lifecycle_callbacks()["on_failure_callback"](build_context("guard", error=ValueError("no"), **result))
     assert title in mail_server.mails[0]["Subject"]
 
 
 def test_failure_of_a_backfill_is_not_sent(mail_server, slack_receiver):
-    lifecycle_callbacks()["on_failure_callback"](build_context("", backfill=True, error=ValueError("no")))
+    build_lifecycle_callbacks()["on_failure_callback"](build_context("", backfill=True, error=ValueError("no")))
     assert mail_server.mails == slack_receiver.posts == []
 
 
@@ -103,7 +105,7 @@ def test_connection_without_recipients_is_logged(mail_server, set_connections, r
     set_connections(smtp_default=mail_server.connection(to=""))
     LifecycleNotifier()(build_context())
     assert mail_server.mails == []
-    assert "notified nobody, smtp_default has no `to` in its extra" in read_log()
+    assert "notified nobody, because smtp_default has no `to` in its extra" in read_log()
 
 
 def test_log_names_the_recipients_that_the_server_refused(mail_server, set_connections, read_log):
@@ -115,7 +117,7 @@ def test_log_names_the_recipients_that_the_server_refused(mail_server, set_conne
 
 def test_connection_can_have_another_name(mail_server, set_connections):
     set_connections(crew_mail=mail_server.connection(to="other@example.com"))
-    lifecycle_callbacks(mail_conn_id="crew_mail")["on_success_callback"](build_context())
+    build_lifecycle_callbacks(mail_conn_id="crew_mail")["on_success_callback"](build_context())
     assert [mail["To"] for mail in mail_server.mails] == ["other@example.com"]
 
 
@@ -140,7 +142,7 @@ def test_mail_is_sent_when_slack_is_down(mail_server, slack_receiver, set_connec
 def test_sending_does_not_wait_for_a_silent_server(
     mail_server, slack_receiver, set_connections, silent_port, read_log, monkeypatch, until
 ):
-    monkeypatch.setattr(delivery, "LONGEST_S", 1.0)
+    monkeypatch.setattr(delivery, "SEND_TIMEOUT_S", 1.0)
     connection = mail_server.connection(timeout=100_000).replace(
         f'"port": {mail_server.port}', f'"port": {silent_port}'
     )
@@ -199,4 +201,4 @@ def test_long_list_ends_with_the_number_of_omitted_lines(mail_server):
     LifecycleNotifier()(
         build_context("gate", outcome="failed", checks=checks, needs_approval=False, champion="", report="")
     )
-    assert f"and {200 - LINES} more" in mail_server.mails[0].get_body(("plain",)).get_content()
+    assert f"and {200 - MAX_LINES} more" in mail_server.mails[0].get_body(("plain",)).get_content()

@@ -1,7 +1,7 @@
 """Test the Slack message: it keeps Slack's limits, and data can neither mention people nor hide a link."""
 
 from leeway.notifiers import slack
-from leeway.notifiers.message import LINES, Message
+from leeway.notifiers.message import MAX_LINES, Message
 
 
 def list_texts(message: Message) -> list[str]:
@@ -45,4 +45,4 @@ def test_huge_text_keeps_the_limits_of_slack():
     texts = list_texts(message)
     assert len(texts[0]) <= 150
     assert max(map(len, texts)) <= 3_000
-    assert len(message.lines) == LINES + 1
+    assert len(message.lines) == MAX_LINES + 1

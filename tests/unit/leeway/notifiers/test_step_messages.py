@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.log import mask_secret
-from leeway.notifiers.message import LINE, LINES, TITLE, Message
+from leeway.notifiers.message import MAX_LINE_CHARS, MAX_LINES, MAX_TITLE_CHARS, Message
 from leeway.notifiers.step_messages import build_failure_message, build_step_message
 
 
 def build(step: str, result: Any, backfill: bool = False) -> Message:
     """Build the message of a step's result, which must have one."""
-    message = build_step_message(step, result, backfill=backfill, log="http://airflow/log")
+    message = build_step_message(step, result, is_backfill=backfill, log_url="http://airflow/log")
     assert message is not None
     return message
 
@@ -54,7 +54,7 @@ def test_promotion_and_rollback_name_both_versions_and_why(make_result, home: Pa
     assert message.links["Report"].endswith("/models/flights/3/report.html")
 
 
-@pytest.mark.parametrize(("until", "text"), [("2013-04-12", "2013-04-12"), (None, "a person or new data change it")])
+@pytest.mark.parametrize(("until", "text"), [("2013-04-12", "2013-04-12"), (None, "a person acts, or new data arrive")])
 def test_held_back_retraining_names_guard_reason_and_end(make_result, until, text):
     message = build("guard", make_result("guard", until=until))
     assert message.title == "flights: a retraining is held back"
@@ -74,29 +74,29 @@ def test_held_back_retraining_names_guard_reason_and_end(make_result, until, tex
     ],
 )
 def test_result_without_news_has_no_message(make_result, step, values):
-    assert build_step_message(step, make_result(step, **values), backfill=False, log="") is None
+    assert build_step_message(step, make_result(step, **values), is_backfill=False, log_url="") is None
 
 
 @pytest.mark.parametrize("step", ["", "ingest", "score"])
 def test_other_steps_have_no_message(step):
-    assert build_step_message(step, {"rows": 1}, backfill=False, log="") is None
+    assert build_step_message(step, {"rows": 1}, is_backfill=False, log_url="") is None
 
 
 def test_step_without_a_result_has_no_message():
-    assert build_step_message("gate", {}, backfill=False, log="") is None
+    assert build_step_message("gate", {}, is_backfill=False, log_url="") is None
 
 
 @pytest.mark.parametrize(
     ("step", "has_message"), [("drift", False), ("gate", False), ("guard", False), ("promote", True)]
 )
 def test_backfill_has_a_message_only_of_a_new_champion(make_result, home: Path, step, has_message):
-    assert (build_step_message(step, make_result(step), backfill=True, log="") is not None) is has_message
+    assert (build_step_message(step, make_result(step), is_backfill=True, log_url="") is not None) is has_message
 
 
 def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
     error = RuntimeError("\nlake is locked\nTraceback: ...")
     message = build_failure_message(
-        "flights_train", "manual__1", "train", try_number=3, log="http://airflow/log", error=error
+        "flights_train", "manual__1", "train", try_number=3, log_url="http://airflow/log", error=error
     )
     assert message.title == "flights_train: task train failed"
     assert message.facts == {"DAG": "flights_train", "run": "manual__1", "task": "train", "try": "3"}
@@ -105,15 +105,15 @@ def test_failure_names_dag_task_try_log_and_the_first_line_of_the_error():
 
 
 def test_failure_without_an_error_says_so():
-    message = build_failure_message("d", "r", "t", try_number=1, log="", error=None)
+    message = build_failure_message("d", "r", "t", try_number=1, log_url="", error=None)
     assert (message.lines, message.links) == (("no error is known; see the log",), {})
 
 
 def test_huge_text_is_cut_and_counted(make_result):
     message = build("drift", make_result("drift", model_name="m" * 9_000, reasons=["x" * 9_000] * 300))
-    assert len(message.title) <= TITLE
-    assert max(len(line) for line in message.lines) <= LINE
-    assert (len(message.lines), message.lines[-1]) == (LINES + 1, f"and {300 - LINES} more")
+    assert len(message.title) <= MAX_TITLE_CHARS
+    assert max(len(line) for line in message.lines) <= MAX_LINE_CHARS
+    assert (len(message.lines), message.lines[-1]) == (MAX_LINES + 1, f"and {300 - MAX_LINES} more")
 
 
 def test_line_breaks_and_direction_marks_are_removed():
@@ -139,10 +139,10 @@ def test_message_of_an_error_masks_secrets(secret):
 
 
 def test_message_of_a_result_masks_secrets(make_result, secret):
-    reasons = [f"psi of {secret} is 0.41", "x" * (LINE - 10) + secret]
+    reasons = [f"psi of {secret} is 0.41", "x" * (MAX_LINE_CHARS - 10) + secret]
     message = build(
         "drift", make_result("drift", model_name=secret, worst=[secret], reasons=reasons, page=f"s3://{secret}")
     )
     assert (message.title, message.facts["worst columns"]) == ("*** has drifted", "***")
-    assert message.lines == ("psi of *** is 0.41", "x" * (LINE - 10) + "***")
+    assert message.lines == ("psi of *** is 0.41", "x" * (MAX_LINE_CHARS - 10) + "***")
     assert message.links["Findings"] == "s3://***"

@@ -82,6 +82,6 @@ def test_connection_may_have_its_own_address_of_s3(read_connection: Any, masked_
 
 
 def test_error_of_an_unknown_type_does_not_show_the_password(read_connection: Any) -> None:
-    with pytest.raises(AirflowFailException, match=r"shop-db is of type 'ftp'. Known: postgres") as error:
+    with pytest.raises(AirflowFailException, match=r"shop-db is of type 'ftp': a source needs postgres") as error:
         read_connection(conn_type="ftp", host="h", password="hunter2")
     assert "hunter2" not in str(error.value)
