@@ -1,1 +1,1 @@
-"""What is claimed fast, measured beside its peers: `make bench`, or `python -m benchmarks NAME ...`."""
+"""Benchmarks of what is claimed to be fast, compared with peers: `make bench`, or `python -m benchmarks NAME ...`."""

@@ -32,11 +32,11 @@ from benchmarks import (
 )
 
 RESULTS = Path(__file__).parent / "results"
-CASES: dict[str, Callable[[], dict[str, Any]]] = {
-    "parse": cases.parse,
-    "lake": cases.lake,
-    "steps": cases.steps,
-    "demo": cases.demo,
+BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
+    "parse": cases.measure_parse,
+    "lake": cases.measure_lake,
+    "steps": cases.measure_steps,
+    "demo": cases.measure_demo,
     "drydock": drydock.run,
     "interruptions": interruptions.run,
     "sources": sources.run,
@@ -56,17 +56,19 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
 
 def main(
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"Names of benchmarks: {', '.join(CASES)}. Without names, all run.")
+        list[str] | None, typer.Argument(help=f"Names of benchmarks: {', '.join(BENCHMARKS)}. Without names, all run.")
     ] = None,
 ) -> None:
     """Run benchmarks, print their results, and replace the stored results."""
-    unknown = sorted(set(names or ()) - set(CASES))
-    if unknown:
-        sys.stderr.write(f"error: no benchmark {', '.join(unknown)}. Known: {', '.join(CASES)}.\n")
+    unknown_names = sorted(set(names or ()) - set(BENCHMARKS))
+    if unknown_names:
+        sys.stderr.write(
+            f"error: there is no benchmark {', '.join(unknown_names)}. Benchmarks: {', '.join(BENCHMARKS)}.\n"
+        )
         raise SystemExit(2)
-    for name in names or CASES:
+    for name in names or BENCHMARKS:
         load = os.getloadavg()[0]
-        result = CASES[name]()
+        result = BENCHMARKS[name]()
         report = _build_report(name, result, load)
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -82,7 +84,7 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
 
     Args:
         name: the benchmark.
-        result: seconds by row, or a mapping with these as "seconds" and further values as "facts".
+        result: seconds of each run, by row; or a mapping with these as "seconds", and other values as "facts".
         load: the load average before the run.
     """
     facts = {"facts": result["facts"]} if "facts" in result else {}

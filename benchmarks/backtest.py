@@ -27,14 +27,14 @@ from stack.services.commands import USER, read_password
 
 MONTHS = int(os.environ.get("LEEWAY_BENCH_MONTHS", "10"))
 DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promote")
-FIRST = dt.date(2013, 1, 1)
+FIRST_DAY = dt.date(2013, 1, 1)
 MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
-LAST = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
+LAST_DAY = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
 """The last day on which a model is scored."""
-REPORT = PROJECT / ".leeway" / "benchmarks" / "backtest"
-AGAIN = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
+REPORT_FOLDER = PROJECT / ".leeway" / "benchmarks" / "backtest"
+REPEAT_OPTIONS = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
 """Options of a backfill that repeats a finished backtest, with promotion in each run."""
-REGISTRY = """
+REGISTRY_SCRIPT = """
 import json
 from pipelines.registry.versions import Registry
 
@@ -52,12 +52,12 @@ def run() -> dict[str, Any]:
     """Run both backfills, and return seconds by row, and facts.
 
     Raises:
-        RuntimeError: a run failed, or the registry is not as it should be after a backtest.
+        RuntimeError: a run failed, or the registry has a fault after a backfill.
     """
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
-        clone.run_python("-m", "pipelines", "backfill", "--first", str(FIRST), "--last", str(LAST))
+        clone.run_python("-m", "pipelines", "backfill", "--first", str(FIRST_DAY), "--last", str(LAST_DAY))
         backtest_s, state, lines = _run_backtest(clone, api)
         replay_s, state_after = _run_replay(clone, api, state)
     facts = {"backtest": _summarize(state), "replay": _summarize(state_after), "report": lines}
@@ -65,10 +65,10 @@ def run() -> dict[str, Any]:
 
 
 def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
-    """Return what is wrong with the registry after a backfill of these moments; empty where all is correct.
+    """Return the faults of the registry after a backfill of these moments; empty where it is correct.
 
     Args:
-        state: the output of the script `REGISTRY`.
+        state: the output of the script `REGISTRY_SCRIPT`.
         moments: the moments as of which models should have been trained.
     """
     as_of = [version.get("as_of") for version in state["versions"]]
@@ -77,25 +77,25 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
         faults["versions as of"] = as_of
     if state["champion"]:
         faults["champion, though no alias may move"] = state["champion"]
-    # Each version is compared with the newest earlier version that passed, and never with a later one.
-    passed = "none"
+    # Each version has to be compared with the newest earlier version that passed.
+    last_passed = "none"
     for version in state["versions"]:
         if version["verdict"] == "passed":
-            if version.get("would_promote_over") != passed:
+            if version.get("would_promote_over") != last_passed:
                 faults[f"version {version['version']} would be promoted over"] = version.get("would_promote_over")
-            passed = version["version"]
+            last_passed = version["version"]
     return faults
 
 
 def find_replay_faults(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is wrong with the registry after the second backfill, with promotion; empty where all is correct."""
+    """Return the faults of the registry after the second backfill, with promotion; empty where it is correct."""
     faults: dict[str, Any] = {}
     passed = [version["version"] for version in before["versions"] if version["verdict"] == "passed"]
     if after["champion"] != passed[-1]:
         faults["champion"] = after["champion"]
-    for then, now in zip(before["versions"], after["versions"], strict=True):
-        if (then["version"], then["verdict"]) != (now["version"], now["verdict"]):
-            faults[f"version {now['version']} now"] = now["verdict"]
+    for old, new in zip(before["versions"], after["versions"], strict=True):
+        if (old["version"], old["verdict"]) != (new["version"], new["verdict"]):
+            faults[f"version {new['version']} now"] = new["verdict"]
     promoted = [version["version"] for version in after["versions"] if "promoted_over" in version]
     return faults if promoted == passed else faults | {"promoted": promoted}
 
@@ -117,17 +117,17 @@ def _run_replay(
     clone: StackClone, api: AirflowClient, before: Mapping[str, Any]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
-    seconds = _run_backfill(clone, api, f"{MONTHS} trainings again, with promotion", AGAIN)
+    seconds = _run_backfill(clone, api, f"{MONTHS} trainings repeated, with promotion", REPEAT_OPTIONS)
     after = _read_registry(clone)
     _raise_faults(find_replay_faults(before, after))
     return seconds, after
 
 
 def _run_backfill(
-    clone: StackClone, api: AirflowClient, row: str, again: Mapping[str, Any] | None = None
+    clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill, and return its seconds and those of each run. `again`: options for runs that exist already."""
-    while again and not _request_backfill(api, again):
+    """Run the backfill, and return its seconds and those of each run. `repeat_options` repeats runs that exist."""
+    while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     began = time.monotonic()
     printed: set[int] = set()
@@ -145,17 +145,20 @@ def _run_backfill(
     return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
 
 
-def _request_backfill(api: AirflowClient, again: Mapping[str, Any]) -> bool:
+def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
     """Request the backfill, and tell whether Airflow accepted it. It refuses while another backfill of the DAG runs.
 
-    Where Airflow created the backfill but its answer was lost, the repeated request meets that backfill, and succeeds.
+    If the answer to an earlier request was lost, its backfill may run already. That counts as accepted.
     """
-    span = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
+    dates = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:
-        api.request("POST", "/backfills", json={"dag_id": DAG, **span, "max_active_runs": 1, **again})
+        api.request("POST", "/backfills", json={"dag_id": DAG, **dates, "max_active_runs": 1, **repeat_options})
     except ConflictError:
         backfills = api.request("GET", "/backfills", params={"dag_id": DAG})["backfills"]
-        return any(item["completed_at"] is None and item["dag_run_conf"] == again["dag_run_conf"] for item in backfills)
+        return any(
+            item["completed_at"] is None and item["dag_run_conf"] == repeat_options["dag_run_conf"]
+            for item in backfills
+        )
     return True
 
 
@@ -171,13 +174,15 @@ def _run_command(clone: StackClone, *command: str) -> str:
 
 
 def _read_registry(clone: StackClone) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads(clone.run_python("-c", REGISTRY).stdout)
+    state: dict[str, Any] = json.loads(clone.run_python("-c", REGISTRY_SCRIPT).stdout)
     return state
 
 
 def _write_report(clone: StackClone) -> list[str]:
-    """Write the report's PNG and page to `REPORT`, and return its lines."""
-    lines = _run_command(clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT)).splitlines()
+    """Write the report's image and page to `REPORT_FOLDER`, and return its lines of text."""
+    lines = _run_command(
+        clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT_FOLDER)
+    ).splitlines()
     return lines[:-1]
 
 

@@ -1,7 +1,7 @@
 """Benchmarks of DAG parsing, lake writes, steps and the demo.
 
-Each function maps the name of each row of the results to the seconds of its runs. Except in `demo`, the rows that are
-compared run alternately, so that the machine's load is the same for all of them.
+Each `measure_` function returns the seconds of each run, by row of the results. Except in `measure_demo`, the rows
+that are compared run alternately, so that the machine's load is the same for all of them.
 """
 
 from __future__ import annotations
@@ -18,40 +18,43 @@ from functools import partial
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-DAY = dt.timedelta(days=1)
-FIRST = dt.date(2013, 1, 1)
-BASE = "import airflow\nfrom airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator\n"
+ONE_DAY = dt.timedelta(days=1)
+FIRST_DAY = dt.date(2013, 1, 1)
+IMPORT_CODE = "import airflow\nfrom airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator\n"
 
 
-def parse() -> dict[str, list[float]]:
+def measure_parse() -> dict[str, list[float]]:
     """Measure a new process that parses dags/, and one that only imports Airflow and the provider's operator."""
-    dags = (
-        BASE
+    dags_code = (
+        IMPORT_CODE
         + "import runpy\n"
         + "".join(f"runpy.run_path({str(path)!r})\n" for path in sorted(PROJECT.glob("dags/*.py")))
     )
-    rows = {"import airflow and the provider's operator (floor)": BASE, "the same, and parse dags/": dags}
+    rows = {
+        "import airflow and the provider's operator (lower bound)": IMPORT_CODE,
+        "the same, and parse dags/": dags_code,
+    }
     with tempfile.TemporaryDirectory() as home:
         return _time_alternately(
             {row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, 9
         )
 
 
-def lake() -> dict[str, list[float]]:
+def measure_lake() -> dict[str, list[float]]:
     """Measure 60 partition writes of 1,000 rows from 8 processes: with the lake, and with pyiceberg and retries."""
     return _time_alternately(
         {
-            "pipelines.lake, 60 writes, 8 processes": _build_lake_case(_write),
-            "bare pyiceberg with a retry loop": _build_lake_case(_write_with_pyiceberg),
+            "pipelines.lake, 60 writes, 8 processes": _build_lake_case(_write_with_lake),
+            "pyiceberg with a retry loop (peer)": _build_lake_case(_write_with_pyiceberg),
         },
         3,
     )
 
 
-def steps() -> dict[str, list[float]]:
+def measure_steps() -> dict[str, list[float]]:
     """Measure one day of flights with a process for each step, as operators run it, and ten days in one process."""
     with tempfile.TemporaryDirectory() as home:
-        days = iter(FIRST + n * DAY for n in range(200))
+        days = iter(FIRST_DAY + n * ONE_DAY for n in range(200))
         pipelines = [sys.executable, "-m", "pipelines"]
 
         def run_steps() -> None:
@@ -61,44 +64,44 @@ def steps() -> dict[str, list[float]]:
 
         def run_backfill() -> None:
             first = next(days)
-            last = first + 9 * DAY
+            last = first + 9 * ONE_DAY
             for _ in range(9):
                 next(days)
             _run([*pipelines, "backfill", "--first", str(first), "--last", str(last)], home)
 
         return _time_alternately(
-            {"1 day, a child each for ingest and validate": run_steps, "10 days, one process (backfill)": run_backfill},
+            {"1 day, one child process for each step": run_steps, "10 days, one process (backfill)": run_backfill},
             5,
         )
 
 
-def demo() -> dict[str, list[float]]:
+def measure_demo() -> dict[str, list[float]]:
     """Measure `make demo` in an empty LEEWAY_HOME, then again, and compare with `dvc repro` for one as_of."""
-    measured: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
-        for row in ("make demo, empty home", "make demo, again"):
-            measured[row] = [_time(partial(_run, [sys.executable, "-m", "stack", "demo"], home))]
+        for row in ("make demo, empty home", "make demo, second run"):
+            seconds[row] = [_measure_seconds(partial(_run, [sys.executable, "-m", "stack", "demo"], home))]
     with tempfile.TemporaryDirectory() as home:
-        copy = Path(home) / "project"
-        subprocess.run(["git", "clone", "-q", str(PROJECT), str(copy)], check=True)
-        repro = partial(_run, [sys.executable, "-m", "dvc", "repro"], str(copy / ".leeway"), copy)
-        measured["dvc repro, empty lake, one moment (peer)"] = [_time(repro)]
-        measured["dvc repro, again"] = [_time(repro)]
-    return measured
+        clone = Path(home) / "project"
+        subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
+        repro = partial(_run, [sys.executable, "-m", "dvc", "repro"], str(clone / ".leeway"), clone)
+        seconds["dvc repro, empty lake, one as_of (peer)"] = [_measure_seconds(repro)]
+        seconds["dvc repro, second run"] = [_measure_seconds(repro)]
+    return seconds
 
 
 def _time_alternately(rows: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
     """Return the seconds of each row. Rows run alternately (A B A B ...), after one warm-up run of each."""
     for call in rows.values():
         call()
-    measured: dict[str, list[float]] = {row: [] for row in rows}
+    seconds: dict[str, list[float]] = {row: [] for row in rows}
     for _ in range(runs):
         for row, call in rows.items():
-            measured[row].append(_time(call))
-    return measured
+            seconds[row].append(_measure_seconds(call))
+    return seconds
 
 
-def _time(call: Callable[[], object]) -> float:
+def _measure_seconds(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -124,32 +127,32 @@ def _build_lake_case(write: Callable[[str, int], None]) -> Callable[[], None]:
     return call
 
 
-def _build_rows(number: int):  # type: ignore[no-untyped-def]
+def _build_rows(index: int):  # type: ignore[no-untyped-def]
     import pyarrow as pa
 
-    return pa.table({"date": [FIRST + number * DAY] * 1_000, "x": list(range(1_000))})
+    return pa.table({"date": [FIRST_DAY + index * ONE_DAY] * 1_000, "x": list(range(1_000))})
 
 
-def _write(home: str, number: int) -> None:
+def _write_with_lake(home: str, index: int) -> None:
     os.environ["LEEWAY_HOME"] = home
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
     settings.cache_clear()
-    Lake.open().write_partition("bench", FIRST + number * DAY, _build_rows(number))
+    Lake.open().write_partition("bench", FIRST_DAY + index * ONE_DAY, _build_rows(index))
 
 
-def _write_with_pyiceberg(home: str, number: int) -> None:
+def _write_with_pyiceberg(home: str, index: int) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.expressions import EqualTo
 
-    day = FIRST + number * DAY
+    day = FIRST_DAY + index * ONE_DAY
     for attempt in range(200):
         try:
             catalog = SqlCatalog("bare", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
             catalog.create_namespace_if_not_exists("bench")
-            table = catalog.create_table_if_not_exists("bench.bench", _build_rows(number).schema)
-            table.overwrite(_build_rows(number), overwrite_filter=EqualTo("date", day.isoformat()))
+            table = catalog.create_table_if_not_exists("bench.bench", _build_rows(index).schema)
+            table.overwrite(_build_rows(index), overwrite_filter=EqualTo("date", day.isoformat()))
             return
         except Exception:  # pyiceberg raises several errors after a conflict
             time.sleep(0.02 * (attempt + 1))

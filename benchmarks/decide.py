@@ -1,7 +1,7 @@
 """Measure a drift decision from stored profiles of 25 columns, with windows of a week and of a year.
 
 Before the measurement, the profiles of a year (1,000 rows a day) are written to a temporary lake, with a reference of
-eight weeks. The time covers reading the table of profiles and deciding, without imports; no raw row is read.
+eight weeks. The seconds are those of reading the table of profiles and deciding, without imports. No raw row is read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pandas as pd
 
 RUNS, DAYS, ROWS, REFERENCE_DAYS = 5, 365, 1_000, 56
 FIRST_DAY, REFERENCE_FIRST_DAY = dt.date(2013, 1, 1), dt.date(2012, 11, 1)
-NUMBERS, CATEGORIES = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
-CASES = {"a window of 7 days": (7, 1), "a window of 365 days": (365, 1), "60 windows of 7 days, as the DAG": (7, 60)}
-"""By name of the case: the days of a window, and the number of windows."""
+NUMERIC_COLUMNS, CATEGORY_COLUMNS = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
+CASES = {"a window of 7 days": (7, 1), "a window of 365 days": (365, 1), "60 windows of 7 days, as in the DAG": (7, 60)}
+"""The days of a window and the number of windows, by name of the case."""
 
 
 def run() -> dict[str, Any]:
@@ -30,24 +30,24 @@ def run() -> dict[str, Any]:
         os.environ["LEEWAY_HOME"] = folder
         record = _write_profiles(Path(folder))
         for _ in range(RUNS):
-            for name, (length, count) in CASES.items():
-                seconds.setdefault(name, []).append(_time_decision(record, length, count))
+            for name, (window_days, window_count) in CASES.items():
+                seconds.setdefault(name, []).append(_time_decision(record, window_days, window_count))
     return {"seconds": seconds, "facts": {"columns": "25", "rows a day": f"{ROWS:,}"}}
 
 
-def _time_decision(record: Any, length: int, count: int) -> float:
+def _time_decision(record: Any, window_days: int, window_count: int) -> float:
     from pipelines.monitoring import drift, windows
     from pipelines.monitoring.profiles.table import Profiles
 
     last = FIRST_DAY + dt.timedelta(DAYS - 1)
     began = time.perf_counter()
-    days = Profiles.open().read_window(last - dt.timedelta(length + count - 2), last, "flights", "1")
-    weights = {name: 1 / len(NUMBERS) for name in NUMBERS}
-    compared = list(windows.compare_windows(record, days, length, weights, drift.Policy(), 1))
-    drift.decide([window.result for window in compared], drift.Policy())
+    days = Profiles.open().read_window(last - dt.timedelta(window_days + window_count - 2), last, "flights", "1")
+    weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
+    windows_compared = list(windows.compare_windows(record, days, window_days, weights, drift.Policy(), 1))
+    drift.decide([window.result for window in windows_compared], drift.Policy())
     seconds = time.perf_counter() - began
-    if len(compared) != count:
-        raise SystemExit(f"error: {len(compared)} windows, {count} expected")
+    if len(windows_compared) != window_count:
+        raise SystemExit(f"error: {len(windows_compared)} windows, {window_count} expected")
     return seconds
 
 
@@ -62,7 +62,7 @@ def _write_profiles(folder: Path) -> Any:
     reference_file, recent_file = folder / "reference.parquet", folder / "recent.parquet"
     _build_frame(REFERENCE_FIRST_DAY, REFERENCE_DAYS, 1).to_parquet(reference_file)
     _build_frame(FIRST_DAY, DAYS, 2).to_parquet(recent_file)
-    kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(CATEGORIES, "category")
+    kinds = dict.fromkeys(NUMERIC_COLUMNS, "number") | dict.fromkeys(CATEGORY_COLUMNS, "category")
     reference = fit_reference(reference_file, kinds, "y", Policy())
     reference_days = count_days(reference, reference_file, "date")
     for day, profile in count_days(reference, recent_file, "date").items():
@@ -72,8 +72,8 @@ def _write_profiles(folder: Path) -> Any:
 
 def _build_frame(first: dt.date, days: int, seed: int) -> pd.DataFrame:
     random, rows = np.random.default_rng(seed), days * ROWS
-    features = {name: random.normal(size=rows) for name in NUMBERS}
-    features |= {name: random.choice(list("abcdefgh"), rows) for name in CATEGORIES}
+    features = {name: random.normal(size=rows) for name in NUMERIC_COLUMNS}
+    features |= {name: random.choice(list("abcdefgh"), rows) for name in CATEGORY_COLUMNS}
     score = random.random(rows)
     dates = np.repeat([first + dt.timedelta(n) for n in range(days)], ROWS)
     return pd.DataFrame({"date": dates, **features, "score": score, "y": random.random(rows) < score})

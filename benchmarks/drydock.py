@@ -31,19 +31,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 GROUP = "/aws/sagemaker/TrainingJobs"
 TIMEOUT_S = 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
-# Submissions are measured while there is no spot capacity: no job runs, so nothing else is measured.
+# Submissions are measured while there is no spot capacity. No job runs then, so only the submission is measured.
 SPOT_LIMITS = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200}
 SPOT = {"EnableManagedSpotTraining": True, "StoppingCondition": SPOT_LIMITS}
 FAST_OPTIONS = ("--cores", "8", "--memory-gib", "100", "--checkpoint-interval", "0.2", "--shutdown-grace", "1")
 LOG_SCRIPT = """
 import os, pathlib, time
-with open(os.environ["LEDGER"], "a") as ledger:
-    ledger.write(os.environ["TRAINING_JOB_NAME"] + "\\n")
+with open(os.environ["RUN_LOG"], "a") as run_log:
+    run_log.write(os.environ["TRAINING_JOB_NAME"] + "\\n")
 pathlib.Path(os.environ["SM_MODEL_DIR"], "name").write_text(os.environ["TRAINING_JOB_NAME"])
 print("ends", time.time(), flush=True)
 os._exit(0)
 """
-# Counts to 20 in its checkpoint folder, one number every 50 ms.
+# Counts to 20 by files in its checkpoint folder, one file every 50 ms.
 COUNT_SCRIPT = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
@@ -67,14 +67,14 @@ class Server:
     """A running server.
 
     Attributes:
-        process: Its process.
-        url: Its URL.
-        ledger: The file to which LOG_SCRIPT adds the name of its job.
+        process: The server's process.
+        url: The server's URL.
+        run_log: The file to which LOG_SCRIPT adds the name of its job, once for each run.
     """
 
     process: subprocess.Popen[bytes]
     url: str
-    ledger: Path
+    run_log: Path
 
     def create_client(self, service: str) -> Any:
         """Return a new client. It has its own session, since boto3's default session is not thread-safe."""
@@ -93,7 +93,7 @@ class Server:
         s3.create_bucket(Bucket="bench")
         s3.put_object(Bucket="bench", Key="source.tar.gz", Body=buffer.getvalue())
 
-    def build_request(self, name: str, **more: Any) -> dict[str, Any]:
+    def build_request(self, name: str, **fields: Any) -> dict[str, Any]:
         """Return the request for a small training job."""
         return {
             "TrainingJobName": name,
@@ -102,12 +102,12 @@ class Server:
                 "sagemaker_program": "train.py",
                 "sagemaker_submit_directory": "s3://bench/source.tar.gz",
             },
-            "Environment": {"LEDGER": str(self.ledger)},
+            "Environment": {"RUN_LOG": str(self.run_log)},
             "RoleArn": "arn:aws:iam::123456789012:role/bench",
             "OutputDataConfig": {"S3OutputPath": "s3://bench/output"},
             "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
             "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-            **more,
+            **fields,
         }
 
 
@@ -122,7 +122,7 @@ def _run_server(command: Sequence[str], folder: Path) -> Iterator[Server]:
         )
     try:
         _wait_for(lambda: _is_reachable(url))
-        yield Server(process, url, folder / "ledger")
+        yield Server(process, url, folder / "run-log")
     finally:
         process.terminate()
         process.wait(60)
@@ -147,11 +147,11 @@ def _is_reachable(url: str) -> bool:
 
 
 def _measure_submission() -> dict[str, list[float]]:
-    """Measure drydock and moto's server in turn, each with 1 and with 8 clients."""
-    measured: dict[str, list[float]] = {}
+    """Measure drydock and moto's server alternately, each with 1 and with 8 clients."""
+    seconds_by_row: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as drydock_folder, tempfile.TemporaryDirectory() as moto_folder:
-        moto = [sys.executable, "-m", "moto.server"]
-        with _run_drydock(Path(drydock_folder)) as drydock, _run_server(moto, Path(moto_folder)) as peer:
+        moto_command = [sys.executable, "-m", "moto.server"]
+        with _run_drydock(Path(drydock_folder)) as drydock, _run_server(moto_command, Path(moto_folder)) as peer:
             no_capacity = urllib.request.Request(f"{drydock.url}/drydock/capacity", data=b'{"available": false}')
             urllib.request.urlopen(no_capacity).close()
             for number in range(REPETITIONS + 1):
@@ -160,8 +160,8 @@ def _measure_submission() -> dict[str, list[float]]:
                         seconds = _submit_jobs(server, f"n{number}-{clients}", clients)
                         if number:  # the first repetition only warms up
                             row = f"{SUBMITTED_JOBS} jobs submitted by {clients} client{'s' * (clients > 1)}, {name}"
-                            measured.setdefault(row, []).append(seconds)
-    return measured
+                            seconds_by_row.setdefault(row, []).append(seconds)
+    return seconds_by_row
 
 
 def _submit_jobs(server: Server, prefix: str, count: int) -> float:
@@ -178,7 +178,7 @@ def _submit_jobs(server: Server, prefix: str, count: int) -> float:
 
 
 def _measure_latencies() -> dict[str, list[float]]:
-    first_lines, ends = [], []
+    first_line_s, end_s = [], []
     with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
         server.put_source(LOG_SCRIPT)
         sagemaker, logs = server.create_client("sagemaker"), server.create_client("logs")
@@ -186,12 +186,12 @@ def _measure_latencies() -> dict[str, list[float]]:
             began = time.time()
             sagemaker.create_training_job(**server.build_request(f"job-{number}"))
             ended_at = float(_wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
-            first_lines.append(time.time() - began)
+            first_line_s.append(time.time() - began)
             job = _wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
-            ends.append(time.time() - ended_at - _compute_upload_s(job))
+            end_s.append(time.time() - ended_at - _compute_upload_s(job))
     return {
-        "from submit to the script's first line in CloudWatch Logs": first_lines,
-        "from the script's end to Completed, without the upload": ends,
+        "from the submission to the script's first line in CloudWatch Logs": first_line_s,
+        "from the script's end to Completed, without the upload": end_s,
     }
 
 
@@ -215,7 +215,7 @@ def _compute_upload_s(description: dict[str, Any]) -> float:
 
 
 def _measure_concurrent_jobs() -> dict[str, list[float]]:
-    row = f"{SMALL_JOBS} small jobs submitted at once, none lost, none twice"
+    row = f"{SMALL_JOBS} small jobs submitted at once, each run exactly once"
     return {row: [_run_concurrent_jobs() for _ in range(3)]}
 
 
@@ -231,12 +231,12 @@ def _run_concurrent_jobs() -> float:
         jobs = [_wait_for(partial(_find_ended_job, clients[0], name)) for name in names]
         seconds = time.perf_counter() - began
         _check({job["TrainingJobStatus"] for job in jobs} == {"Completed"}, "every job is Completed")
-        _check(Counter(server.ledger.read_text().split()) == Counter(names), "every job ran once")
+        _check(Counter(server.run_log.read_text().split()) == Counter(names), "every job ran once")
     return seconds
 
 
 def _measure_kills() -> dict[str, list[float]]:
-    generator, names, stored = random.Random(13), list[str](), dict[str, bytes]()
+    generator, names, objects = random.Random(13), list[str](), dict[str, bytes]()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
@@ -246,7 +246,7 @@ def _measure_kills() -> dict[str, list[float]]:
                     server.put_source(COUNT_SCRIPT)
                 timer = threading.Timer(generator.uniform(0.2, 2.0), server.process.kill)
                 timer.start()
-                _work_until_killed(server, generator, names, stored)
+                _work_until_killed(server, generator, names, objects)
                 timer.join()
         with _run_drydock(folder, *FAST_OPTIONS) as server:
             sagemaker, s3 = server.create_client("sagemaker"), server.create_client("s3")
@@ -256,16 +256,16 @@ def _measure_kills() -> dict[str, list[float]]:
                 key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://bench/")
                 model = s3.get_object(Bucket="bench", Key=key)["Body"].read()
                 _check(_read_name(model) == name, f"the model of {name} was written by {name}")
-            for key, body in stored.items():
+            for key, body in objects.items():
                 _check(s3.get_object(Bucket="bench", Key=key)["Body"].read() == body, f"object {key} is complete")
     seconds = time.perf_counter() - began
-    return {f"{KILLS} kills -9, {len(names)} spot jobs Completed, {len(stored)} objects whole": [seconds]}
+    return {f"{KILLS} kills (SIGKILL), {len(names)} spot jobs Completed, {len(objects)} objects complete": [seconds]}
 
 
-def _work_until_killed(server: Server, generator: random.Random, names: list[str], stored: dict[str, bytes]) -> None:
+def _work_until_killed(server: Server, generator: random.Random, names: list[str], objects: dict[str, bytes]) -> None:
     """Write objects and create jobs until the server is killed.
 
-    Only successful requests are added to `names` and `stored`: one without a response may have had an effect or not.
+    Only successful requests are added to `names` and `objects`. A request without a response may have had an effect.
     """
     sagemaker, s3 = server.create_client("sagemaker"), server.create_client("s3")
     while server.process.poll() is None:
@@ -273,7 +273,7 @@ def _work_until_killed(server: Server, generator: random.Random, names: list[str
         checkpoints = {"CheckpointConfig": {"S3Uri": f"s3://bench/checkpoints/{name}"}}
         with contextlib.suppress(ClientError, BotoCoreError):
             s3.put_object(Bucket="bench", Key=f"objects/{name}", Body=body)
-            stored[f"objects/{name}"] = body
+            objects[f"objects/{name}"] = body
             sagemaker.create_training_job(**server.build_request(name, **SPOT, **checkpoints))
             names.append(name)
         time.sleep(0.15)
@@ -285,15 +285,15 @@ def _read_name(archive: bytes) -> str:
         return member.read().decode() if member else ""
 
 
-def _wait_for(probe: Callable[[], Any], every_s: float = 0.005) -> Any:
+def _wait_for(read_value: Callable[[], Any], every_s: float = 0.005) -> Any:
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        if value := probe():
+        if value := read_value():
             return value
         time.sleep(every_s)
-    raise SystemExit(f"error: no result within {TIMEOUT_S:.0f} s: {probe}")
+    raise SystemExit(f"error: no result within {TIMEOUT_S:.0f} s: {read_value}")
 
 
-def _check(is_true: bool, claim: str) -> None:
+def _check(is_true: bool, condition: str) -> None:
     if not is_true:
-        raise SystemExit(f"error: this must be true: {claim}")
+        raise SystemExit(f"error: the check failed: {condition}")

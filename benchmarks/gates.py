@@ -1,7 +1,7 @@
 """Measure the paired bootstrap of the gates: 5,000 draws of AUC and log loss, by rows, and compare with scipy.
 
-Each call runs in its own process. Seconds are those of the call; memory is the growth of the peak. At larger sizes
-scipy makes only a few draws, and the scaled seconds are a fact, not a measurement.
+Each call runs in its own process. Seconds are those of the call; memory is the growth of the peak memory. At larger
+sizes scipy makes only a few draws. Its seconds for all draws are then estimated (scaled), and are not a measurement.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ METRICS = ("auc", "log_loss")
 
 
 def run() -> dict[str, Any]:
-    """Measure both at each size. Return their seconds, and as facts memory, scipy's scaled seconds and intervals."""
+    """Measure Leeway and scipy at each size. Return their seconds; as facts, memory, intervals and scaled seconds."""
     seconds: dict[str, list[float]] = {}
     facts: dict[str, str] = {}
     for rows, scipy_draws in SCIPY_DRAWS.items():
         for metric in METRICS:
-            for who, draws, runs in (("ours", DRAWS, RUNS), ("scipy", scipy_draws, 1)):
-                results = [_run_child(who, metric, rows, draws) for _ in range(runs)]
-                row = f"{rows:,} rows, {metric}, {who}, {draws:,} draws"
+            for implementation, draws, runs in (("Leeway", DRAWS, RUNS), ("scipy", scipy_draws, 1)):
+                results = [_run_child(implementation, metric, rows, draws) for _ in range(runs)]
+                row = f"{rows:,} rows, {metric}, {implementation}, {draws:,} draws"
                 seconds[row] = [result["seconds"] for result in results]
                 facts[f"{row}: memory"] = (
                     f"{max(result['grown_mb'] for result in results):.0f} MB beyond imports and input"
@@ -50,12 +50,14 @@ def run() -> dict[str, Any]:
     return {"facts": facts, "seconds": seconds}
 
 
-def _run_child(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.gates", who, metric, str(rows), str(draws)]
+def _run_child(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.gates", implementation, metric, str(rows), str(draws)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     if completed.returncode:
-        raise SystemExit(f"error: {who} of {metric} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
+        raise SystemExit(
+            f"error: {implementation} of {metric} ended with {completed.returncode}: {completed.stderr[-2_000:]}"
+        )
     result: dict[str, Any] = json.loads(completed.stdout)
     return result
 
@@ -79,15 +81,15 @@ def _bootstrap_with_pipelines(metric: str, holdout: tuple[Array, Array, Array], 
 def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
     label, candidate, champion = holdout
     ones, zeros = np.flatnonzero(label), np.flatnonzero(~label)
-    compute = {"auc": _auc, "log_loss": _log_loss}[metric]
+    compute = {"auc": _compute_auc, "log_loss": _compute_log_loss}[metric]
 
-    def difference(drawn: Array, drawn_zeros: Array, axis: int) -> Array:
-        values = [compute(score[ones[drawn]], score[zeros[drawn_zeros]]) for score in (candidate, champion)]
+    def compute_difference(drawn_ones: Array, drawn_zeros: Array, axis: int) -> Array:
+        values = [compute(score[ones[drawn_ones]], score[zeros[drawn_zeros]]) for score in (candidate, champion)]
         return np.asarray(values[0] - values[1])
 
     result = stats.bootstrap(
         (np.arange(len(ones)), np.arange(len(zeros))),
-        difference,
+        compute_difference,
         n_resamples=draws,
         batch=max(1, SCIPY_CELLS // len(label)),
         confidence_level=0.9,
@@ -97,22 +99,24 @@ def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draw
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
-def _auc(ones: Array, zeros: Array) -> Array:
-    number = ones.shape[-1]
-    ranks = stats.rankdata(np.concatenate([ones, zeros], axis=-1), axis=-1)[..., :number]
-    return np.asarray((ranks.sum(axis=-1) - number * (number + 1) / 2) / (number * zeros.shape[-1]))
+def _compute_auc(ones: Array, zeros: Array) -> Array:
+    count = ones.shape[-1]
+    ranks = stats.rankdata(np.concatenate([ones, zeros], axis=-1), axis=-1)[..., :count]
+    return np.asarray((ranks.sum(axis=-1) - count * (count + 1) / 2) / (count * zeros.shape[-1]))
 
 
-def _log_loss(ones: Array, zeros: Array) -> Array:
+def _compute_log_loss(ones: Array, zeros: Array) -> Array:
     loss = np.log(ones).sum(axis=-1) + np.log1p(-zeros).sum(axis=-1)
     return np.asarray(-loss / (ones.shape[-1] + zeros.shape[-1]))
 
 
-def _measure(who: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
-    holdout, before = _build_holdout(rows), read_peak_mb()
+def _measure(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
+    holdout, start_mb = _build_holdout(rows), read_peak_mb()
     began = time.perf_counter()
-    interval = {"ours": _bootstrap_with_pipelines, "scipy": _bootstrap_with_scipy}[who](metric, holdout, draws)
-    return {"seconds": time.perf_counter() - began, "grown_mb": read_peak_mb() - before, "interval": interval}
+    interval = {"Leeway": _bootstrap_with_pipelines, "scipy": _bootstrap_with_scipy}[implementation](
+        metric, holdout, draws
+    )
+    return {"seconds": time.perf_counter() - began, "grown_mb": read_peak_mb() - start_mb, "interval": interval}
 
 
 if __name__ == "__main__":

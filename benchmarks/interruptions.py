@@ -1,8 +1,8 @@
-"""Interrupt training runs at random moments: check that they finish, and measure lost work and the operator's overhead.
+"""Interrupt trainings at random times: check that they finish, and measure lost work and the operator's overhead.
 
 The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the flights script on real flights, and
 SpotTrainingOperator. Drydock interrupts each job at random times: half of the interruptions with a notice, half without
-(kill -9, and no last copy of the checkpoints).
+(SIGKILL, and no last copy of the checkpoints).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from stack.services.readiness import raise_if_dead
 
 PROJECT = Path(__file__).parents[1]
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
-AT_ONCE = 2
-PLAIN_RUNS = 5
+MAX_ACTIVE_RUNS = 2
+UNINTERRUPTED_RUNS = 5
 CHECKPOINT_S = 1.0
 SEED = 13
-RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
+RESTORED_PATTERN = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 HYPERPARAMETERS = {
     "num_round": 700,
     "early_stopping_rounds": 700,
@@ -49,11 +49,11 @@ HYPERPARAMETERS = {
     "nthread": 1,
     "checkpoint_s": CHECKPOINT_S,
 }
-DAG = """
+DAG_CODE = """
 from airflow.sdk import DAG
 from leeway.operators.spot_training import SpotTrainingOperator
 
-with DAG("bench", schedule=None, max_active_runs=AT_ONCE):
+with DAG("bench", schedule=None, max_active_runs=MAX_ACTIVE_RUNS):
     SpotTrainingOperator(
         task_id="train", entry_point="pipelines/datasets/flights/training.py",
         bundle="pipelines/datasets/flights/bundle.txt",
@@ -68,17 +68,19 @@ def run() -> dict[str, Any]:
     """Run the trainings, and return seconds by row, and facts."""
     with tempfile.TemporaryDirectory() as folder:
         project = _create_project(Path(folder))
-        script_s = [_time_script(project, number) for number in range(PLAIN_RUNS)]
+        script_s = [_time_script(project, number) for number in range(UNINTERRUPTED_RUNS)]
         with _run_stack(project) as stack:
-            plain_s = [_read_result(stack, run)["seconds"] for run in _run_in_turn(stack, PLAIN_RUNS)]
+            uninterrupted_s = [
+                _read_result(stack, run_id)["seconds"] for run_id in _run_one_by_one(stack, UNINTERRUPTED_RUNS)
+            ]
             results = _run_with_interruptions(stack)
     median_s = statistics.median(script_s)
-    overhead_s = statistics.median(plain_s) - median_s
+    overhead_s = statistics.median(uninterrupted_s) - median_s
     return {
         "seconds": {
-            "the script by hand": script_s,
-            "a DAG run of the operator, not interrupted": plain_s,
-            "lost work of an interruption": [lost for result in results for lost in result["lost_s"]],
+            "the training script without Airflow": script_s,
+            "a DAG run of the operator, not interrupted": uninterrupted_s,
+            "work lost by an interruption": [lost for result in results for lost in result["lost_s"]],
             "a DAG run, interrupted 1 to 5 times": [result["seconds"] for result in results],
         },
         "facts": {
@@ -88,11 +90,11 @@ def run() -> dict[str, Any]:
             "finished": sum(result["state"] == "success" for result in results),
             "runs_interrupted": sum(bool(result["interruptions"]) for result in results),
             "interruptions": sum(result["interruptions"] for result in results),
-            "restored": sum(result["restored"] for result in results),
-            "runs_that_restored": sum(bool(result["restored"]) for result in results),
+            "checkpoints_restored": sum(result["restored"] for result in results),
+            "runs_that_restored_a_checkpoint": sum(bool(result["restored"]) for result in results),
             "checkpoint_s": CHECKPOINT_S,
-            "most_lost_s": round(max(lost for result in results for lost in result["lost_s"]), 2),
-            "different_models": len({result["model"] for result in results}),
+            "max_lost_s": round(max(lost for result in results for lost in result["lost_s"]), 2),
+            "distinct_models": len({result["model"] for result in results}),
             "savings_that_differ_from_describe": sum(
                 result["saving"] != result["saving_described"] for result in results
             ),
@@ -106,22 +108,26 @@ def _create_project(folder: Path) -> Path:
     subprocess.run(["git", "clone", "-q", str(PROJECT), str(project)], check=True)
     for dag in project.glob("dags/*.py"):
         dag.unlink()
-    constants = {"AT_ONCE": AT_ONCE, "FEATURES": str(project / "data" / "features"), "HYPERPARAMETERS": HYPERPARAMETERS}
+    constants = {
+        "MAX_ACTIVE_RUNS": MAX_ACTIVE_RUNS,
+        "FEATURES": str(project / "data" / "features"),
+        "HYPERPARAMETERS": HYPERPARAMETERS,
+    }
     (project / "dags" / "bench.py").write_text(
-        "".join(f"{name} = {value!r}\n" for name, value in constants.items()) + DAG
+        "".join(f"{name} = {value!r}\n" for name, value in constants.items()) + DAG_CODE
     )
-    _run(project, "dvc", "repro", "preprocess")
+    _run_module(project, "dvc", "repro", "preprocess")
     return project
 
 
-def _env(project: Path) -> dict[str, str]:
+def _build_environment(project: Path) -> dict[str, str]:
     return {**os.environ, "LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway"), "PYTHONPATH": "."}
 
 
-def _run(project: Path, *module: str, **env: str) -> str:
+def _run_module(project: Path, *module: str, **env: str) -> str:
     command = [sys.executable, "-m", *module]
     result = subprocess.run(
-        command, cwd=project, env={**_env(project), **env}, capture_output=True, text=True, check=False
+        command, cwd=project, env={**_build_environment(project), **env}, capture_output=True, text=True, check=False
     )
     if result.returncode:
         raise RuntimeError(f"{' '.join(module)}: {result.stderr[-2000:]}")
@@ -129,15 +135,15 @@ def _run(project: Path, *module: str, **env: str) -> str:
 
 
 def _time_script(project: Path, number: int) -> float:
-    base, features = project / f"by-hand-{number}", project / "data" / "features"
+    folder, features = project / f"script-{number}", project / "data" / "features"
     folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
-        (base / name).mkdir(parents=True)
-    env = {variable: str(base / name) for variable, name in folders.items()}
+        (folder / name).mkdir(parents=True)
+    env = {variable: str(folder / name) for variable, name in folders.items()}
     env |= {f"SM_CHANNEL_{name.upper()}": str(features / name) for name in ("train", "validation")}
     arguments = [part for name, value in HYPERPARAMETERS.items() for part in (f"--{name}", str(value))]
     began = time.monotonic()
-    _run(project, "pipelines.datasets.flights.training", *arguments, SAGEMAKER_BASE_DIR=str(base), **env)
+    _run_module(project, "pipelines.datasets.flights.training", *arguments, SAGEMAKER_BASE_DIR=str(folder), **env)
     return time.monotonic() - began
 
 
@@ -162,30 +168,32 @@ def _trigger_run(stack: dict[str, Any]) -> str:
     return str(stack["api"].request("POST", "/dags/bench/dagRuns", json=body)["dag_run_id"])
 
 
-def _run_in_turn(stack: dict[str, Any], count: int) -> Iterator[str]:
+def _run_one_by_one(stack: dict[str, Any], count: int) -> Iterator[str]:
+    """Start each run after the end of the one before, and yield its id when it has ended."""
     for _ in range(count):
-        run = _trigger_run(stack)
-        while _read_state(stack, run) not in ("success", "failed"):
+        run_id = _trigger_run(stack)
+        while _read_state(stack, run_id) not in ("success", "failed"):
             time.sleep(0.2)
-        yield run
+        yield run_id
 
 
-def _read_state(stack: dict[str, Any], run: str) -> str:
-    return str(stack["api"].request("GET", f"/dags/bench/dagRuns/{run}")["state"])
+def _read_state(stack: dict[str, Any], run_id: str) -> str:
+    return str(stack["api"].request("GET", f"/dags/bench/dagRuns/{run_id}")["state"])
 
 
 def _run_with_interruptions(stack: dict[str, Any]) -> list[dict[str, Any]]:
-    """Start all runs, and order interruptions for each job when it appears. Return the results of the runs."""
-    chance, interrupted, results = random.Random(SEED), set(_list_jobs(stack)), []
-    runs = [_trigger_run(stack) for _ in range(RUNS)]
-    waiting = set(runs)
-    while waiting:
+    """Start all runs, and request interruptions of each job when it appears. Return the results of the runs."""
+    generator, interrupted, results = random.Random(SEED), set(_list_jobs(stack)), []
+    run_ids = [_trigger_run(stack) for _ in range(RUNS)]
+    unfinished = set(run_ids)
+    while unfinished:
         for job in set(_list_jobs(stack)) - interrupted:
-            _order_interruptions(stack["url"], job, chance)
+            _request_interruptions(stack["url"], job, generator)
             interrupted.add(job)
-        for run in [run for run in sorted(waiting)[: 2 * AT_ONCE] if _read_state(stack, run) in ("success", "failed")]:
-            waiting.discard(run)
-            results.append(_read_result(stack, run))
+        candidates = sorted(unfinished)[: 2 * MAX_ACTIVE_RUNS]
+        for run_id in [id_ for id_ in candidates if _read_state(stack, id_) in ("success", "failed")]:
+            unfinished.discard(run_id)
+            results.append(_read_result(stack, run_id))
             print(
                 f"{len(results)} of {RUNS}: {results[-1]['state']}, {results[-1]['interruptions']} interruptions",
                 flush=True,
@@ -201,22 +209,22 @@ def _list_jobs(stack: dict[str, Any]) -> list[str]:
     return [job["TrainingJobName"] for job in page["TrainingJobSummaries"]]
 
 
-def _order_interruptions(url: str, job: str, chance: random.Random) -> None:
-    """Order 1 to 5 interruptions. Their times increase, so each one meets another attempt of the job."""
+def _request_interruptions(url: str, job: str, generator: random.Random) -> None:
+    """Request 1 to 5 interruptions of a job. Their times increase, so each of them interrupts another attempt."""
     # The script needs 2 s to start, and writes its first checkpoint a second later.
-    after = 3.4
-    for _ in range(chance.randint(1, 5)):
-        after += chance.uniform(0.2, 0.6)
-        body = {"job": job, "after_s": after, "capacity_back_after_s": 0.2, "notice_s": chance.choice([0, 30])}
+    after_s = 3.4
+    for _ in range(generator.randint(1, 5)):
+        after_s += generator.uniform(0.2, 0.6)
+        body = {"job": job, "after_s": after_s, "capacity_back_after_s": 0.2, "notice_s": generator.choice([0, 30])}
         with urllib.request.urlopen(f"{url}/drydock/interrupt", json.dumps(body).encode()):
             pass
 
 
-def _read_result(stack: dict[str, Any], run: str) -> dict[str, Any]:
-    """Return what Airflow, the description of the job, and its log say about a run."""
-    dag_run = stack["api"].request("GET", f"/dags/bench/dagRuns/{run}")
-    entry = f"/dags/bench/dagRuns/{run}/taskInstances/train/xcomEntries/return_value"
-    result = stack["api"].request("GET", entry)["value"]
+def _read_result(stack: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """Return the state, times and result of a run, from Airflow, the job's description and its log."""
+    dag_run = stack["api"].request("GET", f"/dags/bench/dagRuns/{run_id}")
+    path = f"/dags/bench/dagRuns/{run_id}/taskInstances/train/xcomEntries/return_value"
+    result = stack["api"].request("GET", path)["value"]
     result = json.loads(result) if isinstance(result, str) else result
     job = stack["sagemaker"].describe_training_job(TrainingJobName=result["training_job"])
     bucket, _, key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://").partition("/")
@@ -227,9 +235,9 @@ def _read_result(stack: dict[str, Any], run: str) -> dict[str, Any]:
         "state": dag_run["state"],
         "seconds": _parse_time(dag_run["end_date"]) - _parse_time(dag_run["start_date"]),
         "interruptions": result["interruptions"],
-        "restored": sum(saved is not None for _, saved in starts[1:]),
+        "restored": sum(saved_at is not None for _, saved_at in starts[1:]),
         "lost_s": [
-            _measure_lost(stop, before, starts) for before, stop in itertools.pairwise([job["CreationTime"], *stops])
+            _measure_lost_s(stop, before, starts) for before, stop in itertools.pairwise([job["CreationTime"], *stops])
         ],
         "saving": round(result["saving"], 6),
         "saving_described": round(1 - job["BillableTimeInSeconds"] / job["TrainingTimeInSeconds"], 6),
@@ -237,17 +245,19 @@ def _read_result(stack: dict[str, Any], run: str) -> dict[str, Any]:
     }
 
 
-def _measure_lost(stop: dt.datetime, before: dt.datetime, starts: list[tuple[dt.datetime, str | None]]) -> float:
+def _measure_lost_s(stop: dt.datetime, before: dt.datetime, starts: list[tuple[dt.datetime, str | None]]) -> float:
     """Return the seconds of work that an interruption lost.
 
-    They count from the checkpoint that was restored next, or from the start of work. The result is 0 where the attempt,
-    which began after `before`, was interrupted while it was starting.
+    The work is lost from the last checkpoint (the one that the next attempt restored), or from the start of the work if
+    there was none. The result is 0 where the attempt, which began after `before`, had not started its work.
     """
-    began = next((moment for moment, _ in starts if before <= moment < stop), None)
-    saved = next((saved for moment, saved in starts if moment >= stop), None)
-    if began is None:
+    work_start = next((moment for moment, _ in starts if before <= moment < stop), None)
+    saved_at = next((saved_at for moment, saved_at in starts if moment >= stop), None)
+    if work_start is None:
         return 0.0
-    return max(0.0, (stop - max(began, dt.datetime.fromisoformat(saved) if saved else began)).total_seconds())
+    return max(
+        0.0, (stop - max(work_start, dt.datetime.fromisoformat(saved_at) if saved_at else work_start)).total_seconds()
+    )
 
 
 def _list_starts(stack: dict[str, Any], job: str) -> list[tuple[dt.datetime, str | None]]:
@@ -257,10 +267,12 @@ def _list_starts(stack: dict[str, Any], job: str) -> list[tuple[dt.datetime, str
         query = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
         events = stack["logs"].get_log_events(**query)["events"]
         starts += [
-            (event["timestamp"], match.group(1)) for event in events if (match := RESTORED.search(event["message"]))
+            (event["timestamp"], match.group(1))
+            for event in events
+            if (match := RESTORED_PATTERN.search(event["message"]))
         ]
     starts.sort(key=lambda start: start[0])
-    return [(dt.datetime.fromtimestamp(moment / 1000, dt.UTC), saved) for moment, saved in starts]
+    return [(dt.datetime.fromtimestamp(moment / 1000, dt.UTC), saved_at) for moment, saved_at in starts]
 
 
 def _parse_time(text: str) -> float:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UV = Path(__file__).parents[1] / ".leeway" / "uv" / "bin" / "uv"
-READ = "import sys, pandas as pd\nreference, current = map(pd.read_parquet, sys.argv[1:3])\n"
-EVIDENTLY = """
+READ_CODE = "import sys, pandas as pd\nreference, current = map(pd.read_parquet, sys.argv[1:3])\n"
+EVIDENTLY_CODE = """
 from evidently import Report
 from evidently.presets import DataDriftPreset
 print(len(Report([DataDriftPreset()]).run(current, reference).dict()["metrics"]))
 """
-NANNYML = """
+NANNYML_CODE = """
 import nannyml
 categories = sys.argv[4].split(",")
 methods = {"continuous_methods": ["jensen_shannon"], "categorical_methods": ["jensen_shannon"]}
@@ -21,13 +21,13 @@ columns = {"column_names": [*sys.argv[3].split(","), *categories], "treat_as_cat
 calculator = nannyml.UnivariateDriftCalculator(**columns, **methods).fit(reference)
 print(calculator.calculate(current).filter(period="analysis").to_df().shape)
 """
-WHYLOGS = """
+WHYLOGS_CODE = """
 import whylogs
 from whylogs.viz.drift.column_drift_algorithms import calculate_drift_scores
-then, now = (whylogs.log(rows).view() for rows in (reference, current))
-print(len(calculate_drift_scores(target_view=now, reference_view=then)))
+reference_view, current_view = (whylogs.log(rows).view() for rows in (reference, current))
+print(len(calculate_drift_scores(target_view=current_view, reference_view=reference_view)))
 """
-QUIET = {
+PEER_VARIABLES = {
     "DO_NOT_TRACK": "1",
     "NML_DISABLE_USAGE_LOGGING": "1",
     "WHYLOGS_NO_ANALYTICS": "True",
@@ -52,7 +52,9 @@ class Peer:
 
 
 PEERS: Mapping[str, Peer] = {
-    "Evidently 0.7.23": Peer(("evidently==0.7.23", "pandas<3"), READ + EVIDENTLY),
-    "NannyML 0.13.1": Peer(("nannyml==0.13.1", "statsmodels"), READ + NANNYML),
-    "whylogs 1.6.4": Peer(("whylogs[viz]==1.6.4", "numpy<2", "pandas<3", "pyarrow<20", "ipython"), READ + WHYLOGS),
+    "Evidently 0.7.23": Peer(("evidently==0.7.23", "pandas<3"), READ_CODE + EVIDENTLY_CODE),
+    "NannyML 0.13.1": Peer(("nannyml==0.13.1", "statsmodels"), READ_CODE + NANNYML_CODE),
+    "whylogs 1.6.4": Peer(
+        ("whylogs[viz]==1.6.4", "numpy<2", "pandas<3", "pyarrow<20", "ipython"), READ_CODE + WHYLOGS_CODE
+    ),
 }

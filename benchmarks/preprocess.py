@@ -25,7 +25,7 @@ YEAR_ROWS = 336_776
 YEARS = {"1 M rows": 3, "10 M rows": 30}
 RUNS = 3
 VALIDATION_DAYS, HOLDOUT_DAYS = 7, 28
-PEER = """
+PANDAS_CODE = """
 import json, sys
 from pathlib import Path
 import pandas as pd
@@ -88,15 +88,15 @@ def _measure(
             *("--validation-days", str(VALIDATION_DAYS), "--features", str(folder / "ours"), "--out", "result.json"),
         ],
         f"pandas, {size} (peer)": [
-            *(sys.executable, "-c", PEER, str(folder / "window"), str(folder / "peer"), json.dumps(cuts)),
+            *(sys.executable, "-c", PANDAS_CODE, str(folder / "window"), str(folder / "peer"), json.dumps(cuts)),
         ],
     }
     peaks: dict[str, int] = {}
     for _ in range(RUNS):
         for row, command in commands.items():
             subprocess.run(["rm", "-rf", str(folder / "peer")], check=True)
-            taken_s, peak = _run_process(command, folder)
-            seconds.setdefault(row, []).append(taken_s)
+            elapsed_s, peak = _run_process(command, folder)
+            seconds.setdefault(row, []).append(elapsed_s)
             peaks[row] = max(peaks.get(row, 0), peak)
     _compare_values(folder / "ours", folder / "peer")
     for row, peak in peaks.items():
@@ -112,14 +112,16 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
 
     source, year = open_source(), folder.parent / "year.parquet"
     first = dt.date(2013, 1, 1)
-    every = [source.read(first + dt.timedelta(n)).read_all() for n in range(365)]
-    pq.write_table(pa.concat_tables(every), year, compression="zstd")
+    daily_tables = [source.read(first + dt.timedelta(n)).read_all() for n in range(365)]
+    pq.write_table(pa.concat_tables(daily_tables), year, compression="zstd")
     paths = [str(folder.parent / f"{n:02d}.parquet") for n in range(years)]
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for n, path in enumerate(paths):
-            later = f"CAST(date + INTERVAL {n} YEAR AS DATE) AS date, scheduled_at + INTERVAL {n} YEAR AS scheduled_at"
-            connection.execute(f"COPY (SELECT * REPLACE ({later}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
+            later_dates = (
+                f"CAST(date + INTERVAL {n} YEAR AS DATE) AS date, scheduled_at + INTERVAL {n} YEAR AS scheduled_at"
+            )
+            connection.execute(f"COPY (SELECT * REPLACE ({later_dates}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
     last, day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
     holdout = last - (HOLDOUT_DAYS - 1) * day
     result = SnapshotResult(
@@ -127,8 +129,12 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
         train_last=holdout - 2 * day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS, missing_days=0,
     )  # fmt: skip
     pack(PinnedRows(result, paths, pq.read_schema(year)), folder)
-    cut = result.train_last - VALIDATION_DAYS * day
-    splits = {"train": (first, cut), "validation": (cut + day, result.train_last), "holdout": (holdout, last)}
+    last_train_day = result.train_last - VALIDATION_DAYS * day
+    splits = {
+        "train": (first, last_train_day),
+        "validation": (last_train_day + day, result.train_last),
+        "holdout": (holdout, last),
+    }
     return {name: (str(begin), str(end)) for name, (begin, end) in splits.items()}
 
 
@@ -140,20 +146,20 @@ def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise SystemExit(f"{command[:4]} ended with {child.returncode}")
+        raise SystemExit(f"error: {command[:4]} ended with {child.returncode}")
     return time.perf_counter() - began, usage.ru_maxrss
 
 
 def _compare_values(ours: Path, peer: Path) -> None:
-    """Raise an error where a value of a split differs between both."""
+    """Raise an error where a value of a split differs between the step and pandas."""
     names = pq.read_schema(ours / "train/data.parquet").names
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)
         for name in ("train", "validation", "holdout"):
             query, peer_query = (f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (ours, peer))
-            differ = (
+            difference_query = (
                 f"SELECT count(*) FROM (({query} EXCEPT ALL {peer_query}) UNION ALL ({peer_query} EXCEPT ALL {query}))"
             )
-            count = connection.execute(differ).fetchone()
+            count = connection.execute(difference_query).fetchone()
             if count is None or count[0]:
-                raise SystemExit(f"{name}: {count} rows differ from pandas'")
+                raise SystemExit(f"error: rows of {name} differ from those of pandas: {count}")

@@ -1,9 +1,9 @@
 """Measure the profile of a partition of 25 columns, and compare with a plain DuckDB query.
 
-Each runs in its own process. The plain query has as many bins, 20 of equal width, and no moments. The profile has the
-quantile bins of a reference, moments, missing values and unseen categories; it runs with sketches and without.
+Each runs in its own process. The plain query has 20 bins of equal width, and no moments. The profile has the quantile
+bins of a reference, moments, missing values and unseen categories; it runs with sketches and without.
 LEEWAY_BENCH_ROWS sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1
-Evidently, NannyML and whylogs compare two files of a million rows, once each: they read both files, and the profile
+Evidently, NannyML and whylogs each compare two files of a million rows, once. They read both files, while the profile
 reads one.
 """
 
@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import PEERS, QUIET
+from benchmarks.peers import PEER_VARIABLES, PEERS
 
 PROJECT = Path(__file__).parents[1]
 RUNS = 3
-PEERS_ROWS = 1_000_000
-NUMBERS, CATEGORIES = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
-SIZES = "1000000,5000000"
-BARE = """
+PEER_ROWS = 1_000_000
+NUMERIC_COLUMNS, CATEGORY_COLUMNS = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
+DEFAULT_SIZES = "1000000,5000000"
+PLAIN_CODE = """
 import sys, duckdb
 connection = duckdb.connect()
 connection.execute("SET enable_progress_bar = false")
@@ -34,7 +34,7 @@ bins = [f"histogram(least(greatest(floor({name} * 2)::INT, -10), 9))" for name i
 bins += [f"histogram({name})" for name in sys.argv[3].split(",")]
 connection.execute(f"SELECT count(*), {', '.join(bins)} FROM read_parquet(?)", [sys.argv[1]]).fetchall()
 """
-OURS = """
+PROFILE_CODE = """
 import sys
 from pathlib import Path
 from pipelines.monitoring.profiles.counting import count_file
@@ -42,8 +42,8 @@ from pipelines.monitoring.profiles.reference import Reference
 reference = Reference.model_validate_json(Path(sys.argv[2]).read_text())
 count_file(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
 """
-START = "import pipelines.monitoring.profiles.counting"
-FIT = """
+START_CODE = "import pipelines.monitoring.profiles.counting"
+FIT_CODE = """
 import sys
 from pathlib import Path
 from pipelines.monitoring.profiles import Policy
@@ -52,7 +52,7 @@ kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv
 Path(sys.argv[2]).write_text(fit_reference(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
 """
 # This runs in its own process, because the peak memory of a parent counts as that of its children.
-GENERATE = """
+GENERATE_CODE = """
 import sys, duckdb
 columns = [f"2 * (random() + random() + random() - 1.5) AS {name}" for name in sys.argv[3].split(",")]
 columns += [f"'c' || CAST(floor(random() * 8) AS INT) AS {name}" for name in sys.argv[4].split(",")]
@@ -69,54 +69,56 @@ def run() -> dict[str, Any]:
     if os.environ.get("LEEWAY_BENCH_PEERS"):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
             _measure_peers(Path(folder), seconds, facts)
-    for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", SIZES).split(",")):
+    for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", DEFAULT_SIZES).split(",")):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
             _measure(Path(folder), rows, seconds, facts)
     return {"seconds": seconds, "facts": facts}
 
 
 def _measure_peers(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
-    columns = [",".join(NUMBERS), ",".join(CATEGORIES)]
-    files = [str(folder / f"{name}.parquet") for name in ("then", "now")]
+    columns = [",".join(NUMERIC_COLUMNS), ",".join(CATEGORY_COLUMNS)]
+    files = [str(folder / f"{name}.parquet") for name in ("reference", "current")]
     for path in files:
-        _run_code(GENERATE, [path, str(PEERS_ROWS), *columns], folder)
+        _run_code(GENERATE_CODE, [path, str(PEER_ROWS), *columns], folder)
     for name, peer in PEERS.items():
-        _run_command(peer.build_command("pass"), folder, QUIET)  # creates the environment
-        row = f"{name} (peer), two files of {PEERS_ROWS:,} rows"
-        taken_s, cpu_s, peak_mb = _run_command([*peer.build_command(peer.code), *files, *columns], folder, QUIET)
-        seconds[row], facts[row] = [taken_s], f"{cpu_s:.2f} s of CPU, peak {peak_mb:,.0f} MiB"
+        _run_command(peer.build_command("pass"), folder, PEER_VARIABLES)  # creates the environment
+        row = f"{name} (peer), two files of {PEER_ROWS:,} rows"
+        elapsed_s, cpu_s, peak_mb = _run_command(
+            [*peer.build_command(peer.code), *files, *columns], folder, PEER_VARIABLES
+        )
+        seconds[row], facts[row] = [elapsed_s], f"{cpu_s:.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 
 
 def _measure(folder: Path, rows: int, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
     path, reference, columns = (
         folder / "rows.parquet",
         folder / "reference.json",
-        [",".join(NUMBERS), ",".join(CATEGORIES)],
+        [",".join(NUMERIC_COLUMNS), ",".join(CATEGORY_COLUMNS)],
     )
-    _run_code(GENERATE, [str(folder / "train.parquet"), "100000", *columns], folder)
-    _run_code(GENERATE, [str(path), str(rows), *columns], folder)
-    _run_code(FIT, [str(folder / "train.parquet"), str(reference), *columns], folder)
+    _run_code(GENERATE_CODE, [str(folder / "train.parquet"), "100000", *columns], folder)
+    _run_code(GENERATE_CODE, [str(path), str(rows), *columns], folder)
+    _run_code(FIT_CODE, [str(folder / "train.parquet"), str(reference), *columns], folder)
     commands = {
-        "profile": (OURS, [str(path), str(reference), "0"]),
-        "profile, sketches of 20,000 rows": (OURS, [str(path), str(reference), "20000"]),
-        "profile, start alone": (START, []),
-        "bare DuckDB query (peer)": (BARE, [str(path), *columns]),
+        "profile": (PROFILE_CODE, [str(path), str(reference), "0"]),
+        "profile, sketches of 20,000 rows": (PROFILE_CODE, [str(path), str(reference), "20000"]),
+        "profile, start and imports only": (START_CODE, []),
+        "plain DuckDB query (peer)": (PLAIN_CODE, [str(path), *columns]),
     }
-    cpu: dict[str, list[float]] = {}
+    cpu_by_row: dict[str, list[float]] = {}
     peaks: dict[str, float] = {}
     for _ in range(RUNS):
         for name, (code, arguments) in commands.items():
-            taken_s, cpu_s, peak_mb = _run_code(code, arguments, folder)
+            elapsed_s, cpu_s, peak_mb = _run_code(code, arguments, folder)
             row = f"{name}, {rows:,} rows"
-            seconds.setdefault(row, []).append(taken_s)
-            cpu.setdefault(row, []).append(cpu_s)
+            seconds.setdefault(row, []).append(elapsed_s)
+            cpu_by_row.setdefault(row, []).append(cpu_s)
             peaks[row] = max(peaks.get(row, 0.0), peak_mb)
     for row, peak_mb in peaks.items():
-        facts[row] = f"{statistics.median(cpu[row]):.2f} s of CPU, peak {peak_mb:,.0f} MiB"
+        facts[row] = f"{statistics.median(cpu_by_row[row]):.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 
 
 def _run_code(code: str, arguments: list[str], folder: Path) -> tuple[float, float, float]:
-    """Run Python code with this project's packages. Return as `_run_command`."""
+    """Run Python code with this project's packages. Return the same as `_run_command`."""
     paths = f"{PROJECT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     variables = {"PYTHONPATH": paths, "LEEWAY_HOME": str(folder / "home")}
     return _run_command([sys.executable, "-c", code, *arguments], folder, variables)

@@ -26,14 +26,14 @@ RUNS = {100_000: 3, 1_000_000: 3, 10_000_000: 2}
 """Number of runs by the number of rows of the day."""
 FILE_NAME = f"{validation.DAY}.parquet"
 CORRECTED_ROWS = "SELECT * REPLACE (CASE WHEN id % 8 = 0 THEN hour + 1 ELSE hour END AS hour) FROM ({rows})"
-"""Query of the same day as the source delivers it later, with one row in eight corrected."""
+"""Query of the same day after the source has corrected one row in eight."""
 LEEWAY_ROW, PEER_ROW = "ingest, validate, publish", "pandas, Great Expectations"
-INGEST_AGAIN_ROW = "ingest again, a row in eight changed"
+SECOND_INGEST_ROW = "second ingest, one row in eight changed"
 """Names of rows in the results."""
 
 
 def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
-    """Measure Leeway's steps and the peer in turn, at each size.
+    """Measure Leeway's steps and the peer alternately, at each size.
 
     Returns:
         "seconds" by name of the row; "facts": peak memory, rows a second, and whether the verdicts are equal.
@@ -60,17 +60,17 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
             began = time.perf_counter()
             results[step] = _run_child(step, folder, home)
             seconds_by_step[step] = time.perf_counter() - began
-    step_of_row = {"ingest": "ingest", INGEST_AGAIN_ROW: "ingest_again", PEER_ROW: "peer"}
+    step_by_row = {"ingest": "ingest", SECOND_INGEST_ROW: "second_ingest", PEER_ROW: "peer"}
     seconds_by_row = {
         LEEWAY_ROW: seconds_by_step["ingest"] + seconds_by_step["validate"],
-        **{row: seconds_by_step[step] for row, step in step_of_row.items()},
+        **{row: seconds_by_step[step] for row, step in step_by_row.items()},
     }
     for row, value in seconds_by_row.items():
         seconds.setdefault(f"{size}, {row}", []).append(value)
-    for row, step in {**step_of_row, "validate, publish": "validate"}.items():
-        facts[f"{size}, {row}: most memory"] = f"{results[step]['peak_mb']:.0f} MB"
-    same = all(results["validate"][name] == results["peer"][name] for name in ("verdicts", "rows"))
-    facts[f"{size}: the same verdicts, counts and rows published"] = str(same)
+    for row, step in {**step_by_row, "validate, publish": "validate"}.items():
+        facts[f"{size}, {row}: peak memory"] = f"{results[step]['peak_mb']:.0f} MB"
+    is_equal = all(results["validate"][name] == results["peer"][name] for name in ("verdicts", "rows"))
+    facts[f"{size}: the same verdicts, counts and rows published"] = str(is_equal)
 
 
 def _run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
@@ -116,21 +116,21 @@ def _validate(_: Path) -> dict[str, Any]:
 
 
 def _validate_with_peer(folder: Path) -> dict[str, Any]:
-    """Read the file into a data frame, validate it, and write bad rows and good rows to two files."""
+    """Read the file into a data frame, validate it, and write its bad rows and its good rows to two files."""
     import pandas as pd
 
     frame = pd.read_parquet(folder / FILE_NAME)
     verdicts = validation.validate_with_gx(frame)
-    good = frame["speed"].between(0, 100) & frame["hour"].between(0, 2398)
-    frame[~good].to_parquet(folder / "quarantined")
-    frame[good].to_parquet(folder / "published")
-    return {"rows": int(good.sum()), "verdicts": verdicts}
+    is_good = frame["speed"].between(0, 100) & frame["hour"].between(0, 2398)
+    frame[~is_good].to_parquet(folder / "quarantined")
+    frame[is_good].to_parquet(folder / "published")
+    return {"rows": int(is_good.sum()), "verdicts": verdicts}
 
 
 STEPS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "ingest": lambda folder: _ingest(folder / "first"),
     "validate": _validate,
-    "ingest_again": lambda folder: _ingest(folder / "later"),
+    "second_ingest": lambda folder: _ingest(folder / "later"),
     "peer": lambda folder: _validate_with_peer(folder / "first"),
 }
 

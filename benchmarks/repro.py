@@ -1,4 +1,4 @@
-"""Run 16 `repro` at once over 4 windows, with this repository's dvc.yaml and real flights.
+"""Run `repro` 16 times at once over 4 windows, with this repository's dvc.yaml and real flights.
 
 Each run works as a DAG run does: it takes a new snapshot of its window, then runs every stage up to the gate. Every run
 has to succeed without a lock error, each stage of a window has to be computed once, and the outputs of each window have
@@ -30,9 +30,9 @@ WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 STAGES = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
 """How often each stage runs. `snapshot` reads the lake in every run."""
-STARTED = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
-LOCKED = ("Unable to acquire lock", "database is locked", "Traceback")
-FOREIGN = ("LEEWAY_", "MLFLOW_", "AWS_")
+STAGE_PATTERN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
+ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
+EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_")
 POLL_S = 0.05
 RESOURCES = "training/resources.json"
 """The output with the seconds and memory of the training, which differ between computations."""
@@ -45,80 +45,85 @@ def run() -> dict[str, Any]:
         RuntimeError: a run failed, a stage was computed again, or an output differs.
     """
     with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-        bench = Bench(Path(folder))
-        bench.ingest()
-        single_s, expected = bench.run_single()
-        calm_s, calm = bench.run_at_once(expected, killed=0)
-        killed_s, with_kill = bench.run_at_once(expected, killed=1)
-    seconds = {"each of 4 windows by itself, nothing cached": single_s, f"{RUNS} at once over 4 windows": [calm_s]}
-    rows = {**seconds, f"{RUNS} at once, one killed in its training and run again": [killed_s]}
-    return {"seconds": rows, "facts": {"stages run": calm, "stages run, one killed": with_kill}}
+        repro_runs = ReproRuns(Path(folder))
+        repro_runs.ingest()
+        single_s, expected = repro_runs.run_single()
+        undisturbed_s, undisturbed_counts = repro_runs.run_at_once(expected, killed=0)
+        killed_s, counts_with_kill = repro_runs.run_at_once(expected, killed=1)
+    seconds = {"each of 4 windows alone, empty cache": single_s, f"{RUNS} runs at once over 4 windows": [undisturbed_s]}
+    rows = {**seconds, f"{RUNS} runs at once, one killed in its training and started again": [killed_s]}
+    return {
+        "seconds": rows,
+        "facts": {"stage runs": undisturbed_counts, "stage runs, one run killed": counts_with_kill},
+    }
 
 
-class Bench:
-    """A clone of the project, a lake, and the runs over them."""
+class ReproRuns:
+    """A clone of the project and a lake, on which `repro` runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home, self.project = folder, folder / "home", folder / "project"
         subprocess.run(["git", "clone", "-q", str(PROJECT), str(self.project)], check=True)
-        own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(EXCLUDED_PREFIXES)}
         paths = {"PYTHONPATH": self.project, "LEEWAY_PROJECT": self.project, "LEEWAY_HOME": self.home}
-        self.env = own | {name: str(path) for name, path in paths.items()}
+        self.env = variables | {name: str(path) for name, path in paths.items()}
 
     def ingest(self) -> None:
         """Ingest all days of all windows into the lake."""
         first, last = DAYS
         if self._start("ingest", "backfill", "--first", first, "--last", last).wait():
-            raise RuntimeError(self._log("ingest")[-2_000:])
+            raise RuntimeError(self._read_log("ingest")[-2_000:])
 
     def run_single(self) -> tuple[list[float], dict[str, dict[str, str]]]:
         """Run each window by itself, and return the seconds and the outputs."""
         seconds, results = [], {}
         for as_of in WINDOWS:
             began = time.monotonic()
-            if self._repro(as_of, as_of).wait():
-                raise RuntimeError(self._log(as_of)[-2_000:])
+            if self._start_repro(as_of, as_of).wait():
+                raise RuntimeError(self._read_log(as_of)[-2_000:])
             seconds.append(time.monotonic() - began)
             results[as_of] = hash_outputs(self.home / "workspaces" / as_of)
         return seconds, results
 
     def run_at_once(self, expected: Mapping[str, Mapping[str, str]], killed: int) -> tuple[float, dict[str, int]]:
-        """Run all at once with an empty cache. Return the seconds, and how often each stage began."""
+        """Run all at once with an empty cache. Return the seconds, and how often each stage started."""
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
         began = time.monotonic()
         windows = {f"run{n}": WINDOWS[n % len(WINDOWS)] for n in range(RUNS)}
-        children = {name: self._repro(name, as_of) for name, as_of in windows.items()}
-        logs = [self._log(self._kill_in_training(children, windows)) for _ in range(killed)]
+        children = {name: self._start_repro(name, as_of) for name, as_of in windows.items()}
+        logs = [self._read_log(self._kill_in_training(children, windows)) for _ in range(killed)]
         codes = {name: child.wait() for name, child in children.items()}
         seconds = time.monotonic() - began
-        logs += [self._log(name) for name in windows]
-        begun = Counter(stage for log in logs for stage in STARTED.findall(log))
+        logs += [self._read_log(name) for name in windows]
+        stage_counts = Counter(stage for log in logs for stage in STAGE_PATTERN.findall(log))
         results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
         repeated = {"snapshot": killed, "train": killed}
-        stage_counts = {stage: count + repeated.get(stage, 0) for stage, count in STAGES.items()}
+        expected_counts = {stage: count + repeated.get(stage, 0) for stage, count in STAGES.items()}
         # The four runs of a window share one computation, and so its resources: the first run provides them.
-        single = {
+        expected_outputs = {
             as_of: {**expected[as_of], RESOURCES: results[f"run{n}"][RESOURCES]} for n, as_of in enumerate(WINDOWS)
         }
-        differ = {name: list_differences(results[name], single[as_of]) for name, as_of in windows.items()}
-        if faults := find_faults(codes, logs, begun, stage_counts, differ):
+        differences = {
+            name: list_differences(results[name], expected_outputs[as_of]) for name, as_of in windows.items()
+        }
+        if faults := find_faults(codes, logs, stage_counts, expected_counts, differences):
             raise RuntimeError(f"{faults}; logs: {[log[-300:] for log in logs]}")
-        return seconds, dict(begun)
+        return seconds, dict(stage_counts)
 
     def _kill_in_training(self, children: dict[str, subprocess.Popen[bytes]], windows: Mapping[str, str]) -> str:
         """Kill a run in its training, start it again, and return the name of the killed run's log."""
-        while not (trains := [name for name in children if "Running stage 'train'" in self._log(name)]):
+        while not (training_runs := [name for name in children if "Running stage 'train'" in self._read_log(name)]):
             time.sleep(POLL_S)
-        name = trains[0]
+        name = training_runs[0]
         os.killpg(children[name].pid, signal.SIGKILL)
         if children[name].wait() != -signal.SIGKILL:
             raise RuntimeError(f"{name} had ended before it was killed")
         (self.folder / f"{name}.log").rename(self.folder / "killed.log")
-        children[name] = self._repro(name, windows[name])
+        children[name] = self._start_repro(name, windows[name])
         return "killed"
 
-    def _repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
+    def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
         params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
         return self._start(name, "repro", "--workspace", name, "--params", params, *options)
@@ -136,7 +141,7 @@ class Bench:
                 start_new_session=True,
             )
 
-    def _log(self, name: str) -> str:
+    def _read_log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
@@ -147,30 +152,30 @@ def hash_outputs(workspace: Path) -> dict[str, str]:
 
 
 def list_differences(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return the paths that only one has, or whose digests differ."""
+    """Return the paths that only one of the two has, or whose digests differ."""
     return sorted(path for path in first.keys() | second.keys() if first.get(path) != second.get(path))
 
 
 def find_faults(
     codes: Mapping[str, int],
     logs: list[str],
-    begun: Mapping[str, int],
-    expected: Mapping[str, int],
-    differ: Mapping[str, list[str]],
+    stage_counts: Mapping[str, int],
+    expected_counts: Mapping[str, int],
+    differences: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return what is wrong with concurrent runs; empty where all is correct.
+    """Return the faults of concurrent runs; empty where all is correct.
 
     Args:
         codes: the exit code of each run.
         logs: the logs of all runs.
-        begun: how often each stage began, in all runs.
-        expected: how often each stage should begin.
-        differ: for each run, the outputs that differ from those of a single run of the window.
+        stage_counts: how often each stage started, in all runs.
+        expected_counts: how often each stage should start.
+        differences: for each run, the outputs that differ from those of a single run of the window.
     """
     faults = {
         "failed": {name: code for name, code in codes.items() if code},
-        "locked": sorted({text for text in LOCKED for log in logs if text in log}),
-        "begun": {} if begun == expected else dict(begun),
-        "different": {name: paths for name, paths in differ.items() if paths},
+        "locked": sorted({text for text in ERROR_TEXTS for log in logs if text in log}),
+        "stage_counts": {} if stage_counts == expected_counts else dict(stage_counts),
+        "different": {name: paths for name, paths in differences.items() if paths},
     }
     return {kind: fault for kind, fault in faults.items() if fault}

@@ -37,12 +37,12 @@ def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     facts: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         for size in sizes:
-            for kind in ("csv", "parquet"):
-                path = _write_file(Path(folder) / f"2013-01-02.{kind}", size)
+            for file_format in ("csv", "parquet"):
+                path = _write_file(Path(folder) / f"2013-01-02.{file_format}", size)
                 for _ in range(RUNS.get(size, 1)):
                     for reader in ("FileSource", "pandas"):
                         result = _run_child(reader, path)
-                        row = f"{kind}, {size:,} rows, {reader}"
+                        row = f"{file_format}, {size:,} rows, {reader}"
                         seconds.setdefault(row, []).append(result["seconds"])
                         facts[f"{row}: peak RSS"] = (
                             f"{result['peak_mb']:.0f} MB, of which imports {result['start_mb']:.0f}"
@@ -65,9 +65,9 @@ def _run_child(reader: str, path: Path) -> dict[str, Any]:
 
 def _write_file(path: Path, size: int) -> Path:
     random = np.random.default_rng(7)
-    write = pa.csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
-    first = _build_rows(random, 0, 1)
-    with write(str(path), first.schema) as file:
+    writer_class = pa.csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
+    schema = _build_rows(random, 0, 1).schema
+    with writer_class(str(path), schema) as file:
         for start in range(0, size, CHUNK_ROWS):
             file.write_table(_build_rows(random, start, min(CHUNK_ROWS, size - start)))
     return path
@@ -75,10 +75,10 @@ def _write_file(path: Path, size: int) -> Path:
 
 def _build_rows(random: np.random.Generator, start: int, rows: int) -> pa.Table:
     seconds = np.datetime64("2013-01-02T00:00:00", "us") + random.integers(0, 86_400, rows).astype("timedelta64[s]")
-    at = pa.array(seconds).cast(pa.timestamp("us", tz="UTC"))
+    times = pa.array(seconds).cast(pa.timestamp("us", tz="UTC"))
     numbers = {f"number_{n}": random.normal(size=rows).round(4) for n in range(4)}
     words = {f"word_{n}": pa.array(random.integers(0, 1_000, rows)).cast(pa.string()) for n in range(4)}
-    return pa.table({"id": np.arange(start, start + rows), "at": at, **numbers, **words})
+    return pa.table({"id": np.arange(start, start + rows), "at": times, **numbers, **words})
 
 
 def _read_batches(reader: str, path: Path) -> Iterator[int]:
@@ -86,13 +86,13 @@ def _read_batches(reader: str, path: Path) -> Iterator[int]:
     if reader == "pandas":
         import pandas as pd
 
-        whole = pd.read_csv(path, parse_dates=["at"]) if path.suffix == ".csv" else pd.read_parquet(path)
-        yield len(whole)
+        frame = pd.read_csv(path, parse_dates=["at"]) if path.suffix == ".csv" else pd.read_parquet(path)
+        yield len(frame)
         return
     from pipelines.ingestion.sources import FileSource
 
-    kind: Any = path.suffix[1:]
-    source = FileSource(f"{path.parent}/{{date}}.{kind}", kind, columns=COLUMNS)
+    file_format: Any = path.suffix[1:]
+    source = FileSource(f"{path.parent}/{{date}}.{file_format}", file_format, columns=COLUMNS)
     yield from (batch.num_rows for batch in source.read(DAY))
 
 
@@ -110,11 +110,11 @@ def _measure(reader: str, path: Path) -> None:
         import pandas as pd  # noqa: F401
     else:
         import pipelines.ingestion.sources.files.file_source  # noqa: F401
-    start = read_peak_mb()
+    start_mb = read_peak_mb()
     began = time.perf_counter()
     rows = sum(_read_batches(reader, path))
-    took = time.perf_counter() - began
-    print(json.dumps({"rows": rows, "seconds": took, "start_mb": start, "peak_mb": read_peak_mb()}))
+    elapsed_s = time.perf_counter() - began
+    print(json.dumps({"rows": rows, "seconds": elapsed_s, "start_mb": start_mb, "peak_mb": read_peak_mb()}))
 
 
 if __name__ == "__main__":

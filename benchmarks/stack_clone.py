@@ -104,10 +104,10 @@ def run_stack(folder: Path, names: Sequence[str] = INGEST_SERVICES) -> Iterator[
 
 
 class Killer:
-    """Kills random processes of tasks with SIGKILL, and the scheduler, which it starts again.
+    """Kill random processes of tasks with SIGKILL, and the scheduler, which is then started again.
 
-    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The times of
-    the kills depend on the completed days: by the clock, every attempt of a task would be killed on a slow machine.
+    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The kills are
+    timed by the number of completed days. Timed by the clock, they would hit every attempt of a task on a slow machine.
 
     Args:
         clone: The stack whose processes are killed.
@@ -125,7 +125,7 @@ class Killer:
         self.kill_counts: Counter[str] = Counter()
 
     def kill_if_due(self, completed_days: int) -> None:
-        """Kill a task's process, the scheduler or both, if the next kill is due after so many completed days."""
+        """Kill a task's process, the scheduler or both, if the next kill is due after this number of completed days."""
         for target, kill in (("task", self._kill_task), ("scheduler", self._kill_scheduler)):
             if completed_days >= self.next_kill_at_day[target] and kill():
                 interval = self.days_per_kill[target] * self.random.uniform(0.5, 1.5)
@@ -145,8 +145,8 @@ class Killer:
             return False
         target = self.random.choice(["step", "task", "supervisor"])
         with suppress(psutil.Error):
-            chain = [(step := self.random.choice(steps)), *step.parents()]
-            chain[("step", "task", "supervisor").index(target)].kill()
+            targets = [(step := self.random.choice(steps)), *step.parents()]
+            targets[("step", "task", "supervisor").index(target)].kill()
             self.kill_counts[target] += 1
         return True
 

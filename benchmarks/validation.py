@@ -57,7 +57,7 @@ CHECKS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def run() -> dict[str, Any]:
-    """Measure the processes alternately.
+    """Measure the variants alternately.
 
     Returns:
         "seconds" by name of the row; "facts": peak memory, quarantined rows, and whether the verdicts are equal.
@@ -67,28 +67,28 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as home:
         _run_child("stage", home)
         for _ in range(RUNS):
-            for name, row in _NAMES.items():
+            for variant, row in _ROW_BY_VARIANT.items():
                 began = time.perf_counter()
-                results[row] = _run_child(name, home)
+                results[row] = _run_child(variant, home)
                 seconds.setdefault(row, []).append(time.perf_counter() - began)
-    facts = {f"{row}: most memory": f"{result['peak_mb']} MB" for row, result in results.items()}
+    facts = {f"{row}: peak memory": f"{result['peak_mb']} MB" for row, result in results.items()}
     verdicts = [result["verdicts"] for result in results.values() if "verdicts" in result]
-    facts["the same verdicts and counts"] = str(all(other == verdicts[0] for other in verdicts))
-    facts["set aside"] = f"{results[_NAMES['ours']]['quarantined']} of {ROWS} rows"
+    facts["the same verdicts and counts"] = str(all(item == verdicts[0] for item in verdicts))
+    facts["quarantined"] = f"{results[_ROW_BY_VARIANT['leeway']]['quarantined']} of {ROWS} rows"
     return {"facts": facts, "seconds": seconds}
 
 
-_NAMES = {
-    "ours": "10 M rows, 18 checks, quarantine",
-    "step": "the same, and the evidence kept and the others published",
+_ROW_BY_VARIANT = {
+    "leeway": "10 M rows, 18 checks, quarantine",
+    "step": "the same, with the evidence written and good rows published",
     "gx": "Great Expectations' pandas engine, 18 checks",
 }
 
 
-def _run_child(name: str, home: str) -> dict[str, Any]:
+def _run_child(variant: str, home: str) -> dict[str, Any]:
     environment = {**os.environ, "LEEWAY_HOME": home, "LEEWAY_PROJECT": home, "PYTHONPATH": str(PROJECT)}
     completed = subprocess.run(
-        [sys.executable, "-m", "benchmarks.validation", name],
+        [sys.executable, "-m", "benchmarks.validation", variant],
         cwd=PROJECT,
         env=environment,
         capture_output=True,
@@ -96,18 +96,21 @@ def _run_child(name: str, home: str) -> dict[str, Any]:
         check=False,
     )
     if completed.returncode:
-        raise SystemExit(f"error: {name} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
+        raise SystemExit(f"error: {variant} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
     result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
     return result
 
 
 def _build_suite() -> dict[str, Any]:
     return {
-        "expectations": [{"type": kind, "kwargs": kwargs, "severity": severity} for severity, kind, kwargs in CHECKS]
+        "expectations": [
+            {"type": expectation_type, "kwargs": kwargs, "severity": severity}
+            for severity, expectation_type, kwargs in CHECKS
+        ]
     }
 
 
-def _stage() -> dict[str, Any]:
+def _stage_rows() -> dict[str, Any]:
     """Write the table to the lake, and the suite to expectations/."""
     import datetime as dt
 
@@ -127,7 +130,7 @@ def write_suite(project: Path) -> None:
     (folder / "flights.json").write_text(json.dumps(_build_suite()))
 
 
-def _ours() -> dict[str, Any]:
+def _validate_with_leeway() -> dict[str, Any]:
     import datetime as dt
 
     from pipelines.lake import Lake
@@ -144,7 +147,7 @@ def _ours() -> dict[str, Any]:
     }
 
 
-def _step() -> dict[str, Any]:
+def _run_step() -> dict[str, Any]:
     import datetime as dt
 
     from pipelines.steps import validate
@@ -153,7 +156,7 @@ def _step() -> dict[str, Any]:
     return {"rows": result.rows}
 
 
-def _gx() -> dict[str, Any]:
+def _validate_with_gx() -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     (path,) = Path(os.environ["LEEWAY_HOME"]).glob("lake/**/flights_raw/data/**/*.parquet")
@@ -172,8 +175,8 @@ def validate_with_gx(frame: Any) -> list[list[Any]]:
     expectations = [item | {"meta": {"position": position}} for position, item in items]
     suite = gx.ExpectationSuite(name="bench", expectations=expectations)
     results = batch.validate(suite, result_format="SUMMARY").to_json_dict()["results"]
-    ordered = sorted(results, key=lambda item: item["expectation_config"]["meta"]["position"])
-    return [summarize_verdict(item["success"], item["result"]) for item in ordered]
+    sorted_results = sorted(results, key=lambda item: item["expectation_config"]["meta"]["position"])
+    return [summarize_verdict(item["success"], item["result"]) for item in sorted_results]
 
 
 def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
@@ -187,6 +190,8 @@ def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
 
 
 if __name__ == "__main__":
-    output = {"stage": _stage, "ours": _ours, "step": _step, "gx": _gx}[sys.argv[1]]()
+    output = {"stage": _stage_rows, "leeway": _validate_with_leeway, "step": _run_step, "gx": _validate_with_gx}[
+        sys.argv[1]
+    ]()
     output["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps(output))

@@ -23,15 +23,15 @@ from stack.airflow.dag_parsing import wait_until_parsed
 from stack.services.commands import USER, read_password
 
 DAYS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
-DAG, STEPS, AT_ONCE = "flights_ingest", ("ingest", "validate"), 8
-FIRST, DAY = dt.date(2013, 1, 1), dt.timedelta(days=1)
-TASKS_EVERY, SCHEDULERS_EVERY = 4.0, 40.0
-"""Mean number of days between two kills."""
+DAG, STEPS, MAX_ACTIVE_RUNS = "flights_ingest", ("ingest", "validate"), 8
+FIRST_DAY, ONE_DAY = dt.date(2013, 1, 1), dt.timedelta(days=1)
+DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL = 4.0, 40.0
+"""Mean number of completed days between two kills."""
 PRINT_INTERVAL_S = 30.0
 STEP_RUNS = 5
 """Runs of each step on an idle machine."""
-SELF_TIME = re.compile(r"^import time:\s+(\d+) \|", re.MULTILINE)
-LAKE = """
+IMPORT_TIME_PATTERN = re.compile(r"^import time:\s+(\d+) \|", re.MULTILINE)
+LAKE_SCRIPT = """
 import json
 from pipelines.lake import Lake, connect
 from pipelines.lake.commits import NAMESPACE, PARTITION_PROPERTY
@@ -43,9 +43,9 @@ for name in ("flights_raw", "flights", "flights_quarantine"):
     partitions = [commit.summary.additional_properties.get(PARTITION_PROPERTY) for commit in commits]
     result[name] = {"rows": {str(day): count for day, count in rows.items()}, "commits": partitions}
 days = lake.count_rows_by_day("flights")
-with connect(512) as con, lake.create_view(con, "published", "flights", min(days), max(days)):
+with connect(512) as connection, lake.create_view(connection, "published", "flights", min(days), max(days)):
     keys = "SELECT count(*), count(DISTINCT (date, carrier, flight, origin)) FROM published"
-    result["rows"], result["keys"] = con.execute(keys).fetchone()
+    result["rows"], result["keys"] = connection.execute(keys).fetchone()
 print(json.dumps(result))
 """
 
@@ -64,7 +64,7 @@ def _measure(kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(client, [DAG], clone.stack.started_at, lambda: None)
-        killer = Killer(clone, TASKS_EVERY, SCHEDULERS_EVERY) if kills else None
+        killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if kills else None
         began = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)
         seconds = time.monotonic() - began
@@ -73,9 +73,9 @@ def _measure(kills: bool) -> dict[str, Any]:
             **check_backfill(client, clone, DAYS),
         }
         facts |= {"killed": dict(killer.kill_counts)} if killer else {}
-        further = {} if killer else {**_read_task_seconds(client), **_time_steps(clone)}
+        more_seconds = {} if killer else {**_read_task_seconds(client), **_time_steps(clone)}
         row = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
-        return {"seconds": {row: [seconds], **further}, "facts": {row: facts}}
+        return {"seconds": {row: [seconds], **more_seconds}, "facts": {row: facts}}
 
 
 def complete_backfill(client: AirflowClient, clone: StackClone, days: int, killer: Killer | None) -> None:
@@ -90,8 +90,8 @@ def complete_backfill(client: AirflowClient, clone: StackClone, days: int, kille
             printed_at = time.monotonic()
             print(f"{done} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}", flush=True)
 
-    dates = [FIRST + n * DAY for n in range(days)]
-    Backfill(client, DAG, dates, AT_ONCE, clone.stack.started_at).complete(show)
+    dates = [FIRST_DAY + n * ONE_DAY for n in range(days)]
+    Backfill(client, DAG, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(show)
 
 
 def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[str, Any]:
@@ -100,20 +100,20 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
     Raises:
         RuntimeError: a day is missing, duplicated, published more than once, or has other rows than its source.
     """
-    state, tasks = json.loads(clone.run_python("-c", LAKE).stdout), client.list_tasks(DAG, "~")
+    state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_tasks(DAG, "~")
     failed = sum(task["state"] != "success" for task in tasks)
     faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed}
     if any(faults.values()):
         raise RuntimeError(f"the backfill of {days} days left {faults}")
-    tries = sum(task["try_number"] - 1 for task in tasks)
-    return {"days": len(state["flights"]["rows"]), "rows": state["rows"], "tries_more": tries, **faults}
+    retries = sum(task["try_number"] - 1 for task in tasks)
+    return {"days": len(state["flights"]["rows"]), "rows": state["rows"], "retries": retries, **faults}
 
 
 def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, int]:
-    """Count what is wrong with a lake. All counts are 0 in a correct lake.
+    """Count the faults of a lake. All counts are 0 in a correct lake.
 
     Args:
-        state: the output of the script `LAKE`.
+        state: the output of the script `LAKE_SCRIPT`.
         expected: rows of each day.
     """
     raw, published, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
@@ -123,7 +123,7 @@ def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, i
         "days published with other rows than the source's": _count_differences(validated, expected),
         "days staged more than once": _count_repeated(raw["commits"]),
         "days published more than once": _count_repeated(published["commits"]),
-        "rows there twice": state["rows"] - state["keys"],
+        "duplicate rows": state["rows"] - state["keys"],
     }
 
 
@@ -138,7 +138,7 @@ def count_source_rows(days: int) -> dict[str, int]:
     file = Path(package.origin).parent / "data" / "flights.csv.zip"
     rows = pd.read_csv(file, usecols=["year", "month", "day"])
     counts = pd.to_datetime(rows).dt.strftime("%Y-%m-%d").value_counts()
-    return {str(day): int(counts[str(day)]) for day in (FIRST + n * DAY for n in range(days))}
+    return {str(day): int(counts[str(day)]) for day in (FIRST_DAY + n * ONE_DAY for n in range(days))}
 
 
 def _count_differences(actual: dict[str, int], expected: dict[str, int]) -> int:
@@ -150,7 +150,7 @@ def _count_repeated(commits: list[str | None]) -> int:
 
 
 def _read_task_seconds(client: AirflowClient) -> dict[str, list[float]]:
-    """Return the seconds of each task in Airflow, in the queue and running."""
+    """Return the seconds that each task ran, and that it waited in the queue."""
     tasks = [task for task in client.list_tasks(DAG, "~") if task["start_date"] and task["queued_when"]]
     rows = {
         f"the task {step}, 8 runs at once": [task["duration"] for task in tasks if task["task_id"] == step]
@@ -164,24 +164,28 @@ def _read_task_seconds(client: AirflowClient) -> dict[str, list[float]]:
 
 
 def _time_steps(clone: StackClone) -> dict[str, list[float]]:
-    """Return the seconds of each step on an idle machine: process start, imports (as -X importtime adds them), work."""
+    """Return the seconds of each step on an idle machine: process start, imports (the sum of -X importtime), work."""
     rows: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for number in range(STEP_RUNS + 1):
             for step in STEPS:
-                arguments = ("-m", "pipelines", step, "--partition", str(FIRST + number * DAY))
-                whole, start = _time(clone, home, *arguments), _time(clone, home, "-c", "pass")
+                arguments = ("-m", "pipelines", step, "--partition", str(FIRST_DAY + number * ONE_DAY))
+                total_s, start_s = _time_python(clone, home, *arguments), _time_python(clone, home, "-c", "pass")
                 # Repeating the day changes nothing in the lake, and needs the same imports.
                 listing = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
-                imports = sum(map(int, SELF_TIME.findall(listing))) / 1e6
-                parts = {"process start": start, "imports": imports, "work": max(0.0, whole - start - imports)}
-                for part, seconds in {"whole": whole, **parts}.items():
+                imports_s = sum(map(int, IMPORT_TIME_PATTERN.findall(listing))) / 1e6
+                parts = {
+                    "process start": start_s,
+                    "imports": imports_s,
+                    "work": max(0.0, total_s - start_s - imports_s),
+                }
+                for part, seconds in {"total": total_s, **parts}.items():
                     if number:  # the first run creates the tables, and compiles bytecode
-                        rows.setdefault(f"the step {step} by itself: {part}", []).append(seconds)
+                        rows.setdefault(f"the step {step} on an idle machine: {part}", []).append(seconds)
     return rows
 
 
-def _time(clone: StackClone, home: str, *arguments: str) -> float:
+def _time_python(clone: StackClone, home: str, *arguments: str) -> float:
     began = time.monotonic()
     clone.run_python(*arguments, LEEWAY_HOME=home)
     return time.monotonic() - began

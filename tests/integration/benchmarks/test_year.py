@@ -22,7 +22,7 @@ def count_faults(home: Any, day_rows: Any, commands: Any) -> Any:
             Lake.open().write_partition(name, day, day_rows(str(day)))
 
     def count() -> dict[str, int]:
-        result = commands.run(sys.executable, "-c", year.LAKE)
+        result = commands.run(sys.executable, "-c", year.LAKE_SCRIPT)
         assert result.code == 0, result.err
         counts = year.count_faults(json.loads(result.out), year.count_source_rows(2))
         return {name: number for name, number in counts.items() if number}
@@ -42,7 +42,7 @@ def test_check_finds_a_lost_day_a_second_publication_and_a_duplicate_row(count_f
     assert count_faults() == {
         "days published with other rows than the source's": 1,
         "days published more than once": 1,
-        "rows there twice": 1,
+        "duplicate rows": 1,
     }
     Lake.open().clear_partition("flights_raw", DAYS[1])
     assert count_faults()["days staged with other rows than the source's"] == 1

@@ -7,15 +7,15 @@ from benchmarks.repro import find_faults, list_differences
 CORRECT = {
     "codes": {"run0": 0},
     "logs": ["fine"],
-    "begun": {"train": 1},
-    "expected": {"train": 1},
-    "differ": {"run0": []},
+    "stage_counts": {"train": 1},
+    "expected_counts": {"train": 1},
+    "differences": {"run0": []},
 }
 WRONG = {
     "failed": ({"codes": {"run0": 75}}, {"run0": 75}),
     "locked": ({"logs": ["ERROR: Unable to acquire lock."]}, ["Unable to acquire lock"]),
-    "begun": ({"begun": {"train": 2}}, {"train": 2}),
-    "different": ({"differ": {"run0": ["verdict.json"]}}, {"run0": ["verdict.json"]}),
+    "stage_counts": ({"stage_counts": {"train": 2}}, {"train": 2}),
+    "different": ({"differences": {"run0": ["verdict.json"]}}, {"run0": ["verdict.json"]}),
 }
 
 

@@ -19,17 +19,17 @@ def calm_years() -> list[list[drift.WindowResult]]:
 def test_false_alarms_are_at_most_at_the_stated_level(calm_years: list[list[drift.WindowResult]]) -> None:
     assert sum(drift.count_alarms(decide_each(year, POLICY)) for year in calm_years) == 0
     # Negative control of the bounds: the p-values alone hold the level, for any effect and without persistence.
-    runs = sum(drift.count_runs(drift.find_significant(year)) for year in calm_years)
+    runs = sum(drift.count_runs(drift.flag_significant_windows(year)) for year in calm_years)
     assert stats.poisson.sf(runs - 1, POLICY.false_alarms_per_year * YEARS) > 0.01
     # Negative control: the same year, with rows taken as independent.
-    plain = drift.find_significant(
+    plain = drift.flag_significant_windows(
         drift.compute_windows(drift.simulate_year(np.random.default_rng([5, 0])), by_day=False)
     )
     assert sum(plain) > 100 * POLICY.false_alarms_per_year
 
 
 def test_bounds_alone_do_not_prevent_false_alarms_where_days_differ_much() -> None:
-    year = drift.simulate_year(np.random.default_rng([5, 0]), day=0.5)
+    year = drift.simulate_year(np.random.default_rng([5, 0]), day_deviation=0.5)
     by_day, plain = (
         list(decide_each(drift.compute_windows(year, by_day=is_by_day), POLICY)) for is_by_day in (True, False)
     )
@@ -40,12 +40,12 @@ def test_bounds_alone_do_not_prevent_false_alarms_where_days_differ_much() -> No
 
 @pytest.mark.parametrize(("name", "days"), [("sudden", 10), ("gradual", 35), ("one feature", 10), ("stuck sensor", 4)])
 def test_planted_shifts_are_found(name: str, days: int) -> None:
-    year = drift.simulate_year(np.random.default_rng([6, 1]), drift.PLANTS[name])
+    year = drift.simulate_year(np.random.default_rng([6, 1]), drift.DRIFTS[name])
     decisions = list(decide_each(drift.compute_windows(year), POLICY))
     delay = drift.measure_delay(decisions)
     assert delay is not None and delay <= days
     # There is no alarm before the shift.
-    assert drift.count_alarms(decisions[: drift.START - drift.WINDOW_DAYS]) == 0
+    assert drift.count_alarms(decisions[: drift.DRIFT_START - drift.WINDOW_DAYS]) == 0
     assert decisions[-1].is_drift
 
 
@@ -53,7 +53,7 @@ def test_the_shifted_column_is_the_worst() -> None:
     for name, column in (("one feature", "x3"), ("stuck sensor", "x7")):
         decisions = list(
             decide_each(
-                drift.compute_windows(drift.simulate_year(np.random.default_rng([6, 2]), drift.PLANTS[name])), POLICY
+                drift.compute_windows(drift.simulate_year(np.random.default_rng([6, 2]), drift.DRIFTS[name])), POLICY
             )
         )
         assert decisions[-1].worst == (column,)
