@@ -1,4 +1,4 @@
-"""Compare three ways of retraining, with the models that a backfill of the training left behind.
+"""Compare three strategies of retraining, with the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
 trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
@@ -27,25 +27,26 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 Scorer = Callable[[pd.DataFrame], Any]
-_HOLDOUT = "holdout_auc"
+"""Takes rows with the features, returns their scores; shape (rows,)."""
+_HOLDOUT_AUC = "holdout_auc"
 
 
 @dataclass(frozen=True)
-class TrainedModel:
-    """A model version of the backfill."""
+class BackfilledModel:
+    """A model version that the backfill registered."""
 
     version: str
     as_of: dt.date
     passed: bool
-    """Whether it passed the gate. A model that did not pass is never the serving one."""
+    """Whether the model passed the gate. A model that did not pass never serves."""
     holdout_auc: float
     cost_usd: float | None
-    """Cost of its run in the ledger; None where the ledger has no such run."""
+    """Cost of the training run in the ledger; None where the ledger has no such run."""
 
 
 @dataclass(frozen=True)
 class Month:
-    """A month of published rows, scored by every model from before it."""
+    """A month of published rows, scored by every model that was trained as of its first day or before."""
 
     days: Days
     rows: int
@@ -58,13 +59,13 @@ class Month:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way of retraining, and what it would have led to."""
+    """A strategy of retraining, and the models that it would have trained and served."""
 
     name: str
     rule: str
-    served: Sequence[TrainedModel]
+    served: Sequence[BackfilledModel]
     """For each month, the model that would have served."""
-    trained: Sequence[TrainedModel]
+    trained: Sequence[BackfilledModel]
     """Every model that would have been trained; models that did not pass the gate are included."""
 
     def list_monthly_auc(self, months: Sequence[Month]) -> list[float]:
@@ -73,30 +74,30 @@ class Strategy:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of all its trainings; None where the ledger lacks one of them."""
+        """Cost of all trainings of the strategy; None where the ledger lacks one of them."""
         costs = [model.cost_usd for model in self.trained]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 @dataclass(frozen=True)
-class Study:
-    """A finished backtest."""
+class Backtest:
+    """The result of a backtest."""
 
     model: str
     table: str
     snapshot_id: int
     """Snapshot of the lake at which the months were read."""
-    models: Sequence[TrainedModel]
+    models: Sequence[BackfilledModel]
     months: Sequence[Month]
     strategies: Sequence[Strategy]
 
 
-def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, Any]]) -> list[TrainedModel]:
-    """List the trained models of `name`, oldest as_of first; for each as_of, only the newest version.
+def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, Any]]) -> list[BackfilledModel]:
+    """List the models of a backfill, oldest as_of first; for each as_of, only the newest version.
 
     Args:
         registry: registry of the model.
-        name: registered model.
+        name: name of the registered model.
         charges: rows of the cost ledger.
     """
     costs: dict[str, float] = {}
@@ -105,51 +106,54 @@ def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, An
         costs[run] = costs.get(run, 0.0) + row["cost_usd"]
     models = {}
     for version in registry.list_versions(name):
-        auc = registry.get_metrics(version).get(_HOLDOUT)
+        auc = registry.get_metrics(version).get(_HOLDOUT_AUC)
         if "leeway.as_of" in version.tags and auc is not None:
             passed = version.tags.get("leeway.verdict") == "passed"
             cost = costs.get(version.tags.get("leeway.dag_run", ""))
-            models[read_as_of(version)] = TrainedModel(str(version.version), read_as_of(version), passed, auc, cost)
-    return [models[moment] for moment in sorted(models)]
+            models[read_as_of(version)] = BackfilledModel(str(version.version), read_as_of(version), passed, auc, cost)
+    return [models[as_of] for as_of in sorted(models)]
 
 
-def run_study(
+def run_backtest(
     name: str, dataset: Dataset, first: dt.date | None, last: dt.date | None, label_delay_days: int, drop: float
-) -> Study:
+) -> Backtest:
     """Score the models of a backfill on the months from `first` to `last`, and compare the three strategies.
 
     Args:
-        name: registered model.
+        name: name of the registered model.
         dataset: dataset of the model.
-        first: the first month begins on this day or later; None: the as_of of the first model.
+        first: day on which the first month begins, or a day before it; None: the as_of of the first model.
         last: last day; None: the last published day.
         label_delay_days: days until a label is known, as in the step `snapshot`.
         drop: the strategy "on drift" trains again when the AUC is lower than the holdout's by more than this.
 
     Raises:
-        DataError: no model passed the gate, or no day is published after it. A retry cannot help.
+        DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake = Registry.open(), Lake.open()
     models = list_models(registry, name, Ledger.open().read_rows())
-    usable = [model for model in models if model.passed]
-    if not usable:
+    passed_models = [model for model in models if model.passed]
+    if not passed_models:
         raise DataError(
             f"the registry has no version of {name} that passed the gate.",
-            "Backfill flights_train first; docs/how-to/backfills.md tells how.",
+            "Backfill flights_train first, as in docs/how-to/backfills.md.",
         )
-    spans = _list_months(lake, dataset, name, max(first or usable[0].as_of, usable[0].as_of), last)
+    first_as_of = passed_models[0].as_of
+    spans = _list_months(lake, dataset, name, max(first or first_as_of, first_as_of), last)
     snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
     scorers = {model.version: load_scorer(registry.get_version(name, model.version)) for model in models}
     months = []
     for days in spans:
         rows = lake.read_window(dataset.published, days.first, days.last, snapshot_id)
-        earlier = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
-        if month := _score_month(dataset, read_labelled_rows(dataset, rows), days, earlier, label_delay_days):
+        earlier_scorers = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
+        frame = build_labelled_rows(dataset, rows)
+        if month := _score_month(dataset, frame, days, earlier_scorers, label_delay_days):
             months.append(month)
     if not months:
         raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
-    return Study(name, dataset.published, snapshot_id, models, months, compare_strategies(models, months, drop))
+    strategies = compare_strategies(models, months, drop)
+    return Backtest(name, dataset.published, snapshot_id, models, months, strategies)
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
@@ -167,54 +171,58 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     return spans
 
 
-def compare_strategies(models: Sequence[TrainedModel], months: Sequence[Month], drop: float) -> list[Strategy]:
-    """List the three strategies of retraining. All begin with the same model."""
-    begin = _find_newest_passed(models, months[0].days.first)
+def compare_strategies(models: Sequence[BackfilledModel], months: Sequence[Month], drop: float) -> list[Strategy]:
+    """List the three strategies, with the models that each would have trained and served.
+
+    All begin with the same model.
+    """
+    first_model = _find_newest_passed(models, months[0].days.first)
     end = months[-1].days.first
     monthly = [_find_newest_passed(models, month.days.first) for month in months]
-    all_models = [model for model in models if begin.as_of <= model.as_of <= end]
-    served, trained = _retrain_on_drift(models, months, begin, drop)
+    all_models = [model for model in models if first_model.as_of <= model.as_of <= end]
+    served, trained = _retrain_on_drift(models, months, first_model, drop)
     rule = (
         f"trained again when the model's own AUC of the month before was more than {drop:g} below that of its holdout, "
         "by the labels known at the month's end"
     )
     return [
         Strategy("retrain monthly", "trained again before every month", monthly, all_models),
-        Strategy("never retrain", "the first model serves throughout", [begin] * len(months), [begin]),
+        Strategy("never retrain", "the first model serves throughout", [first_model] * len(months), [first_model]),
         Strategy("on drift", rule, served, trained),
     ]
 
 
 def _retrain_on_drift(
-    models: Sequence[TrainedModel], months: Sequence[Month], begin: TrainedModel, drop: float
-) -> tuple[list[TrainedModel], list[TrainedModel]]:
+    models: Sequence[BackfilledModel], months: Sequence[Month], first_model: BackfilledModel, drop: float
+) -> tuple[list[BackfilledModel], list[BackfilledModel]]:
     """Return the model that serves in each month, and all models that are trained."""
-    serving, served, trained = begin, [begin], [begin]
-    for before, month in pairwise(months):
+    serving, served, trained = first_model, [first_model], [first_model]
+    for previous, month in pairwise(months):
         newer = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
-        if newer and before.known_auc.get(serving.version, 1.0) < serving.holdout_auc - drop:
+        if newer and previous.known_auc.get(serving.version, 1.0) < serving.holdout_auc - drop:
             trained.append(newer[-1])
             serving = newer[-1] if newer[-1].passed else serving
         served.append(serving)
     return served, trained
 
 
-def _find_newest_passed(models: Sequence[TrainedModel], moment: dt.date) -> TrainedModel:
-    return [model for model in models if model.passed and model.as_of <= moment][-1]
+def _find_newest_passed(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:
+    """Return the newest model that passed the gate and was trained as of the day or before."""
+    return [model for model in models if model.passed and model.as_of <= day][-1]
 
 
 def _list_month_spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
     """Yield the months that begin on `first` or later, each up to its last published day."""
     days = [day for day in published if day.replace(day=1) >= first and (last is None or day <= last)]
-    for begin in sorted({day.replace(day=1) for day in days}):
-        yield Days(begin, max(day for day in days if day.replace(day=1) == begin))
+    for month_start in sorted({day.replace(day=1) for day in days}):
+        yield Days(month_start, max(day for day in days if day.replace(day=1) == month_start))
 
 
-def read_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
+def build_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
     """Build the features and the label of all published rows whose label is known, as `preprocess` does.
 
     Args:
-        dataset: the dataset.
+        dataset: dataset of the rows.
         rows: published rows, an Arrow table.
     """
     frame: pd.DataFrame = build_labelled(dataset, ibis.memtable(rows)).to_pandas()
@@ -224,12 +232,12 @@ def read_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
 def _score_month(
     dataset: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
 ) -> Month | None:
-    """Score the month with every model; None where all its labels are the same."""
+    """Compute the AUC of each model over the month; None where all labels of the month are the same."""
     label = frame[dataset.label].to_numpy(dtype=bool)
     next_month = (days.first + 31 * DAY).replace(day=1)
     known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
     if label.all() or not label.any():
-        log.warning("%s: all %d labels are the same, so nothing is measured", days, len(label))
+        log.warning("%s: all %d labels are the same, so the month is left out", days, len(label))
         return None
     auc, known_auc = {}, {}
     for version, scorer in scorers.items():

@@ -35,14 +35,14 @@ def report(
     """Compare retraining monthly, never, and on drift: write their AUC and cost as a PNG and an HTML page."""
     begin, end = parse_days(first, last)
     from pipelines.backtest import page as backtest_page
-    from pipelines.backtest import study
+    from pipelines.backtest.study import run_backtest
     from pipelines.dataset import load_dataset
     from pipelines.steps.snapshot import SnapshotSpec
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
     delay = int(params.load_section(settings().project, "snapshot").get("label_delay_days", default))
-    result = study.run_study(model, load_dataset(dataset or model), begin, end, delay, drop)
+    backtest = run_backtest(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
-    page = backtest_page.write(folder, result)
-    for line in (*backtest_page.format_lines(result), str(page)):
+    page = backtest_page.write_report(folder, backtest)
+    for line in (*backtest_page.format_lines(backtest), str(page)):
         write_line(line)

@@ -11,23 +11,23 @@ from typing import Any
 
 from pipelines.costs.charges import format_usd
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Moment, Strategy, Study, compare_strategies
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
 PAGE = "loop.html"
 STYLES = {
-    NEVER: {"color": FAINT, "linestyle": "--", "linewidth": 1.6},
-    MONTHLY: {"color": CHAMPION, "linestyle": "-.", "linewidth": 1.6},
-    DRIFT: {"color": CANDIDATE, "linewidth": 2.2},
+    NEVER: {"color": REFERENCE_COLOR, "linestyle": "--", "linewidth": 1.6},
+    MONTHLY: {"color": CHAMPION_COLOR, "linestyle": "-.", "linewidth": 1.6},
+    DRIFT: {"color": CANDIDATE_COLOR, "linewidth": 2.2},
 }
 COLORS = {
     "promoted": "#14632b",
     "rolled_back": "#9b1c26",
-    "started": CANDIDATE,
-    "not_passed": CHAMPION,
+    "started": CANDIDATE_COLOR,
+    "not_passed": CHAMPION_COLOR,
     "failed": "#9b1c26",
-    "held_back": FAINT,
-    "reset": CANDIDATE,
+    "held_back": REFERENCE_COLOR,
+    "reset": CANDIDATE_COLOR,
 }
 """Colors of the rows of the timeline, from top to bottom."""
 
@@ -102,7 +102,7 @@ def _draw_weeks(study: Study) -> Any:
         auc = [week.auc[strategy.name] for week in study.weeks]
         upper.plot(middles, auc, label=f"{strategy.name}: {fmean(auc):.4f}", **STYLES[strategy.name])
     for served in study.strategies[-1].served[1:]:
-        upper.axvline(served.since, color=CANDIDATE, linewidth=0.8, alpha=0.5)
+        upper.axvline(served.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
     upper.set_title(f"{study.model}: AUC of each week, by the version that served", loc="left", fontsize=11)
     upper.legend(frameon=False, ncols=3, loc="lower left")
     upper.grid(axis="y", color="#eeeeee")

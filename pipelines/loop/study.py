@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from pipelines.backtest.study import Scorer, read_labelled_rows
+from pipelines.backtest.study import Scorer, build_labelled_rows
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
@@ -161,7 +161,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
     for span in _list_week_spans(days):
-        frame = read_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
+        frame = build_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
         if week := score_week(span, frame, dataset.label, strategies, scorers):
             weeks.append(week)
     if not weeks:

@@ -14,7 +14,7 @@ from pipelines.monitoring.drift import Decision, Finding, Policy, alarms
 from pipelines.monitoring.drift.counts import Array, Column, Counts
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.windows import ComparedWindow, measure_days
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
@@ -155,8 +155,8 @@ def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
     if len(shown_bins) > MAX_BINS:
         shown_bins = np.sort(shown_bins[np.argsort(-(reference + window)[shown_bins], kind="stable")[:MAX_BINS]])
     positions = np.arange(len(shown_bins))
-    axis.bar(positions - 0.2, reference[shown_bins], 0.4, color=CHAMPION, label="reference")
-    axis.bar(positions + 0.2, window[shown_bins], 0.4, color=CANDIDATE, label="this window")
+    axis.bar(positions - 0.2, reference[shown_bins], 0.4, color=CHAMPION_COLOR, label="reference")
+    axis.bar(positions + 0.2, window[shown_bins], 0.4, color=CANDIDATE_COLOR, label="this window")
     axis.set_xticks(
         positions, [_shorten(labels[int(index)]) for index in shown_bins], rotation=30, ha="right", fontsize=7
     )
@@ -189,16 +189,21 @@ def _draw_performance(history: DriftHistory) -> Any:
     """Draw the mean score and label of each window, and the performance."""
     days = [window.day for window in history.windows]
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
-    for name, color in ((_SCORE, CANDIDATE), (history.record.reference.label, CHAMPION)):
+    for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
         rates = [_compute_rate(window, name, history.record) for window in history.windows]
         upper.plot(range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}")
     upper.legend(frameon=False, ncols=2)
     upper.set_title("Scores and labels of each window", loc="left", fontsize=10)
-    for measure, color, label in (("auc", CHAMPION, "AUC"), ("estimated_auc", CANDIDATE, "AUC estimated from scores")):
+    for measure, color, label in (
+        ("auc", CHAMPION_COLOR, "AUC"),
+        ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
+    ):
         _draw_band(lower, history.windows, measure, color, label)
     if "auc" in (holdout := measure_days(history.record.holdout, history.policy)):
-        lower.axhspan(holdout["auc"].low, holdout["auc"].high, color=FAINT, alpha=0.18, linewidth=0)
-        lower.axhline(holdout["auc"].value, color=FAINT, linestyle="--", linewidth=1, label="AUC on the holdout")
+        lower.axhspan(holdout["auc"].low, holdout["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0)
+        lower.axhline(
+            holdout["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
+        )
     lower.legend(frameon=False, ncols=3)
     lower.set_title("Performance, with the intervals that the decision uses", loc="left", fontsize=10)
     _label_days(lower, days)

@@ -1,1 +1,1 @@
-"""What every HTML page shares: one Jinja environment, a base layout with its style sheet, and the charts' settings."""
+"""Parts that all HTML pages share: the Jinja environment, the layout with its style sheet, and the charts' settings."""

@@ -1,7 +1,7 @@
 """Render the HTML pages. Each page is one file that needs no other file and no network, and runs no script.
 
-The values of a page come from data: Jinja escapes them all, and the layout's Content-Security-Policy forbids scripts.
-Equal values give equal bytes.
+The values of a page come from data. So Jinja escapes all of them, and the layout's Content-Security-Policy forbids
+scripts. Equal values give byte-identical files.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pipelines.system.files import replace_file
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template of `pages/templates` to HTML."""
+    """Render a template of `pages/templates` to HTML; `values` are its variables."""
     return _build_environment().get_template(template).render(**values)
 
 
 def write_page(path: Path, template: str, pictures: Sequence[Path], **values: Any) -> Path:
-    """Render a template to a file, with the pictures inside it. Replaces what was there.
+    """Render a template and write it to a file with the pictures inside, replacing what was there.
 
     Args:
         path: file to write.
         template: name of a file in `pages/templates`.
-        pictures: PNG files; the template finds each one in `pictures`, by its name without suffix.
-        **values: what the template shows.
+        pictures: PNG files. The template has them in its variable `pictures`: file name without suffix to base64.
+        **values: other variables of the template.
 
     Returns:
         `path`.

@@ -23,7 +23,7 @@ def compare_versions(
     candidate: ModelVersion,
     candidate_params: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Return what differs in data, code or training parameters: name to the champion's and the candidate's value."""
+    """Return the differences in data, code and parameters: name to the champion's and the candidate's value."""
     old = {**_read_tags(champion, ORIGIN_TAGS), **champion_params}
     new = {**_read_tags(candidate, ORIGIN_TAGS), **candidate_params}
     return {name: [old.get(name, ""), new.get(name, "")] for name in {**old, **new} if old.get(name) != new.get(name)}

@@ -1,4 +1,4 @@
-"""Scoring of a partition by SageMaker Batch Transform: the files of the request, and the scores in its response."""
+"""Write the files of a Batch Transform request for a partition, and read the scores of its response."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
 from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import service_errors
-from pipelines.registry.versions import Registry
 
 PART_ROWS = 250_000
-"""Most rows in one file of a request: the machines of a job share the files."""
+"""Largest number of rows in one file of a request. The machines of a job share the files."""
 RESPONSE_SUFFIX = ".out"
-"""Batch Transform appends it to the name of an input file, for the file with the scores."""
+"""Suffix that Batch Transform appends to the name of an input file, to name the file with its scores."""
 
 
 def list_features(version: ModelVersion) -> list[str]:
@@ -37,7 +36,7 @@ def list_features(version: ModelVersion) -> list[str]:
     return [str(column.name) for column in info.signature.inputs.inputs]
 
 
-def pack_model(registry: Registry, version: ModelVersion, archive: Path) -> None:
+def pack_model(version: ModelVersion, archive: Path) -> None:
     """Write the version's model.tar.gz, in the form that a SageMaker container takes.
 
     Equal packages give byte-identical archives.
@@ -52,9 +51,9 @@ def _write_archive(folder: Path, archive: Path) -> None:
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     with (
-        archive.open("wb") as raw,
-        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w") as tar,
+        archive.open("wb") as output,
+        gzip.GzipFile(filename="", fileobj=output, mode="wb", mtime=0) as gzip_file,
+        tarfile.open(fileobj=gzip_file, mode="w") as tar,
     ):
         for path in files:
             member = tarfile.TarInfo(str(path.relative_to(folder)))
@@ -64,7 +63,7 @@ def _write_archive(folder: Path, archive: Path) -> None:
 
 
 def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folder: Path) -> str:
-    """Write the features of all rows as JSON lines to files in the folder, in their order.
+    """Write the features of all rows as JSON lines to files in the folder, in the order of the rows.
 
     Returns:
         The name of the request, ROWS-DIGEST: the number of rows, and the SHA-256 of their lines.
@@ -75,9 +74,9 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
     rows, digest = 0, hashlib.sha256()
     folder.mkdir(parents=True, exist_ok=True)
     lines = (line for frame in frames for line in _format_json_lines(frame, features))
-    for first in lines:
+    for first_line in lines:
         with (folder / f"part-{rows // PART_ROWS:05d}.jsonl").open("wb") as file:
-            for line in itertools.chain([first], itertools.islice(lines, PART_ROWS - 1)):
+            for line in itertools.chain([first_line], itertools.islice(lines, PART_ROWS - 1)):
                 file.write(line)
                 digest.update(line)
                 rows += 1
@@ -85,12 +84,12 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """The scores that a job returned for a request. Called like a model, with the same rows in the same order.
+    """The scores that a job returned for a request. It is called like a model, with the rows of the request in order.
 
     Args:
-        folder: output of the job.
+        folder: folder of the job's output.
         request: name of the request, as `write_request` returned it.
-        features: features that the request has.
+        features: features in the request, in its order.
 
     Raises:
         DataError: the job returned more or fewer scores than the request has rows. A retry cannot help.
@@ -99,9 +98,9 @@ class Response:
     def __init__(self, folder: Path, request: str, features: Sequence[str]) -> None:
         self._request, self._features, self._digest = request, features, hashlib.sha256()
         self._rows, self._lines = 0, _read_lines(folder)
-        rows, scores = int(request.partition("-")[0]), sum(1 for _ in _read_lines(folder))
-        if scores != rows:
-            raise DataError(f"the job got {rows} rows and returned {scores} scores.", "Nothing was written.")
+        row_count, score_count = int(request.partition("-")[0]), sum(1 for _ in _read_lines(folder))
+        if score_count != row_count:
+            raise DataError(f"the job got {row_count} rows and returned {score_count} scores.", "Nothing was written.")
 
     def __call__(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Return the scores of the next rows.

@@ -1,4 +1,4 @@
-"""What the tables of predictions and outcomes share: their columns, and how a partition stays up to date.
+"""Columns of the tables of predictions and outcomes, and functions that both steps use to write a partition.
 
 Both tables have one row for each key and model version. A write replaces the rows of one day and model (and version).
 """
@@ -32,9 +32,10 @@ def require_published(lake: Lake, dataset: Dataset, day: dt.date) -> None:
 
 
 def repeat_until_current(lake: Lake, tables: Sequence[str], day: dt.date, work: Callable[[], T]) -> T:
-    """Run `work` again for as long as another process rewrites the day in one of the tables while it runs.
+    """Run `work`, and run it again if another process rewrote the day in one of the tables in the meantime.
 
-    When two processes work on one day, the last to end has read the newest rows. Neither leaves results of older rows.
+    If two processes work on one day, the one that ends last has read the newest rows. So no results of older rows are
+    left.
 
     Returns:
         What the last call of `work` returned.
@@ -44,4 +45,4 @@ def repeat_until_current(lake: Lake, tables: Sequence[str], day: dt.date, work: 
         result = work()
         if [lake.pin_window(table, day, day) for table in tables] == before:
             return result
-        log.info("%s %s was rewritten in the meantime: running again", " or ".join(tables), day)
+        log.info("another process rewrote %s %s: the rows are read again", " or ".join(tables), day)

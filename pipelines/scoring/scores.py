@@ -1,4 +1,4 @@
-"""Scores of a published day: which version scores it, on which features, and where the scores are stored."""
+"""Score a published day: choose the version, build the features, and store the scores."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from pipelines.settings import settings
 from pipelines.system.duckdb_session import spill_folder
 from pipelines.window import DAY, Days
 
-Score = Callable[[pd.DataFrame], Any]
-"""From a frame of features (shape: rows, features) to one score for each row (shape: rows)."""
+Scorer = Callable[[pd.DataFrame], Any]
+"""Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,)."""
 
 
 def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> ModelVersion | None:
     """Choose the version of model `name` that scores the day.
 
     Returns:
-        Version `number` where one is given; else the champion. A champion trained as of a later day may have seen the
-        labels of this one: then the version that was champion on the day. None where there is no such version.
+        Version `number` where it is given; else the champion. A champion that was trained as of a later day may have
+        seen the labels of this day, so the version that was champion on the day is taken then. None where there is no
+        such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
@@ -50,7 +51,7 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
 
 
 @contextmanager
-def score_day(lake: Lake, dataset: Dataset, day: dt.date, score: Score) -> Iterator[Path]:
+def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Iterator[Path]:
     """Write a Parquet file with key, features, label and score of each row of the day; remove it after the block.
 
     The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
@@ -63,14 +64,18 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, score: Score) -> Itera
             finite number. A retry cannot help.
     """
     with read_rows(lake, dataset, day) as (schema, batches), spill_folder() as folder:
-        scored = (_append_score(dataset, batch, score) for batch in batches)
+        scored = (_append_score(dataset, batch, scorer) for batch in batches)
         building.write_features(scored, schema.append(pa.field(SCORE, pa.float64())), folder)
         yield folder / building.FILE_NAME
 
 
 @contextmanager
 def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterator[pd.DataFrame]]:
-    """Read only the features of the day, in batches, in the row order of `score_day`."""
+    """Read the features of the day in batches, in the same order of rows as `score_day`.
+
+    Yields:
+        The batches.
+    """
     with read_rows(lake, dataset, day) as (_, batches):
         yield (_select_features(dataset, batch) for batch in batches)
 
@@ -92,12 +97,12 @@ def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.S
 
 @contextmanager
 def report_missing_features(dataset: Dataset) -> Iterator[None]:
-    """Raise a DataError, in place of a KeyError, where the model needs a feature that the rows do not have."""
+    """Turn the KeyError of the block into a DataError: the model needs a feature that the rows do not have."""
     try:
         yield
     except KeyError as error:
-        what = f"the model was trained with features that {dataset.name} does not have: {error.args[0]}."
-        raise DataError(what, "Score with the code that trained it, or train again.") from None
+        message = f"the model was trained with features that {dataset.name} does not have: {error.args[0]}."
+        raise DataError(message, "Score with the code that trained it, or train again.") from None
 
 
 def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version: ModelVersion) -> tuple[Commit, Path]:
@@ -106,7 +111,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
     The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.
 
     Returns:
-        What the commit did, and the new path of the file.
+        The commit, and the new path of the file.
     """
     model = {MODEL: str(version.name), VERSION: str(version.version)}
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
@@ -118,10 +123,10 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
         )
         rows = pa.RecordBatchReader.from_batches(schema, batches)
         commit = lake.write_partition(dataset.predictions, day, rows, dataset.key, part=model, aside=[SCORED_AT])
-    place = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{day}.parquet"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(file, place)
-    return commit, place
+    path = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{day}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(file, path)
+    return commit, path
 
 
 def _build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
@@ -136,12 +141,14 @@ def _select_features(dataset: Dataset, rows: pa.RecordBatch) -> pd.DataFrame:
     return features
 
 
-def _append_score(dataset: Dataset, rows: pa.RecordBatch, score: Score) -> pa.RecordBatch:
+def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.RecordBatch:
     """Append the score of each row. The model sees only the features."""
     with report_missing_features(dataset):
-        scores = np.asarray(score(_select_features(dataset, rows)), dtype=float)
-    if wrong := int(np.count_nonzero(~np.isfinite(scores))):
-        raise DataError(f"the model's score is not a number for {wrong} of {len(scores)} rows.", "Nothing was written.")
+        scores = np.asarray(scorer(_select_features(dataset, rows)), dtype=float)
+    if invalid_rows := int(np.count_nonzero(~np.isfinite(scores))):
+        raise DataError(
+            f"the model's score is not a number for {invalid_rows} of {len(scores)} rows.", "Nothing was written."
+        )
     return rows.append_column(SCORE, pa.array(scores))
 
 

@@ -59,7 +59,7 @@ def run(spec: BatchSpec) -> BatchResult:
         return BatchResult()
     with replace_folder(spec.folder) as making, scores.read_features(lake, data, spec.partition) as frames:
         (making / "model").mkdir()
-        batch.pack_model(registry, version, making / "model" / "model.tar.gz")
+        batch.pack_model(version, making / "model" / "model.tar.gz")
         with scores.report_missing_features(data):
             request = batch.write_request(frames, batch.list_features(version), making / "rows")
     rows = request.partition("-")[0]

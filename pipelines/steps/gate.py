@@ -75,8 +75,8 @@ class GateResult(Result):
     """SHA-256 of the model's files as they were judged; empty for a model that is not registered."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Description of the candidate: name to value."""
-    differs: dict[str, list[str]] = Field(default_factory=dict)
-    """What differs from the champion: name to the champion's and the candidate's value."""
+    differences: dict[str, list[str]] = Field(default_factory=dict)
+    """Differences from the champion in data, code and parameters: name to the champion's and the candidate's value."""
     champion: str = ""
     """Version that the candidate was compared with; empty where there was none."""
     model_name: str = ""
@@ -147,7 +147,7 @@ def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, 
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
         facts=_describe(candidacy, holdout),
-        differs=_compare_with_champion(candidacy),
+        differences=_compare_with_champion(candidacy),
         champion=str(candidacy.champion.version) if candidacy and candidacy.champion else "",
         model_name=spec.model_name,
         version=spec.version,

@@ -12,7 +12,7 @@ import pandas as pd
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
-from pipelines.pages.drawing import CANDIDATE, CHAMPION, FAINT, Axes, plt, save_figure
+from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 
 TOP_SLICES = 25
 """Largest number of slices that the picture shows: those with the lowest values."""
@@ -54,9 +54,9 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
 
 def _draw_curves(content: Content) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    left.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
-    right.axhline(float(content.holdout.label.mean()), color=FAINT, linestyle="--", linewidth=1)
-    models = [(content.champion, "champion", CHAMPION), (content.candidate, "candidate", CANDIDATE)]
+    left.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    right.axhline(float(content.holdout.label.mean()), color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    models = [(content.champion, "champion", CHAMPION_COLOR), (content.candidate, "candidate", CANDIDATE_COLOR)]
     for curves, name, color in models:
         if curves is not None:
             _draw_band(left, curves.roc, name, color)
@@ -75,16 +75,19 @@ def _draw_band(axis: Axes, band: Band, name: str, color: str) -> None:
 def _draw_reliability(content: Content) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     holdout, top = content.holdout, 0.0
-    scores = [(holdout.champion_score, "champion", CHAMPION), (holdout.candidate_score, "candidate", CANDIDATE)]
+    scores = [
+        (holdout.champion_score, "champion", CHAMPION_COLOR),
+        (holdout.candidate_score, "candidate", CANDIDATE_COLOR),
+    ]
     for score, name, color in scores:
         if score is not None:
             top = max(top, _draw_calibration(left, holdout.label, score, name, color))
-    left.plot([0, top], [0, top], color=FAINT, linestyle="--", linewidth=1)
+    left.plot([0, top], [0, top], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     left.set(xlabel="mean score of a tenth of the rows", ylabel="observed rate", title="Reliability")
     left.legend(loc="upper left", frameon=False)
     names = list(content.importance)[:TOP_FEATURES][::-1]
     shares = list(content.importance.values())[:TOP_FEATURES][::-1]
-    right.barh(names, shares, color=CANDIDATE)
+    right.barh(names, shares, color=CANDIDATE_COLOR)
     right.tick_params(axis="y", labelsize=8)
     right.set(xlabel="share of the total gain", title="Feature importance")
     return figure
@@ -111,13 +114,13 @@ def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
     """Draw each part with its interval, the first one at the bottom; a part that was not judged is grey."""
     axis.set_title(title)
     if table.empty:
-        axis.text(0.5, 0.5, "none", ha="center", va="center", color=FAINT, transform=axis.transAxes)
+        axis.text(0.5, 0.5, "none", ha="center", va="center", color=REFERENCE_COLOR, transform=axis.transAxes)
         axis.set_axis_off()
         return
     parts: list[dict[Any, Any]] = table.to_dict("records")
     for height, part in enumerate(parts):
         ends = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
-        color = CANDIDATE if part["judged"] else FAINT
+        color = CANDIDATE_COLOR if part["judged"] else REFERENCE_COLOR
         axis.errorbar([part["value"]], [height], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
     axis.set_yticks(range(len(parts)), [f"{part['column']}={part['slice']}"[:28] for part in parts], fontsize=8)
     axis.grid(axis="x", color="#eeeeee")

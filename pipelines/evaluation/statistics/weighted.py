@@ -30,7 +30,7 @@ def auc(label: Array, score: Array) -> WeightedMetric:
 def pr_auc(label: Array, score: Array) -> WeightedMetric:
     """Average precision: the sum over distinct scores of the precision times the increase in recall."""
     order = np.argsort(-score, kind="stable")
-    # Rows of equal score count together: the last of them.
+    # Positions of the last row of each distinct score: rows of equal score count together.
     tie_ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     positive = label[order]
 

@@ -100,8 +100,8 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         _render_links(verdict["report"]),
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]
-    if verdict["differs"]:
-        rows = [[name, *both] for name, both in verdict["differs"].items()]
+    if verdict["differences"]:
+        rows = [[name, *both] for name, both in verdict["differences"].items()]
         parts.append(_render_table(["difference", f"champion {verdict['champion']}", "candidate"], rows))
     parts.append(_render_table(["candidate", ""], [[name, fact] for name, fact in verdict["facts"].items()]))
     return "\n\n".join(parts)

@@ -30,7 +30,7 @@ class GateOperator(StepOperator, SkipMixin):
 
     Returns:
         `GateResult`: passed, outcome, reason, checks, needs_approval, approval_timeout_h, approval_default, facts,
-        differs, champion, model_digest, model_name, version, verdict, report.
+        differences, champion, model_digest, model_name, version, verdict, report.
     """
 
     step = "gate"

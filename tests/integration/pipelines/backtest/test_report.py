@@ -54,7 +54,7 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
 
     first, second, third = (register_version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     failed = register_version(model, "2013-02-15", passes=False)
-    result = study.run_study(model, load_dataset("flights"), None, None, 1, 0.02)
+    result = study.run_backtest(model, load_dataset("flights"), None, None, 1, 0.02)
     assert [(candidate.version, candidate.passed) for candidate in result.models] == [
         (first, True), (failed, False), (second, True), (third, True),
     ]  # fmt: skip
@@ -141,10 +141,10 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
 def test_refuses_days_in_which_no_month_can_be_scored(model: str) -> None:
     register_version(f"{model}-late", "2013-03-02")
     with pytest.raises(DataError, match=r"no day in a month that begins on 2013-03-02 or later"):
-        study.run_study(f"{model}-late", load_dataset("flights"), None, None, 1, 0.02)
+        study.run_backtest(f"{model}-late", load_dataset("flights"), None, None, 1, 0.02)
     register_version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
-        study.run_study(f"{model}-no", load_dataset("flights"), None, None, 1, 0.02)
+        study.run_backtest(f"{model}-no", load_dataset("flights"), None, None, 1, 0.02)
 
 
 def test_invalid_arguments_give_an_error_message(model: str, commands: Any) -> None:

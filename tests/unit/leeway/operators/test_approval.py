@@ -26,7 +26,7 @@ VERDICT: dict[str, Any] = {
     **{"approval_timeout_h": 72.0, "approval_default": "reject"},
     **{"champion": "2", "verdict": "/w/verdict.json", "report": "http://docs/report.html"},
     **{"checks": [CHECK, {**CHECK, "check": "rows | of holdout", "low": None, "high": None}]},
-    **{"facts": {"data version": "abc"}, "differs": {"window": ["old days", "new days"]}},
+    **{"facts": {"data version": "abc"}, "differences": {"window": ["old days", "new days"]}},
 }
 
 
@@ -90,7 +90,7 @@ def test_text_of_the_form_shows_checks_report_and_differences() -> None:
     assert "[The report](http://docs/report.html): [curves](http://docs/curves.png)" in text
     assert "| data version | abc |" in text
     assert "| window | old days | new days |" in text
-    assert "difference" not in render_body({**VERDICT, "differs": {}})
+    assert "difference" not in render_body({**VERDICT, "differences": {}})
 
 
 def test_approval_is_recorded_and_the_task_succeeds(write_python: Any, project: Any) -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from pipelines.backtest import page as backtest_page
 from pipelines.backtest import study as backtest
-from pipelines.backtest.study import Month, Study, TrainedModel, compare_strategies
+from pipelines.backtest.study import BackfilledModel, Backtest, Month, compare_strategies
 from pipelines.datasets.flights import DATASET
 from pipelines.window import DAY, Days
 
 
-def build_model(month: int, holdout: float = 0.70, passed: bool = True, cost: float | None = 0.5) -> TrainedModel:
-    return TrainedModel(str(month), dt.date(2013, month, 1), passed, holdout, cost)
+def build_model(month: int, holdout: float = 0.70, passed: bool = True, cost: float | None = 0.5) -> BackfilledModel:
+    return BackfilledModel(str(month), dt.date(2013, month, 1), passed, holdout, cost)
 
 
 def build_month(number: int, **auc: float) -> Month:
@@ -37,7 +37,7 @@ MONTHS = [
 ]
 
 
-def list_served(models: list[TrainedModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
+def list_served(models: list[BackfilledModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
     """List for each strategy the version that serves in each month."""
     return {
         strategy.name: [model.version for model in strategy.served]
@@ -45,7 +45,7 @@ def list_served(models: list[TrainedModel], months: list[Month], drop: float = 0
     }
 
 
-def list_trained(models: list[TrainedModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
+def list_trained(models: list[BackfilledModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
     """List for each strategy the versions that it trains."""
     return {
         strategy.name: [model.version for model in strategy.trained]
@@ -118,8 +118,8 @@ def test_the_costs_of_a_run_in_the_ledger_are_added_up() -> None:
     )
     rows = [{"dag_id": "d", "run_id": run, "cost_usd": cost} for run, cost in (("r1", 9.0), ("r2", 1.0), ("r2", 2.0))]
     assert backtest.list_models(registry, "m", rows) == [
-        TrainedModel("2", dt.date(2013, 2, 1), False, 0.7, 3.0),
-        TrainedModel("3", dt.date(2013, 3, 1), True, 0.7, None),
+        BackfilledModel("2", dt.date(2013, 2, 1), False, 0.7, 3.0),
+        BackfilledModel("3", dt.date(2013, 3, 1), True, 0.7, None),
     ]
 
 
@@ -152,15 +152,17 @@ def test_a_month_with_equal_labels_is_left_out() -> None:
 
 
 @pytest.fixture
-def study() -> Study:
-    return Study("<m>", "flights", 42, MODELS, MONTHS, compare_strategies(MODELS, MONTHS, 0.02))
+def finished_backtest() -> Backtest:
+    return Backtest("<m>", "flights", 42, MODELS, MONTHS, compare_strategies(MODELS, MONTHS, 0.02))
 
 
-def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(study: Study, tmp_path: Path) -> None:
-    page = backtest_page.write(tmp_path, study)
+def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
+    finished_backtest: Backtest, tmp_path: Path
+) -> None:
+    page = backtest_page.write_report(tmp_path, finished_backtest)
     text = page.read_text()
     assert (tmp_path / "backtest.png").read_bytes().startswith(b"\x89PNG")
-    for month in study.months:
+    for month in finished_backtest.months:
         for auc in month.auc.values():
             assert f"{auc:.4f}" in text
     assert "<m>" not in text and "&lt;m&gt;" in text
@@ -168,12 +170,12 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(study:
     assert links == []
     assert "more than 0.02 below that of its holdout" in text
     contents = page.read_bytes(), (tmp_path / "backtest.png").read_bytes()
-    backtest_page.write(tmp_path, study)
+    backtest_page.write_report(tmp_path, finished_backtest)
     assert (page.read_bytes(), (tmp_path / "backtest.png").read_bytes()) == contents
 
 
-def test_the_terminal_shows_a_line_for_each_strategy(study: Study) -> None:
-    assert backtest_page.format_lines(study) == [
+def test_the_terminal_shows_a_line_for_each_strategy(finished_backtest: Backtest) -> None:
+    assert backtest_page.format_lines(finished_backtest) == [
         "<m>, 2013-02 to 2013-05: 4 month(s), 4,000 rows.",
         "retrain monthly  mean AUC 0.7050, 4 trainings, 2.00 USD",
         "never retrain    mean AUC 0.6400, 1 training, 0.5000 USD",
@@ -181,10 +183,10 @@ def test_the_terminal_shows_a_line_for_each_strategy(study: Study) -> None:
     ]
 
 
-def test_the_picture_of_a_short_study_is_not_cut_off(study: Study, tmp_path: Path) -> None:
+def test_the_picture_of_a_short_backtest_is_not_cut_off(finished_backtest: Backtest, tmp_path: Path) -> None:
     from matplotlib import image
 
-    backtest_page.draw(tmp_path / "short.png", study)
+    backtest_page.draw_chart(tmp_path / "short.png", finished_backtest)
     pixels = image.imread(tmp_path / "short.png")
     edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
     assert all((edge[..., :3] == 1.0).all() for edge in edges), "the frame is white"
