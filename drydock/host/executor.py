@@ -58,7 +58,7 @@ class RunningHost(Protocol):
         """Send SIGKILL to every process of the host."""
 
     def finish(self) -> int:
-        """Kill what is left of the host and delete its process file. Idempotent.
+        """Kill the processes of the host that still run, and delete its process file. Idempotent.
 
         Returns:
             The exit code of the command; 128 + N if signal N ended it.
@@ -90,17 +90,29 @@ class Executor(Protocol):
         """
 
     def kill_leftover(self, process_file: Path) -> bool:
-        """Kill what an earlier server left running of one host, and delete its process file. Idempotent.
+        """Kill the processes of one host that an earlier server left running, and delete the process file. Idempotent.
+
+        Args:
+            process_file: The host's process file. It need not exist.
 
         Returns:
-            Whether anything was still running.
+            Whether the host was still running.
+
+        Raises:
+            JobFailed: The container engine does not answer; the file is kept. A retry can help.
         """
 
     def kill_all_hosts(self, data: Path) -> int:
-        """Kill every process or container of a tree below data, whether a process file names it or not. Idempotent.
+        """Kill every process or container of the hosts below data, even if no process file names it. Idempotent.
 
-        For the start and the end of a server.
+        Called when a server starts, and when it ends.
+
+        Args:
+            data: The server's data folder.
 
         Returns:
-            How many were killed.
+            The number of killed processes or containers.
+
+        Raises:
+            JobFailed: The container engine does not answer. A retry can help.
         """

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+# By the first letter of the instance family.
 GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8, "x": 16, "t": 4, "g": 4, "p": 8, "i": 8}
 UNKNOWN_GIB_PER_VCPU = 4
 
@@ -15,11 +16,11 @@ class MachineSize:
     memory_mb: int
 
     def limit_to(self, limit: "MachineSize") -> "MachineSize":
-        """Return this size, cut to a limit, so that even the largest instance type can run here, alone."""
+        """Return this size, but at most the limit. So even the largest instance type can run on this machine."""
         return MachineSize(min(self.cores, limit.cores), min(self.memory_mb, limit.memory_mb))
 
     def fits_in(self, free: "MachineSize") -> bool:
-        """Return whether a free size is large enough for this one."""
+        """Return whether a machine of this size can run in the free cores and memory."""
         return self.cores <= free.cores and self.memory_mb <= free.memory_mb
 
     def __add__(self, other: "MachineSize") -> "MachineSize":
@@ -31,12 +32,15 @@ class MachineSize:
         return MachineSize(self.cores - other.cores, self.memory_mb - other.memory_mb)
 
     def __mul__(self, count: int) -> "MachineSize":
-        """Return the size of so many machines together."""
+        """Return the size of `count` machines together."""
         return MachineSize(self.cores * count, self.memory_mb * count)
 
 
 def parse_instance_type(instance_type: str) -> MachineSize:
-    """Return the size of one instance: ml.m5.2xlarge has 8 vCPUs and 32 GiB. A metal instance counts as 96 vCPUs."""
+    """Return the size of one instance: ml.m5.2xlarge has 8 vCPUs and 32 GiB.
+
+    A metal instance counts as 96 vCPUs, and an unknown size as 2 vCPUs.
+    """
     family, _, size = instance_type.removeprefix("ml.").partition(".")
     cores = _parse_cores(size)
     gib = cores * GIB_PER_VCPU.get(family[:1], UNKNOWN_GIB_PER_VCPU)

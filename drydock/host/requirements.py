@@ -1,7 +1,7 @@
 """Compare a source bundle's requirements.txt with the packages that are installed.
 
-SageMaker's script-mode containers install the file with pip. A job in a process of this machine shares its interpreter
-with other jobs and must not change it, so drydock reports what is missing instead.
+SageMaker's script-mode containers install the file's packages with pip. A job in a process of this machine shares its
+interpreter with other jobs and must not change it, so drydock reports what is missing instead.
 """
 
 import json
@@ -18,12 +18,12 @@ from drydock.errors import JobFailed
 _SHOWN_CHARS = 120
 _QUERY_TIMEOUT_S = 60
 
-# The interpreter that is checked runs this program. It may not have `packaging`.
+# The interpreter whose packages are listed runs this program. The package `packaging` may not be installed there.
 _QUERY_PROGRAM = """
 import importlib.metadata, json, platform, sys
-# Python imports the first package of a name on the path, so the first one wins here too.
-every = [(d.metadata["Name"], d.version) for d in importlib.metadata.distributions()][::-1]
-versions = {name: version for name, version in every if name}
+# Reversed, so that the first one on the path is listed if a package is installed twice: Python imports that one.
+packages = [(item.metadata["Name"], item.version) for item in importlib.metadata.distributions()][::-1]
+versions = {name: version for name, version in packages if name}
 python = ".".join(map(str, sys.version_info[:2]))
 markers = {"python_version": python, "python_full_version": platform.python_version(),
            "implementation_name": sys.implementation.name,
@@ -39,11 +39,12 @@ def check_requirements(path: Path) -> None:
 
     Raises:
         JobFailed: A requirement is not met. A retry cannot help.
+        OSError, ValueError: The packages cannot be listed, see `find_unmet_requirements`.
     """
-    if path.exists() and (unmet := find_unmet_requirements(path)):
+    if path.exists() and (unmet_lines := find_unmet_requirements(path)):
         raise JobFailed(
-            f"ClientError: drydock's Python does not meet these lines of requirements.txt: {', '.join(unmet)}. "
-            "Install it where drydock runs, or use the docker executor."
+            f"ClientError: drydock's Python does not meet these lines of requirements.txt: {', '.join(unmet_lines)}. "
+            "Install them where drydock runs, or use the docker executor."
         )
 
 

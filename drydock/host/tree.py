@@ -100,7 +100,7 @@ class HostTree:
             self.log.unlink(missing_ok=True)
 
     def delete_input(self) -> None:
-        """Delete the downloaded data, which S3 still has. The other files stay, for whoever inspects the job."""
+        """Delete the downloaded data, which S3 still has. The other files stay, for a person who inspects the job."""
         shutil.rmtree(self.root / "input" / "data", ignore_errors=True)
         shutil.rmtree(self.root / "processing" / "input", ignore_errors=True)
 
@@ -112,5 +112,5 @@ def list_host_names(count: int) -> list[str]:
 
 def is_below_container_base(path: str) -> bool:
     """Return whether a path is a folder below /opt/ml, and not /opt/ml itself."""
-    pure = PurePosixPath(path)
-    return pure.is_relative_to(CONTAINER_BASE) and ".." not in pure.parts and pure != CONTAINER_BASE
+    folder = PurePosixPath(path)
+    return folder.is_relative_to(CONTAINER_BASE) and ".." not in folder.parts and folder != CONTAINER_BASE

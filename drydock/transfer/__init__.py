@@ -1,1 +1,1 @@
-"""Moving data between a host's folders and S3 or CloudWatch Logs."""
+"""Transfers between a host's folders and S3 or CloudWatch Logs."""

@@ -29,13 +29,13 @@ def pack(folder: Path, archive: Path) -> list[str]:
     entries = list_entries(folder)
     try:
         with (
-            archive.open("wb") as raw,
-            gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as gzipped,
+            archive.open("wb") as file,
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as gzip_file,
             # dereference: otherwise the second name of a hard link is stored as a link to the first name.
-            tarfile.open(fileobj=gzipped, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as tar,
+            tarfile.open(fileobj=gzip_file, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as tar,
         ):
             for entry in entries:
-                _add(tar, entry, folder)
+                _add_entry(tar, entry, folder)
     except BaseException:
         archive.unlink(missing_ok=True)
         raise
@@ -86,14 +86,14 @@ def merge(folders: Sequence[Path], target: Path) -> list[str]:
     """
     _delete(target)
     target.mkdir(parents=True)
-    left_out = []
+    left_out_names = []
     for folder in reversed(folders):
         for entry in list_entries(folder):
             if entry.kind is EntryKind.OTHER:
-                left_out.append(entry.name)
+                left_out_names.append(entry.name)
             else:
                 _merge_entry(entry, folder, target / entry.name)
-    return sorted(set(left_out))
+    return sorted(set(left_out_names))
 
 
 def is_empty(folder: Path) -> bool:
@@ -114,7 +114,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     tar.extract(_anonymize(member), folder)
 
 
-def _add(tar: tarfile.TarFile, entry: Entry, folder: Path) -> None:
+def _add_entry(tar: tarfile.TarFile, entry: Entry, folder: Path) -> None:
     if entry.kind is EntryKind.LINK:
         member = tarfile.TarInfo(entry.name)
         member.type, member.linkname = tarfile.SYMTYPE, _compute_link_target(entry, folder)

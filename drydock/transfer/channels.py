@@ -96,8 +96,8 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
         host_count: The number of the job's hosts.
 
     Returns:
-        The number of objects for all hosts together; 0 if there is nothing to read. An empty share of a
-        host is not an error: SageMaker documents that such a host runs, and is billed, without data.
+        The number of objects for all hosts together; 0 if there is nothing to read. If only this host's share is empty,
+        that is not an error: SageMaker documents that such a host runs, and is billed, without data.
 
     Raises:
         ClientError: The bucket does not exist, or S3 failed. A retry can help.
@@ -105,11 +105,11 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
             retry cannot help.
         OSError: The disk is full or not writable. A retry can help.
     """
-    read_names = _read_manifest if source.data_type == "ManifestFile" else _list_prefix
-    names = read_names(store, source.uri)
-    for name, reason in find_invalid_names(names.values()).items():
+    read_file_names = _read_manifest if source.data_type == "ManifestFile" else _list_prefix
+    file_names = read_file_names(store, source.uri)
+    for name, reason in find_invalid_names(file_names.values()).items():
         raise ValueError(f"the key {name[:_SHOWN_CHARS]!r} {reason}")
-    share = list(names.items())
+    share = list(file_names.items())
     if source.seed is not None:
         random.Random(source.seed).shuffle(share)  # noqa: S311  an order, not a secret
     if source.distribution == "ShardedByS3Key":
@@ -118,7 +118,7 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
     store.download_all(files)
     for path in files.values() if source.is_read_only else ():
         path.chmod(READ_ONLY)
-    return len(names)
+    return len(file_names)
 
 
 def _list_prefix(store: ObjectStore, uri: str) -> dict[str, str]:
@@ -128,7 +128,10 @@ def _list_prefix(store: ObjectStore, uri: str) -> dict[str, str]:
 
 
 def _read_manifest(store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the URIs in a manifest, in its order, with their file names: [{"prefix": "s3://..."}, "name", ...]."""
+    """Return the URIs in a manifest, in its order, with their file names.
+
+    A manifest is a JSON list: [{"prefix": "s3://..."}, "name", ...].
+    """
     try:
         entries = json.loads(store.read(uri, MANIFEST_MAX_BYTES))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:

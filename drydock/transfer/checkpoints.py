@@ -36,7 +36,7 @@ class _Upload:
 class CheckpointSync:
     """Mirrors a folder to S3: uploads new and changed files, and deletes objects whose file the job has deleted.
 
-    Several hosts may share one place in S3. Each deletes only objects that it has uploaded or downloaded itself and
+    Several hosts may share one place in S3. A host deletes only objects that it has uploaded or downloaded itself and
     that no other host has overwritten since. A file that cannot be read, or whose name cannot be a key, is skipped with
     a warning.
 
@@ -53,7 +53,7 @@ class CheckpointSync:
         self._interval_s = interval_s
         self._due_at = 0.0
         self._uploads: dict[str, _Upload] = {}
-        self._warned: set[str] = set()
+        self._warned_names: set[str] = set()
 
     def download(self) -> int:
         """Download all checkpoints from S3 to the folder, before the job starts. Return the number of files.
@@ -72,10 +72,12 @@ class CheckpointSync:
             del etags[name]
         self._store.download_all({f"s3://{bucket}/{prefix}{name}": self._folder / name for name in etags})
         files, _ = self._scan()
-        # By the file's name here: a key with two slashes in a row becomes a path with one.
-        etag_of = {Path(name).as_posix(): etag for name, etag in etags.items()}
+        # The name of the file may differ from the key: two slashes in a row become one.
+        etags_by_name = {Path(name).as_posix(): etag for name, etag in etags.items()}
         self._uploads = {
-            name: _Upload(signature, etag_of[name]) for name, (_, signature) in files.items() if name in etag_of
+            name: _Upload(signature, etags_by_name[name])
+            for name, (_, signature) in files.items()
+            if name in etags_by_name
         }
         self._due_at = time.monotonic() + self._interval_s
         return len(self._uploads)
@@ -96,8 +98,8 @@ class CheckpointSync:
         """Upload what has changed since the last upload, and delete what the job has deleted. Idempotent.
 
         Args:
-            is_final: Whether the job has ended. Then the files are sent without a copy, which a full disk has no room
-                for.
+            is_final: Whether the job has ended. Then the files are sent without a copy, since a full disk has no room
+                for a copy.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
@@ -108,16 +110,16 @@ class CheckpointSync:
         files, is_complete = self._scan()
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
-                # The signature is from before the upload, so a file that changes meanwhile is uploaded again next time.
-                self._upload_file(store, name, self._open(name, path, opener), signature)
+                # The signature is from before the upload. So the next call uploads a file again that changes meanwhile.
+                self._upload_file(store, name, self._open_file(name, path, opener), signature)
         # If a folder cannot be read, a missing file is not necessarily deleted.
         for name in self._uploads.keys() - files.keys() if is_complete else ():
             self._delete(store, name)
 
     def _copy_stable(self, path: Path) -> BinaryIO | None:
-        return copy_stable(path, beside=self._folder.parent)
+        return copy_stable(path, folder=self._folder.parent)
 
-    def _open(self, name: str, path: Path, opener: Opener) -> BinaryIO | None:
+    def _open_file(self, name: str, path: Path, opener: Opener) -> BinaryIO | None:
         try:
             return opener(path)  # None if the file changes all the time; the next upload tries again
         except FileNotFoundError:  # the job has renamed or deleted it since the scan
@@ -140,14 +142,18 @@ class CheckpointSync:
         del self._uploads[name]
 
     def _scan(self) -> tuple[dict[str, tuple[Path, Signature]], bool]:
-        """Return the files by name, and whether every folder could be read.
+        """Return the path and the signature of each file, by name, and whether every folder could be read.
 
         The oldest file comes first, since a newer file may refer to older ones.
         """
         files: dict[str, tuple[Path, Signature]] = {}
         errors: list[OSError] = []
         for entry in walk_folder(self._folder, errors.append):
-            if entry.kind is EntryKind.FILE and not entry.name.endswith(MARKER_ENDINGS) and self._is_key(entry.name):
+            if (
+                entry.kind is EntryKind.FILE
+                and not entry.name.endswith(MARKER_ENDINGS)
+                and self._is_valid_key(entry.name)
+            ):
                 with contextlib.suppress(FileNotFoundError):
                     info = entry.path.lstat()
                     files[entry.name] = entry.path, (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
@@ -155,7 +161,7 @@ class CheckpointSync:
             self._warn(str(error.filename), f"cannot be read: {error.strerror}")
         return dict(sorted(files.items(), key=lambda item: (item[1][1], item[0]))), not errors
 
-    def _is_key(self, name: str) -> bool:
+    def _is_valid_key(self, name: str) -> bool:
         """Return whether a file's name can be a key in S3; warn if not."""
         key = os.fsencode(split_uri(self._uri)[1] + name)
         if _is_utf8(key) and len(key) <= KEY_MAX_BYTES:
@@ -164,8 +170,8 @@ class CheckpointSync:
         return False
 
     def _warn(self, name: str, reason: str) -> None:
-        if name not in self._warned:  # once per file: the folder is scanned every few seconds
-            self._warned.add(name)
+        if name not in self._warned_names:  # once per file: the folder is scanned every few seconds
+            self._warned_names.add(name)
             log.warning("checkpoint %.200r of %s is skipped: it %s", name, self._uri, reason)
 
 

@@ -37,11 +37,11 @@ def _read_credentials() -> dict[str, str | None]:
 
 
 def _create_client(url: str, account_id: str, region: str) -> Any:
-    core = botocore.session.Session()
-    core.set_config_variable("profile", None)
-    session = Session(**_read_credentials(), region_name=region, botocore_session=core)
+    botocore_session = botocore.session.Session()
+    botocore_session.set_config_variable("profile", None)
+    session = Session(**_read_credentials(), region_name=region, botocore_session=botocore_session)
     config = Config(
-        # The server is this process or a neighbour: no proxy from the environment may be used.
+        # The S3 server is this process or another one nearby: no proxy of the environment may be used.
         proxies={},
         s3={"addressing_style": "path"},
         request_checksum_calculation="when_required",

@@ -9,8 +9,8 @@ from moto.logs.models import logs_backends
 
 from drydock.transfer.stable_read import open_regular_file
 
-GROUP = "/aws/sagemaker/TrainingJobs"
-KEPT_LINES = 40
+DEFAULT_GROUP = "/aws/sagemaker/TrainingJobs"
+MAX_LAST_LINES = 40
 READ_BYTES = 1 << 20
 READS_PER_CALL = 8
 # CloudWatch's limit for one event is 256 KiB; a character has at most 4 bytes.
@@ -27,7 +27,7 @@ class LogStream:
         group: Name of the stream's group.
     """
 
-    def __init__(self, account_id: str, region: str, name: str, group: str = GROUP) -> None:
+    def __init__(self, account_id: str, region: str, name: str, group: str = DEFAULT_GROUP) -> None:
         self._account_id, self._region = account_id, region
         self.name, self.group = name, group
         self._last_ms = 0
@@ -59,30 +59,31 @@ class LogTail:
     def __init__(self, path: Path, stream: LogStream, on_line: Callable[[str], None]) -> None:
         self._path, self._stream, self._on_line = path, stream, on_line
         self._offset = 0
-        self._incomplete = b""
-        self.last_lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
+        self._incomplete_line = b""
+        self.last_lines: collections.deque[str] = collections.deque(maxlen=MAX_LAST_LINES)
+        """The last lines of the file, for a FailureReason."""
 
     def send_new_lines(self, *, is_final: bool = False) -> None:
         """Send the complete new lines of the file.
 
         Args:
-            is_final: Whether the job has ended: then also send an incomplete last line, and read to the end. Before
-                that the number of reads is limited, since a job may write faster than this reads.
+            is_final: Whether the job has ended: then also send an incomplete last line, and read to the end. Otherwise
+                the number of reads is limited, since a job may write faster than this method reads.
         """
         reads = 0
         while (is_final or reads < READS_PER_CALL) and (data := self._read()):
             reads += 1
-            *complete, self._incomplete = (self._incomplete + data).split(b"\n")
-            self._send(complete)
-            if len(self._incomplete) > EVENT_MAX_CHARS:
-                self._send([self._incomplete])
-                self._incomplete = b""
-        if is_final and self._incomplete:
-            self._send([self._incomplete])
-            self._incomplete = b""
+            *lines, self._incomplete_line = (self._incomplete_line + data).split(b"\n")
+            self._send(lines)
+            if len(self._incomplete_line) > EVENT_MAX_CHARS:
+                self._send([self._incomplete_line])
+                self._incomplete_line = b""
+        if is_final and self._incomplete_line:
+            self._send([self._incomplete_line])
+            self._incomplete_line = b""
 
     def write_line(self, line: str) -> None:
-        """Write a line of drydock's own to the log stream."""
+        """Write a line to the log stream that is not in the file."""
         self._stream.write([line])
 
     def _read(self) -> bytes:

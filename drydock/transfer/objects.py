@@ -26,9 +26,10 @@ T = TypeVar("T")
 # Number of files of one channel or folder that are transferred at the same time.
 CONCURRENT_TRANSFERS = 8
 
-# One thread per object, since CONCURRENT_TRANSFERS objects may be under way at the same time.
+# One thread per object, since up to CONCURRENT_TRANSFERS objects are transferred at the same time.
 _SINGLE_THREAD = TransferConfig(use_threads=False)
-# Errors that may pass. A refused connection is not one of them: this process is the server, and it is shutting down.
+# Errors after which a retry can help. A refused connection is not one of them: this process is the server, and it is
+# shutting down.
 _TEMPORARY_ERRORS = (
     RetriesExceededError,
     ConnectionClosedError,
@@ -54,13 +55,13 @@ def join_uri(base: str, *names: str) -> str:
 class ObjectStore:
     """The S3 objects of one account, accessed over HTTP. Safe for several threads.
 
-    Each method retries while S3 is slow or answers with a 5xx status, and raises the last error after patience_s.
+    Each method retries while S3 is slow or answers with status 429 or 5xx, and raises the last error after patience_s.
 
     Args:
         url: URL of the S3 server.
         account_id: The account that owns the buckets.
         region: The region to sign requests for.
-        patience_s: Seconds for which a request is retried if its error may pass; 0 for no retry.
+        patience_s: Seconds for which a request is retried if its error may be temporary; 0 for no retry.
     """
 
     def __init__(self, url: str, account_id: str, region: str, patience_s: float) -> None:
@@ -132,16 +133,16 @@ class ObjectStore:
         """
         bucket, key = split_uri(uri)
         # A short name: s3transfer's own temporary name is longer than the file's name, and may exceed the limit.
-        partial = path.with_name(f".{uuid.uuid4().hex}.part")
+        partial_file = path.with_name(f".{uuid.uuid4().hex}.part")
         try:
-            self._retry(lambda: self._client.download_file(bucket, key, str(partial), Config=_SINGLE_THREAD))
-            os.replace(partial, path)
+            self._retry(lambda: self._client.download_file(bucket, key, str(partial_file), Config=_SINGLE_THREAD))
+            os.replace(partial_file, path)
         except ClientError as error:
             if _get_http_status(error) == 404:
                 raise ValueError(f"there is no object {uri}") from error
             raise
         finally:
-            partial.unlink(missing_ok=True)
+            partial_file.unlink(missing_ok=True)
 
     def download_all(self, files: Mapping[str, Path]) -> None:
         """Download several objects at the same time, each as `download` does.
@@ -174,16 +175,16 @@ class ObjectStore:
 
         def send() -> None:
             # A copy of the descriptor, since s3transfer closes the file, and a retry needs it again.
-            with os.fdopen(os.dup(stream.fileno()), "rb") as copy:
-                copy.seek(0)
-                self._client.upload_fileobj(copy, bucket, key, Config=_SINGLE_THREAD)
+            with os.fdopen(os.dup(stream.fileno()), "rb") as file:
+                file.seek(0)
+                self._client.upload_fileobj(file, bucket, key, Config=_SINGLE_THREAD)
 
         self._retry(send)
 
     def upload_folder(self, folder: Path, uri: str) -> int:
         """Upload every file below a folder to an object below a URI. Return the number of files.
 
-        Links out of the folder, sockets and the like are left out.
+        Links that lead out of the folder, links to folders, sockets, fifos and devices are left out.
 
         Raises:
             ClientError: The bucket does not exist, or S3 failed. A retry can help.
@@ -204,12 +205,12 @@ class ObjectStore:
 
     def _retry(self, call: Callable[[], T]) -> T:
         # Not botocore's own retries: its standard mode has a quota per client, which a series of 503s uses up.
-        give_up_at, pause_s = time.monotonic() + self._patience_s, 0.5
+        deadline, pause_s = time.monotonic() + self._patience_s, 0.5
         while True:
             try:
                 return call()
             except (ClientError, *_TEMPORARY_ERRORS) as error:
-                if not _is_temporary(error) or time.monotonic() + pause_s > give_up_at:
+                if not _is_temporary(error) or time.monotonic() + pause_s > deadline:
                     raise
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
@@ -224,7 +225,7 @@ def _is_temporary(error: Exception) -> bool:
 
 
 def _run_concurrently(action: Callable[[T], None], items: Iterable[T]) -> None:
-    """Run an action for each item, several at a time. Raise the first error, and skip the items not yet begun."""
+    """Run an action for each item, several at a time. Raise the first error, and skip the items that have not begun."""
     with ThreadPoolExecutor(CONCURRENT_TRANSFERS, thread_name_prefix="transfer") as pool:
         try:
             for future in as_completed([pool.submit(action, item) for item in items]):

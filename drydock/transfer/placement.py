@@ -18,11 +18,11 @@ def build_local_name(key: str, prefix: str) -> str:
         key: The object's key.
         prefix: The S3Prefix that matched it.
     """
-    rest = key[len(prefix) :]
+    remainder = key[len(prefix) :]
     if not prefix or prefix.endswith("/"):
-        return rest
-    if rest.startswith("/"):
-        return rest[1:]
+        return remainder
+    if remainder.startswith("/"):
+        return remainder[1:]
     return key[prefix.rfind("/") + 1 :]
 
 
@@ -46,11 +46,11 @@ def _find_problem(path: PurePosixPath) -> str:
     if path.is_absolute() or ".." in path.parts or not path.parts:
         return "points outside its folder"
     if any(len(part.encode()) > PART_MAX_BYTES for part in path.parts):
-        return f"has a part of more than {PART_MAX_BYTES} bytes, which no file's name may have"
-    return "holds a NUL, which no file's name may" if "\0" in str(path) else ""
+        return f"has a part of more than {PART_MAX_BYTES} bytes, which is too long for a file name"
+    return "contains a NUL, which a file name cannot contain" if "\0" in str(path) else ""
 
 
 def _find_clash(path: PurePosixPath, counts: Counter[PurePosixPath], folders: set[PurePosixPath]) -> str:
     if path in folders:
-        return "is a file and also the folder of another one"
-    return "is the place of more than one object" if counts[path] > 1 else ""
+        return "is both a file and the folder of another file"
+    return "is the file name of more than one object" if counts[path] > 1 else ""

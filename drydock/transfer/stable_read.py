@@ -28,20 +28,20 @@ def open_regular_file(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def copy_stable(path: Path, beside: Path) -> BinaryIO | None:
+def copy_stable(path: Path, folder: Path) -> BinaryIO | None:
     """Return a copy of a file as it was at one moment; None if the file changed during each of five attempts.
 
-    The copy is consistent if a second read finds the same bytes: the file had them at the moment between both reads.
+    The copy is consistent if a second read finds the same bytes: between both reads, the file had exactly these bytes.
 
     Args:
         path: The file.
-        beside: A folder with room for the copy. The copy has no name there, so it disappears even after a kill -9.
+        folder: A folder with room for the copy. The copy has no name there, so it disappears even after a kill -9.
 
     Raises:
         OSError: As `open_regular_file`, or the disk is full. A retry can help.
     """
     with contextlib.ExitStack() as cleanup, open_regular_file(path) as source:
-        copy = cleanup.enter_context(tempfile.TemporaryFile(dir=beside))
+        copy = cleanup.enter_context(tempfile.TemporaryFile(dir=folder))
         for _ in range(_ATTEMPTS):
             _rewind(source, copy)
             copy.truncate()

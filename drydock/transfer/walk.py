@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 
 
 class EntryKind(StrEnum):
-    """What an entry is treated as."""
+    """The kinds of entries."""
 
     FILE = "file"
     """A regular file, or a link to one inside the folder."""
     FOLDER = "folder"
     """A folder."""
     LINK = "link"
-    """A link to a folder inside the folder."""
+    """A link to another folder inside the folder."""
     OTHER = "other"
     """A link that leads out of the folder or nowhere, a socket, a fifo, a device."""
 
@@ -27,8 +27,8 @@ class Entry:
 
     Attributes:
         name: Path relative to the folder, with slashes.
-        kind: What the entry is treated as.
-        path: Path of the bytes: for a link to a file, the file that it leads to.
+        kind: The entry's kind.
+        path: Path of the entry; for a link to a file or folder inside the folder, the path that the link leads to.
     """
 
     name: str
@@ -45,7 +45,7 @@ def walk_folder(folder: Path, on_error: Callable[[OSError], None] | None = None)
             is raised.
     """
     root = folder.resolve()
-    for parent, folders, files in os.walk(root, onerror=on_error or _raise):
+    for parent, folders, files in os.walk(root, onerror=on_error or _raise_error):
         for name in sorted([*folders, *files]):
             path = Path(parent, name)
             try:
@@ -60,7 +60,7 @@ def list_entries(folder: Path) -> list[Entry]:
     return sorted(walk_folder(folder), key=lambda entry: PurePosixPath(entry.name).parts)
 
 
-def _raise(error: OSError) -> None:
+def _raise_error(error: OSError) -> None:
     raise error
 
 

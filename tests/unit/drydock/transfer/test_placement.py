@@ -43,7 +43,7 @@ def test_valid_file_names_are_accepted() -> None:
 
 
 def test_a_file_cannot_be_a_folder_too() -> None:
-    assert find_invalid_names(["a", "a/b", "a/c/d"]) == {"a": "is a file and also the folder of another one"}
+    assert find_invalid_names(["a", "a/b", "a/c/d"]) == {"a": "is both a file and the folder of another file"}
 
 
 def test_two_objects_cannot_be_one_file() -> None:
