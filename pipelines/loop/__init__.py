@@ -1,8 +1,9 @@
-"""The retraining loop: whether drift may start a training now, and the result of the trainings that it started.
+"""The retraining loop: whether drift may start a training now, and the results of the trainings that it started.
 
-Only `journal` and `facts` read and write; all other modules are pure. An answer depends on the request, the history and
-the policy. Time is the `as_of` of a request, so a replay of last year gets the same answers as the year itself did.
-Only whether a training still runs depends on wall-clock time. Importing this package loads nothing heavy.
+The guards, events and transitions are pure: an answer depends on the request, the history and the policy only. Time is
+the `as_of` of the request, so a replay of last year gets the same answers as last year itself. Only whether a training
+still runs depends on wall-clock time. `journal` and `facts` read and write; `study` and `report` compare the loop with
+other strategies. Importing this package loads nothing heavy.
 """
 
 from pipelines.loop.events import Event, History, Kind, Training, Trigger, fold

@@ -1,4 +1,4 @@
-"""Events of the loop, and the history of trainings that they add up to."""
+"""Events of the loop, and the history of trainings that is built from them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """One event of the loop of a model."""
+    """One event of a model's loop."""
 
     id: str
-    """Digest that identifies the event: recorded twice, it has the same id."""
+    """Digest that identifies the event: an event that is recorded twice has the same id both times."""
     model: str
     kind: Kind
     at: dt.datetime
@@ -43,19 +43,19 @@ class Event:
     reason: str = ""
     """Why the training was requested."""
     worst: tuple[str, ...] = ()
-    """Columns that drifted; the one furthest over its bound comes first."""
+    """Columns that drifted, the one furthest over its bound first."""
     guard: str = ""
-    """Guard that held it back; the first of several."""
+    """Guard that held the training back; the most serious of several."""
     why: str = ""
     """Why the training was held back, or the breaker was reset."""
     until: dt.date | None = None
-    """First as_of at which the guards would let it through without a change; None: something has to change first."""
+    """First as_of at which the guards would let the training through; None: something has to change first."""
     alert: bool = False
     """Whether to alert a person."""
     data: str = ""
     """Digest of the data of the training's window."""
     outcome: str = ""
-    """Result of a training that ended: passed, not_passed, failed."""
+    """Result of a training that ended: `passed`, `not_passed` or `failed`."""
     version: str = ""
     """Version that the gate of an ended training judged; empty where no version was registered."""
 
@@ -67,7 +67,7 @@ class Event:
             kind: kind of the event.
             model: registered model.
             run: run of a DAG, DAG/RUN.
-            key: distinguishes it from another event of the same kind and run.
+            key: distinguishes the event from others of the same kind and run.
             fields: the other fields.
         """
         event_id = hashlib.sha256(json.dumps([model, kind, run, key]).encode()).hexdigest()[:32]
@@ -83,15 +83,15 @@ class Training:
     trigger: str
     data: str
     at: dt.datetime
-    """When it was last started."""
+    """Time at which it was last started."""
     outcome: str = ""
-    """Empty while it runs."""
+    """`passed`, `not_passed` or `failed`; empty while it runs."""
     version: str = ""
-    """Version that its gate judged; two runs that trained the same model share one version."""
+    """Version that the gate judged; two runs that trained the same model share one version."""
 
     @property
-    def counts(self) -> bool:
-        """Whether the guards count it. They do not count a backfill: as a rule it promotes nothing."""
+    def is_counted(self) -> bool:
+        """Whether the guards count the training. They do not count a backfill: as a rule it promotes nothing."""
         return self.trigger != "backfill"
 
 
@@ -107,12 +107,12 @@ class History:
     """Runs that drift started and that ended since the last reset, newest last."""
 
     def find_last_answer(self, run: str) -> Event | None:
-        """Return the event that started the run or held it back; None where it has none yet, or has ended since."""
+        """Return the last event that started the run or held it back; None where there is none, or the run ended."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 
     def count_ends(self, run: str) -> int:
-        """Count how often the run ended: a run that was cleared ends more than once."""
+        """Count how often the run ended; a run that was cleared can end more than once."""
         return sum(event.run == run and event.kind is Kind.ENDED for event in self.events)
 
     def add(self, event: Event) -> History:
@@ -127,7 +127,7 @@ class History:
 
 
 def fold(events: Iterable[Event]) -> History:
-    """Build the history of the events, oldest first."""
+    """Build the history from the events, oldest first."""
     history = History()
     for event in events:
         history = history.add(event)
@@ -136,6 +136,6 @@ def fold(events: Iterable[Event]) -> History:
 
 def _add_end(history: History, event: Event) -> History:
     training = replace(history.trainings[event.run], outcome=event.outcome, version=event.version)
-    newest = (event.run,) if training.trigger == "drift" else ()
-    breaker_runs = (*(run for run in history.breaker_runs if run != event.run), *newest)
+    drift_run = (event.run,) if training.trigger == "drift" else ()
+    breaker_runs = (*(run for run in history.breaker_runs if run != event.run), *drift_run)
     return replace(history, trainings={**history.trainings, event.run: training}, breaker_runs=breaker_runs)

@@ -18,12 +18,12 @@ from pipelines.settings import settings
 from pipelines.validation.results_table import Evidence
 from pipelines.window import DAY, Days, Window
 
-PRICED = {"region", "instance_types", "max_run_s"}
-"""Keys of params.yaml, section budget, that a worst-case cost is computed from."""
+WORST_CASE_KEYS = {"region", "instance_types", "max_run_s"}
+"""Keys of section budget of params.yaml that the worst-case cost is computed from."""
 
 
 def load_training_window(as_of: dt.date) -> WindowSpec:
-    """Load the window of a training as of a moment: the section `snapshot` of params.yaml, with that moment.
+    """Load the window of a training as of a date: the section `snapshot` of params.yaml, with this date.
 
     Raises:
         SpecError: the section is not valid. A retry cannot help.
@@ -33,14 +33,14 @@ def load_training_window(as_of: dt.date) -> WindowSpec:
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
-    """Compute the SHA-256 of what a training would see: the window, its published days, and their content."""
+    """Compute the SHA-256 of the data of a training: its window, the published days, and their content."""
     versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all_days]))
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:
-    """Find what the last validation of each day says against a training, one sentence for each failure.
+    """Describe every failure in the last validations of the days that counts against a training.
 
     A failure is a validated day that was not published, a failed critical expectation, or a failed expectation on a
     column from which a drifted feature is built.
@@ -48,29 +48,29 @@ def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Co
     Args:
         lake: the lake.
         dataset: the validated dataset.
-        days: days of the window in which drift was seen; without days there is no failure.
-        worst: columns that drifted. A score or a metric is built from no column.
+        days: days of the window in which drift was seen; where it is empty, there is no failure.
+        worst: names of what drifted: columns, features, scores or performance.
     """
     if not days:
         return
     rows = Evidence(lake).read_newest(dataset.name, days.first, days.last)
     published = lake.count_rows_of_days(dataset.published, [*days])
-    suspects = _find_suspects(lake, dataset, worst) if published else set()
+    suspect_columns = _find_suspect_columns(lake, dataset, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
         yield f"{day} was not published"
     for row in rows:
-        if not row["success"] and (row["severity"] == "critical" or suspects & _list_columns(row)):
+        if not row["success"] and (row["severity"] == "critical" or suspect_columns & _list_columns(row)):
             yield _describe_failure(row)
 
 
 def explain_budget_refusal() -> str:
     """Explain why the budget does not allow the worst-case cost of a training; empty where it does.
 
-    Also empty where params.yaml, section budget, lacks a key of `PRICED`. The budget is that of the current month by
-    wall-clock time: a replay of past days is paid for today.
+    Also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of the current
+    month by wall-clock time: a replay of past days is paid for today.
     """
     section = params.load_section(settings().project, "budget")
-    if not section.keys() >= PRICED:
+    if not section.keys() >= WORST_CASE_KEYS:
         return ""
     verdict = check_budget(PlannedTraining.parse(section, "params.yaml, section 'budget'"))
     return "" if verdict.allowed else verdict.reason
@@ -81,7 +81,7 @@ def select_days_before(as_of: dt.date, count: int) -> Days:
     return Days(as_of - count * DAY, as_of - DAY)
 
 
-def _find_suspects(lake: Lake, dataset: Dataset, worst: Collection[str]) -> set[str]:
+def _find_suspect_columns(lake: Lake, dataset: Dataset, worst: Collection[str]) -> set[str]:
     """Find the drifted columns, and the columns from which drifted features are built."""
     has_features = bool(set(worst) & set(dataset.features))
     sources = find_source_columns(dataset, lake.read_schema(dataset.published)) if has_features else {}
@@ -89,7 +89,7 @@ def _find_suspects(lake: Lake, dataset: Dataset, worst: Collection[str]) -> set[
 
 
 def _list_columns(row: Mapping[str, Any]) -> set[str]:
-    """List the columns of a failed expectation. An `info` on several columns does not say which of them is wrong."""
+    """List the columns of a failed expectation; of an `info` on several columns, none: any of them may be wrong."""
     text = row["column"] or ""
     return {text, *(text.split(", ") if row["severity"] != "info" else ())}
 

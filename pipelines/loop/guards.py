@@ -1,4 +1,4 @@
-"""The guards: each takes a request, the history and the policy, and returns why to hold back, or None."""
+"""The guards. Each takes a request, the history and the policy; it returns why to hold the request back, or None."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Request:
     """Wall-clock time."""
     reason: str = ""
     worst: tuple[str, ...] = ()
-    """Columns that drifted; the one furthest over its bound comes first."""
+    """Columns that drifted, the one furthest over its bound first."""
     data: str = ""
     """Digest of the data of the training's window."""
     failed_validations: tuple[str, ...] = ()
@@ -35,12 +35,12 @@ class Request:
 
 @dataclass(frozen=True)
 class HoldBack:
-    """Why a request is held back."""
+    """The answer of a guard that holds a request back."""
 
     guard: str
     why: str
     until: dt.date | None = None
-    """First as_of at which it would be let through; None: something has to change first."""
+    """First as_of at which the guard would let the request through; None: something has to change first."""
 
 
 def check_data_quality(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -48,26 +48,28 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
     failures = request.failed_validations
     if not failures:
         return None
-    more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
-    return HoldBack("data_quality", f"validation failed where drift was seen: {'; '.join(failures[:3])}{more}")
+    remainder = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
+    return HoldBack("data_quality", f"validation failed where drift was seen: {'; '.join(failures[:3])}{remainder}")
 
 
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look."""
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
-    last = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
-    if len(last) < policy.breaker_after or any(training.outcome == "passed" for training in last):
+    last_trainings = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
+    if len(last_trainings) < policy.breaker_after or any(training.outcome == "passed" for training in last_trainings):
         return None
-    results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in last)
-    why = f"the last {len(last)} trainings that drift started did not pass the gate: {results}"
-    return HoldBack("breaker", f"{why}; `python -m pipelines loop reset {request.model} --why ...` closes it again")
+    results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in last_trainings)
+    why = f"the last {len(last_trainings)} trainings that drift started did not pass the gate: {results}"
+    return HoldBack(
+        "breaker", f"{why}; to reset the breaker: `python -m pipelines loop reset {request.model} --why ...`"
+    )
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where another training had the same data."""
     trainings = _list_other_trainings(request, history)
-    same = next((training for training in trainings if request.data and training.data == request.data), None)
-    return HoldBack("same_data", f"{same.run} trained on the very same data, as of {same.as_of}") if same else None
+    match = next((training for training in trainings if request.data and training.data == request.data), None)
+    return HoldBack("same_data", f"{match.run} trained on the same data, as of {match.as_of}") if match else None
 
 
 def check_in_flight(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -84,29 +86,33 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back soon after a training: a new model needs days of its own before drift can be measured."""
     trainings = _list_other_trainings(request, history)
-    near = [training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days]
-    if not near:
+    near_dates = [
+        training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days
+    ]
+    if not near_dates:
         return None
-    last = max(near)
-    days = (request.as_of - last).days
-    apart = f"{abs(days)} day(s) {'before' if days >= 0 else 'after'} {request.as_of}"
-    why = f"the last training was as of {last}, {apart}: the policy demands {policy.cooldown_days}"
-    return HoldBack("cooldown", why, last + dt.timedelta(policy.cooldown_days))
+    last_date = max(near_dates)
+    days = (request.as_of - last_date).days
+    distance = f"{abs(days)} day(s) {'before' if days >= 0 else 'after'} {request.as_of}"
+    why = f"the last training was as of {last_date}, {distance}: the policy demands {policy.cooldown_days}"
+    return HoldBack("cooldown", why, last_date + dt.timedelta(policy.cooldown_days))
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where seven days would have more trainings than the policy allows."""
     week = dt.timedelta(WEEK_DAYS)
     trainings = _list_other_trainings(request, history)
-    recent = sorted(training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS)
-    if len(recent) < policy.per_week:
+    recent_dates = sorted(
+        training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS
+    )
+    if len(recent_dates) < policy.per_week:
         return None
-    why = f"trainings in the week to {request.as_of}: {len(recent)}, the last as of {recent[-1]}"
-    return HoldBack("per_week", f"{why}; allowed: {policy.per_week}", recent[-policy.per_week] + week)
+    why = f"trainings in the week to {request.as_of}: {len(recent_dates)}, the last as of {recent_dates[-1]}"
+    return HoldBack("per_week", f"{why}; allowed: {policy.per_week}", recent_dates[-policy.per_week] + week)
 
 
 def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where the worst-case cost does not fit what is left of the month's budget."""
+    """Hold back where the worst-case cost is more than what is left of the month's budget."""
     return HoldBack("budget", request.over_budget) if request.over_budget else None
 
 
@@ -122,13 +128,14 @@ GUARDS: Mapping[str, Guard] = {
 }
 """Name to guard, the most serious first."""
 ALERTING = ("data_quality", "breaker")
-"""Guards that hold back until a person acts."""
+"""Guards that hold back until a person acts, so a person is alerted."""
 
 
 def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:
-    """List what every guard that holds this request back says.
+    """List the answers of all guards that hold this request back.
 
-    Only a request by drift is ever held back. A run that was started before is not: a person cleared it, to repeat it.
+    Only a request by drift is ever held back. A run that was started before is not held back: a person cleared the run
+    to repeat it.
     """
     if request.trigger != "drift" or request.run in history.trainings:
         return []
@@ -137,7 +144,7 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 
 
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Combine what all guards say into one answer, under the name of the most serious; None where none holds back."""
+    """Combine the answers of all guards that hold back, under the name of the most serious; None where none does."""
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:
         return None
@@ -147,14 +154,15 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
 
 
 def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:
-    return (training for training in history.trainings.values() if training.counts and training.run != request.run)
+    """Yield the trainings that guards count, without that of the request's run."""
+    return (training for training in history.trainings.values() if training.is_counted and training.run != request.run)
 
 
 def _count_days_between(training: Training, request: Request) -> int:
-    """Count the days between both as_of, in either direction, so that the order of requests does not matter."""
+    """Return the days between the as_of of both, never negative: the order of the requests does not matter."""
     return abs((request.as_of - training.as_of).days)
 
 
 def _list_earlier_trainings(request: Request, history: History) -> Iterator[Training]:
-    """Yield the trainings with an as_of up to the request's: a replay must not see later ones."""
+    """Yield the other trainings with an as_of up to the request's: a replay must not see later ones."""
     return (training for training in _list_other_trainings(request, history) if training.as_of <= request.as_of)

@@ -1,4 +1,4 @@
-"""The table `loop_events`: which trainings were started, held back and ended, and resets of the breaker."""
+"""The table `loop_events`: the trainings that were started, held back or ended, and the resets of the breaker."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ class Policy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cooldown_days: Days = 14
-    """Days from the as_of of one training to the next that drift may start; 0: no pause."""
+    """Least days between the as_of of a training and that of the next one that drift may start; 0: no pause."""
     per_week: Count = 1
-    """Most trainings, whatever started them, whose as_of may lie within seven days."""
+    """Most trainings of any trigger whose as_of may lie within seven days."""
     breaker_after: Count = 3
-    """Number of trainings in a row, started by drift and without passing the gate, that stop the loop."""
+    """Number of trainings in a row that drift started and that did not pass the gate, after which the loop stops."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Hours after which a training without a recorded end counts as dead; longer than an approval may take."""
     quality_days: Days = 7
-    """Days before `as_of` whose validations must have passed: the window in which drift was seen; 0: none."""
+    """Number of days before `as_of` whose validations must have passed, the window in which drift was seen; 0: none."""

@@ -1,4 +1,4 @@
-"""Report of the loop study: an HTML page with its chart inside, and the chart as a PNG."""
+"""Write the report of the loop study: an HTML page that contains its chart, and the chart as a PNG file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from pipelines.costs.charges import format_usd
-from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Moment, Strategy, Study, compare_strategies
+from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Strategy, Study, TimelineEvent, compare_strategies
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
@@ -29,7 +29,7 @@ COLORS = {
     "held_back": REFERENCE_COLOR,
     "reset": CANDIDATE_COLOR,
 }
-"""Colors of the rows of the timeline, from top to bottom."""
+"""Kind of event to its color; the rows of the timeline are in this order, from top to bottom."""
 
 
 def write_report(folder: Path, study: Study) -> Path:
@@ -42,7 +42,7 @@ def write_report(folder: Path, study: Study) -> Path:
         "rows": rows,
         "verdict": summarize_gain(study),
         "names": names,
-        "events": list(_build_event_rows(study.moments)),
+        "events": list(_build_event_rows(study.timeline)),
     }
     return write_page(folder / PAGE, PAGE, pictures, study=study, **values)
 
@@ -55,14 +55,14 @@ def format_lines(study: Study) -> list[str]:
 
 
 def summarize_gain(study: Study) -> list[str]:
-    """Say how the loop compares with each of the other strategies, one line each."""
+    """Describe how the loop compares with each other strategy, in one line for each."""
     lines = []
     for other in (NEVER, MONTHLY):
         gain = compare_strategies(study.weeks, DRIFT, other)
         if gain:
             difference = f"{gain.mean:+.4f} AUC a week on average, {gain.low:+.4f} to {gain.high:+.4f}"
-            lines.append(f"{DRIFT} against {other}: {gain.words} ({difference})")
-    return lines or [f"{DRIFT}: one week is too short for a comparison"]
+            lines.append(f"{DRIFT} against {other}: {gain.direction} ({difference})")
+    return lines or [f"{DRIFT}: one week is not enough for a comparison"]
 
 
 def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
@@ -80,17 +80,17 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     }
 
 
-def _build_event_rows(moments: Sequence[Moment]) -> Iterator[dict[str, Any]]:
-    """Yield a table row for each event; events in a row that the same guard held back share a row."""
-    for (what, _), group in groupby(moments, lambda moment: (moment.what, _get_guard_name(moment))):
-        events = list(group)
-        for row in [events] if what == "held_back" else [[event] for event in events]:
-            days = f"{row[0].day} to {row[-1].day}, {len(row)} times" if row[1:] else row[0].day
-            yield {"days": days, "what": what.replace("_", " "), "words": row[-1].words}
+def _build_event_rows(timeline: Sequence[TimelineEvent]) -> Iterator[dict[str, Any]]:
+    """Yield a table row for each event; consecutive events that the same guard held back share a row."""
+    for (kind, _), same_guard in groupby(timeline, lambda event: (event.kind, _get_guard_name(event))):
+        events = list(same_guard)
+        for group in [events] if kind == "held_back" else [[event] for event in events]:
+            days = f"{group[0].day} to {group[-1].day}, {len(group)} times" if group[1:] else group[0].day
+            yield {"days": days, "kind": kind.replace("_", " "), "reason": group[-1].text}
 
 
-def _get_guard_name(moment: Moment) -> str:
-    return moment.words.partition(":")[0] if moment.what == "held_back" else ""
+def _get_guard_name(event: TimelineEvent) -> str:
+    return event.text.partition(":")[0] if event.kind == "held_back" else ""
 
 
 def _draw_weeks(study: Study) -> Any:
@@ -106,14 +106,14 @@ def _draw_weeks(study: Study) -> Any:
     upper.set_title(f"{study.model}: AUC of each week, by the version that served", loc="left", fontsize=11)
     upper.legend(frameon=False, ncols=3, loc="lower left")
     upper.grid(axis="y", color="#eeeeee")
-    _draw_timeline(lower, study.moments)
+    _draw_timeline(lower, study.timeline)
     return figure
 
 
-def _draw_timeline(axis: Axes, moments: Sequence[Moment]) -> None:
-    """Draw every event as a mark, one row for each kind."""
-    for row, (what, color) in enumerate(reversed(COLORS.items())):
-        days: list[Any] = [moment.day for moment in moments if moment.what == what]
+def _draw_timeline(axis: Axes, timeline: Sequence[TimelineEvent]) -> None:
+    """Draw every event as a mark, in one row for each kind."""
+    for row, (kind, color) in enumerate(reversed(COLORS.items())):
+        days: list[Any] = [event.day for event in timeline if event.kind == kind]
         axis.plot(days, [row] * len(days), "|", color=color, markersize=14, markeredgewidth=1.6)
-    axis.set_yticks(range(len(COLORS)), [what.replace("_", " ") for what in reversed(COLORS)], fontsize=8)
+    axis.set_yticks(range(len(COLORS)), [kind.replace("_", " ") for kind in reversed(COLORS)], fontsize=8)
     axis.set_ylim(-0.6, len(COLORS) - 0.4)

@@ -1,6 +1,6 @@
-"""Measure what the loop was worth, week by week, against never retraining and against retraining each month.
+"""Compare the loop with never retraining and with retraining monthly, by the AUC of each week.
 
-No result depends on the future: a day is scored only by a version that was trained as of that day or before.
+No result depends on the future: a day is scored only by a version that was trained as of that day or earlier.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
         ("drift",),
     ),
 )
-"""Name, rule, and the triggers that start its trainings."""
+"""Of each strategy: name, rule, and the triggers that start its trainings."""
 WEEK_DAYS = 7
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedVersion:
     """A version, and the first day on which it served."""
 
     version: str
@@ -57,14 +57,14 @@ class Served:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way of retraining, and what it led to."""
+    """A strategy of retraining, and its results."""
 
     name: str
     rule: str
-    served: Sequence[Served]
-    """Oldest first; the first of them served on the first day."""
+    served: Sequence[ServedVersion]
+    """Versions that served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
-    """Runs that trained; runs whose version never served are included."""
+    """Runs that trained, also those whose version never served."""
     cost_usd: float | None
     """Cost of these runs in the ledger; None where the ledger lacks one of them."""
 
@@ -81,22 +81,24 @@ class Week:
     rows: int
     """Labelled rows."""
     auc: Mapping[str, float]
-    """Name of the strategy to its AUC."""
+    """Name of each strategy to its AUC in this week."""
 
 
 @dataclass(frozen=True)
-class Moment:
-    """An event for the timeline."""
+class TimelineEvent:
+    """An event on the timeline of the report."""
 
     day: dt.date
-    what: str
-    """started, held_back, passed, not_passed, failed, promoted, rolled_back, reset."""
-    words: str
+    """As_of of the training, or of the version."""
+    kind: str
+    """started, held_back, passed, not_passed, failed, promoted, rolled_back or reset."""
+    text: str
+    """Reason of the event; begins with `GUARD: ` for held_back. Of a promotion or rollback: the versions."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A finished study."""
+    """The comparison of the strategies over all weeks."""
 
     model: str
     table: str
@@ -104,19 +106,19 @@ class Study:
     """Snapshot of the lake at which the rows were read."""
     weeks: Sequence[Week]
     strategies: Sequence[Strategy]
-    moments: Sequence[Moment]
+    timeline: Sequence[TimelineEvent]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean difference of weekly AUC between two strategies, with its 95 % interval."""
+    """Mean difference of the weekly AUC of two strategies, with its 95 % interval."""
 
     mean: float
     low: float
     high: float
 
     @property
-    def words(self) -> str:
+    def direction(self) -> str:
         """The direction of the difference: better, worse, or no clear difference."""
         if self.low > 0:
             return "better"
@@ -126,7 +128,12 @@ class Gain:
 def compare_strategies(weeks: Sequence[Week], name: str, other: str) -> Gain | None:
     """Compare the weekly AUC of two strategies by a paired t-test (Student 1908); None for fewer than two weeks.
 
-    The test takes weeks as independent. The weather makes them slightly dependent, so the interval is a little narrow.
+    The test takes the weeks as independent. Weather makes them slightly dependent: the interval is a little too narrow.
+
+    Args:
+        weeks: the weeks of the study.
+        name: name of the strategy.
+        other: name of the strategy to compare it with.
     """
     differences = np.asarray([week.auc[name] - week.auc[other] for week in weeks])
     if len(differences) < 2:
@@ -137,7 +144,7 @@ def compare_strategies(weeks: Sequence[Week], name: str, other: str) -> Gain | N
 
 
 def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None) -> Study:
-    """Score each day from `first` to `last` by the version that each strategy would have served.
+    """Compare the strategies: score each day from `first` to `last` by the version that served on it in each strategy.
 
     Args:
         name: registered model.
@@ -146,7 +153,8 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         last: last day; None: the last published day.
 
     Raises:
-        DataError: there was no champion on the first day, or no day is published from it on. A retry cannot help.
+        DataError: there was no champion on the first day, no day is published from it on, or no week has rows of both
+            labels. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
@@ -154,7 +162,9 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
     )
     if not days:
-        raise DataError(f"{dataset.published} has no day from {first} on.", "Publish some, or choose other days.")
+        raise DataError(
+            f"{dataset.published} has no day from {first} on.", "Publish days, or choose an earlier --from."
+        )
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
     numbers = {served.version for strategy in strategies for served in strategy.served}
@@ -165,13 +175,15 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         if week := score_week(span, frame, dataset.label, strategies, scorers):
             weeks.append(week)
     if not weeks:
-        raise DataError(f"no week of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
-    moments = _list_moments(registry, name, history, first, days[-1])
-    return Study(name, dataset.published, snapshot_id, weeks, strategies, moments)
+        raise DataError(
+            f"no week of {dataset.published} has rows of both labels.", "Choose days whose labels are known."
+        )
+    timeline = _build_timeline(registry, name, history, first, days[-1])
+    return Study(name, dataset.published, snapshot_id, weeks, strategies, timeline)
 
 
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
-    """List the three strategies. All begin with the champion of the first day.
+    """List the three strategies with their results. All begin with the champion of the first day.
 
     Raises:
         DataError: there was no champion on the first day. A retry cannot help.
@@ -184,29 +196,29 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     )
     if not earlier:
         raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
-    begin = str(earlier[-1][1])
-    first_run, costs = versions[begin].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
+    first_version = str(earlier[-1][1])
+    first_run, costs = versions[first_version].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 
-    def build(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
+    def build_strategy(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
         trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
         trainings.sort(key=lambda run: (run.as_of, run.at))
         passed = [run for run in trainings if run.outcome == "passed" and run.version in versions]
-        served = [Served(run.version, run.as_of) for run in passed if title != DRIFT or run.version in promoted]
+        served = [ServedVersion(run.version, run.as_of) for run in passed if title != DRIFT or run.version in promoted]
         runs = [first_run, *(run.run for run in trainings)]
-        known = [costs[run] for run in runs if run in costs]
-        cost = sum(known) if len(known) == len(runs) else None
-        return Strategy(title, rule, [Served(begin, first), *served], runs, cost)
+        known_costs = [costs[run] for run in runs if run in costs]
+        cost = sum(known_costs) if len(known_costs) == len(runs) else None
+        return Strategy(title, rule, [ServedVersion(first_version, first), *served], runs, cost)
 
-    return [build(*strategy) for strategy in STRATEGIES]
+    return [build_strategy(*strategy) for strategy in STRATEGIES]
 
 
 def score_week(
     days: Days, frame: pd.DataFrame, label: str, strategies: Sequence[Strategy], scorers: Mapping[str, Scorer]
 ) -> Week | None:
-    """Score each day by the version that served on it; None where all labels of the week are the same."""
+    """Score each day of a week by the version that served on it; None where all labels of the week are the same."""
     labels = frame[label].to_numpy(dtype=bool)
     if labels.all() or not labels.any():
-        log.warning("%s: all %d labels are the same, so nothing is measured", days, len(labels))
+        log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
         return None
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
     versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
@@ -236,22 +248,24 @@ def _sum_cost_by_run() -> dict[str, float]:
     return costs
 
 
-def _list_moments(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Moment]:
-    """List what drift started, what was held back, and every change of the champion, by their as_of."""
-    moments, day = [], first
+def _build_timeline(
+    registry: Registry, name: str, history: History, first: dt.date, last: dt.date
+) -> list[TimelineEvent]:
+    """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
+    timeline, day = [], first
     for event in history.events:
         day = event.as_of or day  # a reset has no as_of
         if event.trigger == "drift" or event.kind is Kind.RESET:
-            words = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
-            moments.append(Moment(day, event.outcome or str(event.kind), words))
-    trained = {str(version.version): read_as_of(version) for version in registry.list_versions(name)}
-    moments += [
-        Moment(
-            trained[event.version],
+            text = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
+            timeline.append(TimelineEvent(day, event.outcome or str(event.kind), text))
+    as_of_by_version = {str(version.version): read_as_of(version) for version in registry.list_versions(name)}
+    timeline += [
+        TimelineEvent(
+            as_of_by_version[event.version],
             str(event.kind),
             f"version {event.from_version or 'none'} to {event.to_version or 'none'}",
         )
         for event in Lifecycle.open().read_state(name).events
-        if event.changes_champion and event.version in trained
+        if event.changes_champion and event.version in as_of_by_version
     ]
-    return sorted((moment for moment in moments if first <= moment.day <= last), key=lambda moment: moment.day)
+    return sorted((event for event in timeline if first <= event.day <= last), key=lambda event: event.day)

@@ -1,4 +1,4 @@
-"""Make the next event of the loop from a request and the history. Pure functions."""
+"""Build the next event of the loop from the history. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.window import DAY
 
 
 def answer_request(request: Request, history: History, policy: Policy) -> Event | None:
-    """Make the event that starts the requested training or holds it back; None where its run has an answer already."""
+    """Build the event that starts the requested training or holds it back; None where its run has an answer already."""
     if history.find_last_answer(request.run):
         return None
     fields: dict[str, Any] = {name: getattr(request, name) for name in ("as_of", "trigger", "reason", "worst", "data")}
@@ -25,7 +25,7 @@ def answer_request(request: Request, history: History, policy: Policy) -> Event 
 
 
 def end_training(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
-    """Make the event that ends the run's training; None where it has ended before, or was never started."""
+    """Build the event that ends the run's training; None where the training ended before, or was never started."""
     start = history.find_last_answer(run)
     if start is None or start.kind is not Kind.STARTED:
         return None
@@ -35,12 +35,12 @@ def end_training(model: str, run: str, outcome: Outcome, version: str, history: 
 
 
 def reset_breaker(model: str, why: str, history: History) -> Event:
-    """Make the event after which the breaker no longer counts earlier trainings."""
+    """Build the event after which the breaker does not count the trainings before it."""
     return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
 
 
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
-    """Whether to alert: once, and not again for each further day on which the same guard holds back."""
+    """Whether to alert a person: on the first of consecutive days on which the same guard holds back."""
     last = history.events[-1] if history.events else None
     if hold_back.guard not in ALERTING or last is None:
         return hold_back.guard in ALERTING

@@ -128,7 +128,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
         "2013-02-01..2013-02-07", "2013-03-29..2013-03-31",
     ]  # fmt: skip
     assert result.weeks[0].auc[NEVER] == pytest.approx(compute_auc(model, first, "2013-02-01", "2013-02-07"), abs=1e-9)
-    assert [(str(moment.day), moment.what) for moment in result.moments if moment.what != "started"] == [
+    assert [(str(event.day), event.kind) for event in result.timeline if event.kind != "started"] == [
         ("2013-02-01", "promoted"), ("2013-02-03", "held_back"), ("2013-02-20", "passed"), ("2013-02-20", "promoted"),
         ("2013-03-10", "not_passed"),
     ]  # fmt: skip

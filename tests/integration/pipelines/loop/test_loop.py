@@ -318,7 +318,7 @@ def test_events_status_and_reset_show_and_close_the_breaker() -> None:
     assert "breaker       holds back: the last 3 trainings" in output
     assert "cooldown      lets through" in output
     assert output.endswith("m as of 2013-04-11: drift would be held back\n")
-    assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is closed again\n"
+    assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is reset\n"
     assert "start a training" in run_cli("status", "m", "--as-of", "2013-04-11")
     assert list_kinds()[-2:] == ["held_back", "reset"], "status adds no event"
     assert run_guard("d/4", "2013-04-11").outcome == "started"

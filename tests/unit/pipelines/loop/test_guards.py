@@ -126,7 +126,7 @@ def test_a_run_is_not_held_back_by_itself() -> None:
 def test_the_same_data_are_never_trained_on_twice(data: str, holds: bool) -> None:
     hold_back = guards.check_same_data(build_request(0, data=data), build_history(build_training(0, "failed")), OFF)
     assert bool(hold_back) == holds
-    assert not hold_back or (hold_back.until is None and "r0 trained on the very same data" in hold_back.why)
+    assert not hold_back or (hold_back.until is None and "r0 trained on the same data" in hold_back.why)
 
 
 def test_drift_of_days_that_failed_validation_is_held_back_and_names_the_days() -> None:

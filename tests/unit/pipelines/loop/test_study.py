@@ -13,10 +13,10 @@ from pipelines.loop.study import (
     DRIFT,
     MONTHLY,
     NEVER,
-    Moment,
-    Served,
+    ServedVersion,
     Strategy,
     Study,
+    TimelineEvent,
     Week,
     compare_strategies,
     score_week,
@@ -28,7 +28,7 @@ FIRST = dt.date(2013, 3, 1)
 
 def build_strategy(name: str, *served: tuple[str, int]) -> Strategy:
     """Build a strategy from versions, each with the day from which it serves, counted from the first day."""
-    periods = [Served(version, FIRST + dt.timedelta(days)) for version, days in served]
+    periods = [ServedVersion(version, FIRST + dt.timedelta(days)) for version, days in served]
     return Strategy(name, "a rule", periods, [f"run {period.version}" for period in periods], 0.5)
 
 
@@ -63,22 +63,25 @@ def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drift", "words"),
+    ("drift", "direction"),
     [([0.7, 0.71, 0.7], "better"), ([0.5, 0.51, 0.5], "worse"), ([0.9, 0.4, 0.6], "no clear difference")],
 )
-def test_a_comparison_says_better_worse_or_no_clear_difference(drift: list[float], words: str) -> None:
+def test_a_comparison_says_better_worse_or_no_clear_difference(drift: list[float], direction: str) -> None:
     weeks = [build_week(n, **{DRIFT: auc}) for n, auc in enumerate(drift)]
     gain = compare_strategies(weeks, DRIFT, NEVER)
-    assert gain is not None and gain.words == words
+    assert gain is not None and gain.direction == direction
     assert gain.mean == pytest.approx(np.mean(drift) - 0.6)
     assert gain.low <= gain.mean <= gain.high
     assert compare_strategies(weeks[:1], DRIFT, NEVER) is None
 
 
 def test_the_page_shows_the_comparison_and_the_moments(tmp_path: Path) -> None:
-    moments = [Moment(FIRST, "started", "<wind>: psi 0.4"), Moment(FIRST, "held_back", "cooldown: too soon")]
+    timeline = [
+        TimelineEvent(FIRST, "started", "<wind>: psi 0.4"),
+        TimelineEvent(FIRST, "held_back", "cooldown: too soon"),
+    ]
     weeks = [build_week(n, **{DRIFT: 0.5 + n / 1_000}) for n in range(5)]
-    page = report.write_report(tmp_path / "page", Study("flights", "flights", 7, weeks, STRATEGIES, moments))
+    page = report.write_report(tmp_path / "page", Study("flights", "flights", 7, weeks, STRATEGIES, timeline))
     text = page.read_text()
     assert "on drift against never retrain: worse" in text
     assert "&lt;wind&gt;: psi 0.4" in text and "cooldown: too soon" in text
@@ -89,10 +92,13 @@ def test_the_page_shows_the_comparison_and_the_moments(tmp_path: Path) -> None:
 def test_hold_backs_by_the_same_guard_on_consecutive_days_are_one_row(tmp_path: Path) -> None:
     day = dt.timedelta(1)
     hold_backs = [(0, "cooldown: 1 day"), (1, "cooldown: 2 days"), (2, "breaker: three"), (4, "cooldown: again")]
-    moments = [Moment(FIRST + n * day, "held_back", words) for n, words in hold_backs]
-    moments[3:3] = [Moment(FIRST + 3 * day, "started", "a: psi"), Moment(FIRST + 3 * day, "started", "a: psi")]
+    timeline = [TimelineEvent(FIRST + n * day, "held_back", text) for n, text in hold_backs]
+    timeline[3:3] = [
+        TimelineEvent(FIRST + 3 * day, "started", "a: psi"),
+        TimelineEvent(FIRST + 3 * day, "started", "a: psi"),
+    ]
     weeks = [build_week(n, **{DRIFT: 0.5}) for n in range(2)]
-    text = report.write_report(tmp_path, Study("flights", "flights", 7, weeks, STRATEGIES, moments)).read_text()
+    text = report.write_report(tmp_path, Study("flights", "flights", 7, weeks, STRATEGIES, timeline)).read_text()
     assert f"<td>{FIRST} to {FIRST + day}, 2 times</td><td>held back</td><td>cooldown: 2 days</td>" in text
     assert "cooldown: 1 day<" not in text
     assert text.count("<td>held back</td>") == 3 and text.count("<td>started</td>") == 2
