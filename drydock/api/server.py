@@ -114,7 +114,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     Raises:
         CannotStart: The data of an earlier server cannot be read. A retry can help.
     """
-    kill_leftovers(settings.data, executor)
+    kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store))
     server = _create_server(listener, _build_application(settings, store, queue))
@@ -126,14 +126,14 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     finally:
         # The jobs are ended first, since they still use the server while they end.
         queue.close()
-        kill_leftovers(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
+        kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
         server.shutdown()
         thread.join()
         server.server_close()
         store.close()
 
 
-def kill_leftovers(data: Path, executor: Executor) -> None:
+def kill_leftover_hosts(data: Path, executor: Executor) -> None:
     """Kill everything that an earlier server on this data folder left running. Idempotent.
 
     Raises:
@@ -142,7 +142,7 @@ def kill_leftovers(data: Path, executor: Executor) -> None:
     try:
         for kind in KINDS:
             for process_file in data.glob(f"{kind.folder}/*/*/*/*.process.json"):
-                if executor.kill_leftover(process_file):
+                if executor.kill_leftover_host(process_file):
                     log.warning("killed a leftover process of the job %s", process_file.parent.name)
         executor.kill_all_hosts(data)
     except JobFailed as error:

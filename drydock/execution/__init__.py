@@ -1,1 +1,1 @@
-"""Running jobs: the queue, one run, the process and container executors, and recovery after a crash."""
+"""How jobs run: the queue, one run, the process and container executors, and recovery after a crash."""

@@ -55,7 +55,7 @@ class ContainerExecutor:
         """
         return Container(plan, self._images.find(plan.image))
 
-    def kill_leftover(self, process_file: Path) -> bool:
+    def kill_leftover_host(self, process_file: Path) -> bool:
         """Remove the container that a process file names, and delete the file. Idempotent.
 
         Returns:
@@ -73,23 +73,26 @@ class ContainerExecutor:
         return was_running
 
     def kill_all_hosts(self, data: Path) -> int:
-        """Remove every container whose tree is in the folder `data`, even if no process file names it. Return how many.
+        """Remove every container whose tree is in the folder `data`, even if no process file names it.
+
+        Returns:
+            The number of removed containers.
 
         Raises:
             JobFailed: The engine does not answer. A retry can help.
         """
-        resolved = data.resolve()
+        resolved_data = data.resolve()
         line_format = f'{{{{.ID}}}} {{{{.Label "{TREE_LABEL}"}}}}'
         output = run_docker("ps", "--all", "--no-trunc", "--filter", f"label={TREE_LABEL}", "--format", line_format)
         rows = [line.partition(" ") for line in output.splitlines()]
-        containers = [container for container, _, tree in rows if Path(tree).is_relative_to(resolved)]
+        containers = [container for container, _, tree in rows if Path(tree).is_relative_to(resolved_data)]
         for container in containers:
             _remove_if_present(container)
         return len(containers)
 
 
 class Container:
-    """A running host: one container, and a `docker start --attach` that appends the container's output to the log.
+    """A running host: one container, and a process `docker start --attach` that appends its output to the log.
 
     Args:
         plan: What to run.
@@ -104,7 +107,7 @@ class Container:
         self._id = _create_container(plan, image)
         try:
             plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
-            self._attached = _start_attached(self._id, plan.log)
+            self._docker_process = _start_container(self._id, plan.log)
         except OSError as error:
             _remove_if_present(self._id)
             raise JobFailed(f"InternalServerError: cannot start a container: {error}") from error
@@ -117,11 +120,11 @@ class Container:
     @property
     def pid(self) -> int:
         """Process id of the attached docker command."""
-        return self._attached.pid
+        return self._docker_process.pid
 
     def has_exited(self) -> bool:
         """Return whether the container has ended."""
-        return self._attached.poll() is not None
+        return self._docker_process.poll() is not None
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
@@ -156,11 +159,11 @@ class Container:
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             # Computed before the state is read, since the container may start and end in between.
-            is_over = self.has_exited() or time.monotonic() > deadline
+            is_wait_over = self.has_exited() or time.monotonic() > deadline
             state = read_state(self._id)
             if state["Status"] != "created":
                 return
-            if is_over or state["Error"]:
+            if is_wait_over or state["Error"]:
                 reason = state["Error"] or "the job's log may say why"
                 raise JobFailed(f"InternalServerError: the container did not start: {reason}")
             time.sleep(0.02)
@@ -170,7 +173,7 @@ class Container:
             run_docker("kill", "--signal", name, self._id)
         except JobFailed as error:
             if "is not running" not in error.reason:
-                log.warning("%s: %s", self._plan.name, error.reason)
+                log.warning("job %s: cannot send SIG%s: %s", self._plan.name, name, error.reason)
 
     def _append_to_log(self, line: str) -> None:
         with contextlib.suppress(OSError), self._plan.log.open("a", encoding="utf-8") as output:
@@ -178,10 +181,10 @@ class Container:
 
     def _wait_for_output(self) -> None:
         try:
-            self._attached.wait(OUTPUT_TIMEOUT_S)
+            self._docker_process.wait(OUTPUT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._attached.kill()
-            self._attached.wait()
+            self._docker_process.kill()
+            self._docker_process.wait()
 
     def _remove(self) -> None:
         _remove_if_present(self._id)
@@ -189,8 +192,8 @@ class Container:
         self._plan.process_file.unlink(missing_ok=True)
 
 
-def _start_attached(container: str, log_file: Path) -> subprocess.Popen[bytes]:
-    """Start a container, and return the command that is attached to it until it ends."""
+def _start_container(container: str, log_file: Path) -> subprocess.Popen[bytes]:
+    """Start a container, and return the docker process that writes its output to the log file until it ends."""
     with log_file.open("ab") as output:
         return subprocess.Popen(
             ["docker", "start", "--attach", container],

@@ -25,25 +25,25 @@ def kill_host_processes(root: Path, group: int | None = None) -> int:
         root: The tree.
         group: Process group of the tree; all its processes are killed too. None if it does not exist.
     """
-    resolved = root.resolve()
+    resolved_root = root.resolve()
     return kill_matching_processes(
-        lambda process: os.getpgid(process.pid) == group or resolved in read_host_trees(process)
+        lambda process: os.getpgid(process.pid) == group or resolved_root in read_host_trees(process)
     )
 
 
 def kill_processes_below(data: Path) -> int:
     """Kill every process of the hosts whose trees are below `data`. Return how many were killed. Idempotent."""
-    resolved = data.resolve()
+    resolved_data = data.resolve()
     return kill_matching_processes(
-        lambda process: any(tree.is_relative_to(resolved) for tree in read_host_trees(process))
+        lambda process: any(tree.is_relative_to(resolved_data) for tree in read_host_trees(process))
     )
 
 
 def read_host_trees(process: psutil.Process) -> set[Path]:
-    """Return the trees that a process names, by its environment and by a link; an empty set if no job started it.
+    """Return the trees that a process names in its environment and by a link; an empty set if no job started it.
 
-    Both name the same tree. A daemon may have cleaned its environment. Only a process with its own /opt has the link,
-    which the launcher creates there.
+    Usually both name the same tree. But a daemon may have cleared its environment, and only a process with its own /opt
+    has the link, which the launcher creates there.
 
     Raises:
         psutil.Error: The process has ended, or belongs to another user.
@@ -61,9 +61,9 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
         matches: Called for every process of the machine. If it raises psutil.Error, the process does not match.
 
     Returns:
-        How many were killed.
+        The number of killed processes.
     """
-    killed: set[psutil.Process] = set()
+    killed_processes: set[psutil.Process] = set()
     deadline = time.monotonic() + KILL_TIMEOUT_S
     # Repeated until no process matches: a process that is killed now may have started another one just before.
     while processes := [
@@ -72,11 +72,11 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()  # psutil compares the start time, so it never kills a later process with the same id
-        killed.update(processes)
+        killed_processes.update(processes)
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
-    return len(killed)
+    return len(killed_processes)
 
 
 def _get_process(pid: int) -> psutil.Process | None:

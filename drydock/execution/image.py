@@ -43,9 +43,10 @@ class Images:
         if image and _has_image(image):
             return image
         if self._dockerfile is None:
+            missing_image = image or "for a request that names only an algorithm"
             raise JobFailed(
-                f"ClientError: the container engine has no image {image or 'for an algorithm that is only named'}. "
-                "Pull or build it, or give drydock a Dockerfile to build for such jobs."
+                f"ClientError: the container engine has no image {missing_image}. "
+                "Pull or build it, or start drydock with --dockerfile to build an image for such jobs."
             )
         with self._lock:  # several jobs that need the image wait for one build
             tag = f"{REPOSITORY}:{self._compute_digest(self._dockerfile)}"
@@ -58,17 +59,17 @@ class Images:
         try:
             digest.update(dockerfile.read_bytes())
             for path in sorted(path for path in dockerfile.parent.rglob("*") if path.is_file()):
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                digest.update(f"{path.relative_to(dockerfile.parent)}\0{content}\n".encode())
+                file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                digest.update(f"{path.relative_to(dockerfile.parent)}\0{file_digest}\n".encode())
         except OSError as error:
-            raise JobFailed(f"InternalServerError: cannot read what {dockerfile} is built from: {error}") from error
+            raise JobFailed(f"InternalServerError: cannot read the folder of {dockerfile}: {error}") from error
         return digest.hexdigest()[:16]
 
     def _build(self, dockerfile: Path, tag: str) -> None:
         log.info("docker build: %s from %s", tag, dockerfile)
         arguments = [part for name, value in self._arguments.items() for part in ("--build-arg", f"{name}={value}")]
         options = ["--force-rm", "--tag", tag, "--file", str(dockerfile), *arguments]
-        code, last_lines = _run_logged(["docker", "build", *options, str(dockerfile.parent)])
+        code, last_lines = _run_and_log(["docker", "build", *options, str(dockerfile.parent)])
         if code != 0:
             raise JobFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
 
@@ -83,7 +84,7 @@ def _has_image(image: str) -> bool:
     return True
 
 
-def _run_logged(command: list[str]) -> tuple[int, list[str]]:
+def _run_and_log(command: list[str]) -> tuple[int, list[str]]:
     """Run a command and log each line of its output. Return its exit code and its last three lines."""
     last_lines: collections.deque[str] = collections.deque(maxlen=3)
     try:

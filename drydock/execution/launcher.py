@@ -8,7 +8,7 @@ every start of a job waits for it. Its arguments, in this order:
     CWD      the working directory, as the job sees it
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
-    LOCALE   the command's LC_CTYPE, "" for none; this Python sets its own (PEP 538), which the job must not inherit
+    LOCALE   the command's LC_CTYPE, "" for none; this Python sets another (PEP 538), which the job must not inherit
     COMMAND  the command to execute, with its arguments
 
 The socket guarantees two things. First, the command does not start before the server has stored the process's id: the
@@ -35,8 +35,8 @@ MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x4
 
 def main(arguments: list[str]) -> None:
     """Replace this process with the command, or report to the server why that fails."""
-    number, root, cwd, host, hosts, locale, *command = arguments
-    channel, problem = int(number), "InternalServerError: cannot prepare /opt/ml"
+    descriptor, root, cwd, host, hosts, locale, *command = arguments
+    channel, problem = int(descriptor), "InternalServerError: cannot prepare /opt/ml"
     os.set_inheritable(channel, False)
     try:
         reset_signals()
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
 
 
 def reset_signals() -> None:
-    """Unblock all signals and restore their default actions. The command would inherit the server's settings."""
+    """Unblock all signals and restore their default actions. Otherwise the command inherits the server's settings."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -71,27 +71,27 @@ def create_view(root: str, host: str, hosts: str) -> None:
     """
     kernel = Kernel()
     kernel.unshare()
-    # First of all, make the mounts private, so that none of them appears on the machine.
+    # First make all mounts private, so that the mounts below do not appear on the machine.
     kernel.mount("none", "/", "", MS_REC | MS_PRIVATE)
-    tree = os.open(root, os.O_RDONLY | os.O_DIRECTORY)  # opened before the mount: the tree may be below /opt
-    opt = os.open("/opt", os.O_RDONLY | os.O_DIRECTORY)
+    tree_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)  # opened before the mount: the tree may be below /opt
+    opt_fd = os.open("/opt", os.O_RDONLY | os.O_DIRECTORY)
     kernel.mount("drydock", "/opt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
-    for name in os.listdir(opt):
+    for name in os.listdir(opt_fd):
         if name not in ("ml", TREE_LINK_NAME):
-            copy_into_opt(kernel, opt, name)
+            add_to_opt(kernel, opt_fd, name)
     os.mkdir("/opt/ml")
-    kernel.bind(f"/proc/self/fd/{tree}", "/opt/ml")
+    kernel.bind(f"/proc/self/fd/{tree_fd}", "/opt/ml")
     os.symlink(root, TREE_LINK)
     append_hosts(kernel, hosts)
     kernel.set_host_name(host)
-    os.close(tree)
-    os.close(opt)
+    os.close(tree_fd)
+    os.close(opt_fd)
 
 
-def copy_into_opt(kernel: "Kernel", opt: int, name: str) -> None:
-    """Make the machine's /opt/name available in the new /opt."""
-    source, target = f"/proc/self/fd/{opt}/{name}", f"/opt/{name}"
-    mode = os.stat(name, dir_fd=opt, follow_symlinks=False).st_mode
+def add_to_opt(kernel: "Kernel", opt_fd: int, name: str) -> None:
+    """Make the machine's /opt/name visible in the new /opt. opt_fd is open on the machine's /opt."""
+    source, target = f"/proc/self/fd/{opt_fd}/{name}", f"/opt/{name}"
+    mode = os.stat(name, dir_fd=opt_fd, follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(source), target)
         return
@@ -103,7 +103,7 @@ def copy_into_opt(kernel: "Kernel", opt: int, name: str) -> None:
 
 
 def append_hosts(kernel: "Kernel", hosts: str) -> None:
-    """Mount a copy of /etc/hosts with more lines. The copy itself is deleted: only the mount refers to it."""
+    """Mount a copy of /etc/hosts with more lines. The copy's file is then deleted: only the mount refers to it."""
     copy = "/opt/.hosts"
     with open("/etc/hosts", "rb") as original, open(copy, "wb") as target:
         target.write(original.read().rstrip(b"\n") + b"\n" + hosts.encode())
@@ -123,7 +123,7 @@ class Kernel:
     def unshare(self) -> None:
         """Give this process its own mounts and host name.
 
-        Root may do so. Another user may do so if the kernel permits it to be root in its own user namespace.
+        Root may do so. Another user may do so if the kernel lets this user create a user namespace.
         """
         namespaces, user, group = CLONE_NEWNS | CLONE_NEWUTS, os.geteuid(), os.getegid()
         try:
@@ -138,9 +138,9 @@ class Kernel:
                 with open(f"/proc/self/{name}", "w") as file:
                     file.write(line)
 
-    def mount(self, source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    def mount(self, source: str, target: str, fs_type: str, flags: int, options: str = "") -> None:
         """Mount a file system, or the file or folder source, at target."""
-        names = (os.fsencode(source), os.fsencode(target), kind.encode())
+        names = (os.fsencode(source), os.fsencode(target), fs_type.encode())
         self._check(f"mount {target}", self._libc.mount(*names, flags, options.encode()))
 
     def bind(self, source: str, target: str) -> None:
@@ -151,10 +151,10 @@ class Kernel:
         """Set the name that gethostname() returns."""
         self._check("sethostname", self._libc.sethostname(name.encode(), len(name.encode())))
 
-    def _check(self, what: str, result: int) -> None:
+    def _check(self, call: str, result: int) -> None:
         if result != 0:
-            number = self._errno()
-            raise OSError(number, f"{what}: {os.strerror(number)}")
+            error_number = self._errno()
+            raise OSError(error_number, f"{call}: {os.strerror(error_number)}")
 
 
 if __name__ == "__main__":

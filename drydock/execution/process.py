@@ -56,10 +56,10 @@ class ProcessExecutor:
         """
         return ProcessGroup(plan, has_opt_ml=self.has_opt_ml)
 
-    def kill_leftover(self, process_file: Path) -> bool:
+    def kill_leftover_host(self, process_file: Path) -> bool:
         """Kill the processes of one host that an earlier server left running, and delete the process file. Idempotent.
 
-        If the process has ended and another one has its id, the other one is not killed.
+        If the process has ended and its id belongs to another process now, that process is not killed.
 
         Returns:
             Whether anything was still running.
@@ -68,14 +68,14 @@ class ProcessExecutor:
             content = json.loads(process_file.read_text(encoding="utf-8"))
             tree, group = Path(content["tree"]), _find_group(content)
         except (OSError, ValueError, TypeError, KeyError):
-            was_alive = False  # the file is missing or incomplete: the command starts only after it is complete
+            was_running = False  # the file is missing or incomplete: the command starts only after it is complete
         else:
-            was_alive = host_processes.kill_host_processes(tree, group=group) > 0
+            was_running = host_processes.kill_host_processes(tree, group=group) > 0
         process_file.unlink(missing_ok=True)
-        return was_alive
+        return was_running
 
     def kill_all_hosts(self, data: Path) -> int:
-        """Kill every process of a tree below data, whether a process file names it or not. Return how many."""
+        """Kill every process of the hosts below data, even if no process file names it. Return how many were killed."""
         return host_processes.kill_processes_below(data)
 
 
@@ -158,7 +158,10 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 
 def _find_group(content: Mapping[str, Any]) -> int | None:
-    """Return the process group that a process file names; None if its leader has ended: its id may be reused by now."""
+    """Return the process group that a process file names.
+
+    None if its leader has ended: another process may have the leader's id now.
+    """
     try:
         is_same = psutil.Process(content["pid"]).create_time() == content["create_time"]
         return int(content["pid"]) if is_same else None

@@ -20,17 +20,17 @@ from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# How often waiting jobs are checked without an event: limits pass, and capacity returns.
+# Seconds between two checks of the waiting jobs, since a limit may have passed, or capacity may be back.
 CHECK_S = 0.1
-# Pause after an unexpected error.
+# Seconds until the next check after an unexpected error.
 ERROR_PAUSE_S = 1.0
-# How long the server waits for its jobs' threads when it shuts down, on top of the grace period.
+# Seconds that the server waits for its jobs' threads when it shuts down, in addition to the grace period.
 SHUTDOWN_MARGIN_S = 10.0
-NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
+NO_CAPACITY_MESSAGE = "Insufficient capacity error from EC2 while launching instances, retrying!"
 
 
 class JobQueue:
-    """Runs jobs, and keeps the others waiting. A server has one queue. Safe for several threads.
+    """Runs the jobs that fit into the machine; the others wait. A server has one queue. Safe for several threads.
 
     Args:
         settings: The server's settings.
@@ -42,12 +42,12 @@ class JobQueue:
     def __init__(self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat) -> None:
         self.settings, self.executor, self.market = settings, executor, market
         self._heartbeat = heartbeat
-        self._total = MachineSize(settings.cores, settings.memory_mb)
-        self._free = self._total
+        self._total_size = MachineSize(settings.cores, settings.memory_mb)
+        self._free_size = self._total_size
         self._changed = threading.Condition()
-        self._waiting: list[Job] = []
-        self._running: dict[Job, threading.Thread] = {}
-        self._closing = threading.Event()
+        self._waiting_jobs: list[Job] = []
+        self._threads: dict[Job, threading.Thread] = {}
+        self._shutdown = threading.Event()
         self._scheduler = threading.Thread(target=self._run_scheduler, name="queue", daemon=True)
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class JobQueue:
     def submit(self, job: Job) -> None:
         """Add a job to the queue; it waits in the phase Starting for its turn."""
         with self._changed:
-            self._waiting.append(job)
+            self._waiting_jobs.append(job)
             self._changed.notify()
 
     def resume(self, job: Job, last_alive: datetime) -> None:
@@ -81,34 +81,34 @@ class JobQueue:
             The job's status before the call.
         """
         with self._changed:
-            before = job.request_stop()
+            status_before = job.request_stop()
             self._remove_ended_jobs()
-            return before
+            return status_before
 
     def describe_load(self) -> dict[str, int]:
         """Return the cores and memory (MiB), in total and free, and the numbers of running and waiting jobs."""
         with self._changed:
             return {
-                "cores": self._total.cores,
-                "cores_free": self._free.cores,
-                "memory_mb": self._total.memory_mb,
-                "memory_mb_free": self._free.memory_mb,
-                "running": len(self._running),
-                "waiting": len(self._waiting),
+                "cores": self._total_size.cores,
+                "cores_free": self._free_size.cores,
+                "memory_mb": self._total_size.memory_mb,
+                "memory_mb_free": self._free_size.memory_mb,
+                "running": len(self._threads),
+                "waiting": len(self._waiting_jobs),
             }
 
     def close(self) -> None:
         """End all running jobs and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s."""
-        self._closing.set()
+        self._shutdown.set()
         with self._changed:
             self._changed.notify()
-            threads = list(self._running.values())
+            threads = list(self._threads.values())
         deadline = time.monotonic() + self.settings.shutdown_grace_s + SHUTDOWN_MARGIN_S
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run_scheduler(self) -> None:
-        while not self._closing.is_set():
+        while not self._shutdown.is_set():
             pause_s = CHECK_S
             with self._changed:
                 try:
@@ -119,14 +119,14 @@ class JobQueue:
                 self._changed.wait(pause_s)
 
     def _schedule(self) -> None:
-        if self._closing.is_set():  # checked under the lock: `close` has listed the threads that it waits for
+        if self._shutdown.is_set():  # checked under the lock: `close` has listed the threads that it waits for
             return
         self._remove_ended_jobs()
         self._start_jobs_that_fit()
         self._heartbeat.write_if_due()
 
     def _remove_ended_jobs(self) -> None:
-        for job in list(self._waiting):
+        for job in list(self._waiting_jobs):
             if job.status.is_final:
                 job.save()  # its end could not be stored when it ended
             elif job.stop_requested.is_set():
@@ -134,32 +134,32 @@ class JobQueue:
             elif job.wait_left_s <= 0:
                 job.end(Status.STOPPED, Phase.MAX_WAIT_EXCEEDED)
             if job.status.is_final:
-                self._waiting.remove(job)
+                self._waiting_jobs.remove(job)
 
     def _start_jobs_that_fit(self) -> None:
-        for job in list(self._waiting):
+        for job in list(self._waiting_jobs):
             if not self.market.has_capacity(job):  # such a job does not block the jobs behind it
                 if job.phase is Phase.STARTING:
-                    job.enter_phase(Phase.STARTING, NO_CAPACITY)
+                    job.enter_phase(Phase.STARTING, NO_CAPACITY_MESSAGE)
                 continue
-            if not self._compute_size(job).fits_in(self._free):
+            if not self._compute_size(job).fits_in(self._free_size):
                 if job.phase is Phase.STARTING:
                     job.enter_phase(Phase.STARTING, "Waiting for cores and memory of this machine")
                 return
             job.enter_phase(Phase.STARTING, "Launching requested ML instances")
-            self._waiting.remove(job)
+            self._waiting_jobs.remove(job)
             self._start_thread(job, Run.execute)
 
     def _start_thread(self, job: Job, action: Callable[[Run], None]) -> None:
-        self._free -= self._compute_size(job)
+        self._free_size -= self._compute_size(job)
         thread = threading.Thread(target=self._run_job, args=(job, action), name=job.name, daemon=True)
-        self._running[job] = thread
+        self._threads[job] = thread
         thread.start()
 
     def _run_job(self, job: Job, action: Callable[[Run], None]) -> None:
         has_ended = False
         try:
-            action(Run(job, self.executor, self.settings, self.market, self._closing))
+            action(Run(job, self.executor, self.settings, self.market, self._shutdown))
             has_ended = job.status.is_final
         except Exception as error:  # clients would wait forever for a job without an end
             log.exception("job %s: internal error", job.name)
@@ -168,11 +168,11 @@ class JobQueue:
                 job.end(Status.FAILED, Phase.FAILED, truncate(reason, FAILURE_REASON_MAX_CHARS))
         finally:
             with self._changed:
-                del self._running[job]
-                self._free += self._compute_size(job)
+                del self._threads[job]
+                self._free_size += self._compute_size(job)
                 if not has_ended:
-                    self._waiting.append(job)
+                    self._waiting_jobs.append(job)  # interrupted, or its end is not stored yet
                 self._changed.notify()
 
     def _compute_size(self, job: Job) -> MachineSize:
-        return (job.instance_size * job.host_count).limit_to(self._total)
+        return (job.instance_size * job.host_count).limit_to(self._total_size)

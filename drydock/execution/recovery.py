@@ -1,4 +1,4 @@
-"""Recovery of the jobs that had not ended when their server did."""
+"""Recovery of the jobs that had not ended when their server ended."""
 
 import time
 from datetime import datetime
@@ -9,14 +9,14 @@ from drydock.jobs.record import now
 from drydock.jobs.states import Phase, Status
 from drydock.store import Store
 
-LOST = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
+LOST_JOB_REASON = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
 HEARTBEAT_S = 1.0
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
 
 
 class Heartbeat:
-    """The time when the server was last alive. After a crash, no job ran for longer than that.
+    """The time when the server was last alive. After a crash, no job counts as running after that time.
 
     Args:
         store: Storage of the time.
@@ -39,7 +39,7 @@ class Heartbeat:
 
 
 def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
-    """Bring a job of an earlier server into a consistent state. None of the job's processes may be alive.
+    """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
 
     Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
     of its results is left to do.
@@ -53,8 +53,8 @@ def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
         its next run.
     """
     if job.record.exited is not None:
-        cause, code = job.record.exited
-        return RunEnd(Cause(cause), code)
+        cause, exit_code = job.record.exited
+        return RunEnd(Cause(cause), exit_code)
     if job.status is Status.STOPPING:
         if job.phase is Phase.STOPPING and job.run_count:
             return RunEnd(Cause.STOP, EXIT_CODE_SIGTERM)
@@ -66,5 +66,5 @@ def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
     elif job.phase is Phase.DOWNLOADING:
         job.enter_phase(Phase.STARTING)  # its command had not started
     else:
-        job.end(Status.FAILED, Phase.FAILED, LOST)
+        job.end(Status.FAILED, Phase.FAILED, LOST_JOB_REASON)
     return None

@@ -36,14 +36,14 @@ class Run:
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
-        closing: Set when the server shuts down.
+        shutdown: Set when the server shuts down.
     """
 
     def __init__(
-        self, job: Job, executor: Executor, settings: Settings, market: SpotMarket, closing: threading.Event
+        self, job: Job, executor: Executor, settings: Settings, market: SpotMarket, shutdown: threading.Event
     ) -> None:
         self._job, self._executor, self._settings = job, executor, settings
-        self._market, self._closing = market, closing
+        self._market, self._shutdown = market, shutdown
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
         epoch = int(time.time())
@@ -77,10 +77,10 @@ class Run:
             job.end(Status.FAILED, Phase.FAILED, error.reason)
         finally:
             self._clean_up()
-        log.info("job %s: %s, %s", job.name, job.status, job.phase)
+        log.info("job %s: the run ended; status %s, phase %s", job.name, job.status, job.phase)
 
     def _clean_up(self) -> None:
-        # A job that has filled the disk must not block the server or other jobs: then its whole tree is deleted.
+        # A job that has filled the disk must not block the server or other jobs, so its whole tree is deleted.
         is_disk_full = shutil.disk_usage(self._settings.data).free < MIN_FREE_BYTES
         for tree in self._trees:
             if is_disk_full:
@@ -97,7 +97,7 @@ class Run:
                 raise JobFailed(f"ClientError: Data download failed: job folder: {error}") from error
             work.download()
             commands = [self._build_command(tree) for tree in self._trees]
-            if self._closing.is_set() and job.advance_to(Phase.STARTING):
+            if self._shutdown.is_set() and job.advance_to(Phase.STARTING):
                 return None  # the command has not started, so the next server starts the run again
             if job.advance_to(Phase.TRAINING):
                 return self._end_run(self._run_commands(commands), commands[0])
@@ -114,8 +114,8 @@ class Run:
         try:
             for tree, command in zip(self._trees, commands, strict=True):
                 hosts.append(self._executor.start(self._plan_host(tree, command)))
-            log.info("job %s: runs as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
-            supervision = Supervision(self._job, hosts, self._settings, self._market, self._closing)
+            log.info("job %s: running as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
+            supervision = Supervision(self._job, hosts, self._settings, self._market, self._shutdown)
             run_end = supervision.wait_for_end(self._on_tick)
         finally:
             _finish_all(hosts)
@@ -131,7 +131,7 @@ class Run:
         return HostPlan(
             name=job.name,
             host=tree.host,
-            addresses={other.host: f"127.{block}.{number}" for number, other in enumerate(self._trees, 1)},
+            addresses={host_tree.host: f"127.{block}.{number}" for number, host_tree in enumerate(self._trees, 1)},
             root=tree.root,
             command=command,
             arguments=job.arguments,
@@ -154,7 +154,7 @@ class Run:
         if cause is Cause.INTERRUPTION:
             return job.enter_phase(Phase.INTERRUPTED)
         if cause is Cause.SHUTDOWN:
-            return self._shut_down()
+            return self._end_at_shutdown()
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
         if cause is Cause.EXIT and run_end.exit_code != 0:
@@ -167,10 +167,10 @@ class Run:
 
     def _read_last_lines(self) -> list[str]:
         lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
-        # An earlier server may have read the log's lines. Then they are only in the file.
+        # If an earlier server has read the lines of the log, they are only in the file.
         return lines or [read_log_end(self._trees[0].log)]
 
-    def _shut_down(self) -> None:
+    def _end_at_shutdown(self) -> None:
         if not self._job.is_spot:
             raise JobFailed("InternalServerError: drydock was shut down while the job ran")
         self._work.save_progress()
@@ -191,6 +191,6 @@ def _finish_all(hosts: Sequence[RunningHost]) -> None:
 
 
 def _choose_address_block(job: Job) -> str:
-    # By the job's ARN, so that concurrent jobs seldom share addresses. Other programs use 127.0.
-    number = zlib.crc32(job.arn.encode()) % (254 * 254)
-    return f"{number // 254 + 1}.{number % 254 + 1}"
+    # By the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, since other programs use it.
+    block_number = zlib.crc32(job.arn.encode()) % (254 * 254)
+    return f"{block_number // 254 + 1}.{block_number % 254 + 1}"

@@ -35,27 +35,27 @@ def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subproces
     Raises:
         JobFailed: The process cannot be started.
     """
-    server, child = socket.socketpair()
-    server.settimeout(RELEASE_TIMEOUT_S)
+    server_socket, child_socket = socket.socketpair()
+    server_socket.settimeout(RELEASE_TIMEOUT_S)
     try:
-        with child, plan.log.open("ab") as output:
+        with child_socket, plan.log.open("ab") as output:
             process = subprocess.Popen(
-                _build_launch_command(plan, child.fileno(), has_opt_ml=has_opt_ml),
+                _build_launch_command(plan, child_socket.fileno(), has_opt_ml=has_opt_ml),
                 env={**plan.env, TREE_VARIABLE: str(plan.root.resolve())},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=[child.fileno()],
+                pass_fds=[child_socket.fileno()],
                 start_new_session=True,
             )
     except (OSError, ValueError) as error:
-        server.close()
+        server_socket.close()
         raise JobFailed(f"AlgorithmError: cannot execute {plan.command[0]!r}: {error}") from error
-    return process, server
+    return process, server_socket
 
 
 def release_process(channel: socket.socket) -> str:
-    """Let a paused process execute its command. Return "" if it does, else the reason why it cannot.
+    """Let a paused process execute its command. Return why it cannot execute it; "" if it can.
 
     Raises:
         TimeoutError: The process does not answer within a minute. A retry can help.
@@ -70,7 +70,7 @@ def release_process(channel: socket.socket) -> str:
 
 
 def format_hosts(addresses: Mapping[str, str]) -> str:
-    """Return the lines of /etc/hosts for the hosts of a job, by host name."""
+    """Return the lines of /etc/hosts for the addresses of a job's hosts, given by host name."""
     return "".join(f"{address}\t{host}\n" for host, address in addresses.items())
 
 
@@ -101,10 +101,10 @@ def _run_probe(plan: HostPlan) -> str:
         process, channel = start_paused_process(plan, has_opt_ml=True)
         with channel:
             reason = release_process(channel)
-        code = process.wait(RELEASE_TIMEOUT_S)
+        exit_code = process.wait(RELEASE_TIMEOUT_S)
     except (JobFailed, OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if reason or code == 0:
+    if reason or exit_code == 0:
         return reason.removeprefix("InternalServerError: ")
     return f"the process does not see its own /opt/ml: {plan.log.read_text(errors='replace').strip()}"
 
@@ -114,5 +114,5 @@ def _build_launch_command(plan: HostPlan, channel: int, *, has_opt_ml: bool) -> 
     cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if has_opt_ml else plan.cwd
     hosts, locale = format_hosts(plan.addresses), plan.env.get("LC_CTYPE", "")
     view = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
-    # -I -S: the launcher ignores the job's PYTHON* variables and site-packages, which would take 3 ms.
+    # -I -S: the launcher ignores the job's PYTHON* variables, and does not load site-packages, which takes 3 ms.
     return [sys.executable, "-I", "-S", launcher.__file__, str(channel), *view, *plan.command]

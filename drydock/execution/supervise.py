@@ -26,7 +26,7 @@ class Cause(StrEnum):
     WAIT = "wait"
     """MaxWaitTimeInSeconds has passed."""
     INTERRUPTION = "interruption"
-    """The spot instances were taken away."""
+    """The spot market interrupted the run."""
     SHUTDOWN = "shutdown"
     """The server was shut down."""
 
@@ -46,22 +46,22 @@ class Supervision:
     fails, the other hosts are ended in the same way, since the job cannot succeed any more.
 
     Args:
-        job: The job; supervision watches its stop_requested and its limits.
+        job: The job. Its stop_requested and its limits end the run.
         hosts: The running hosts, algo-1 first.
         settings: The grace periods.
         market: Decides whether the run is interrupted.
-        closing: Set when the server shuts down.
+        shutdown: Set when the server shuts down.
     """
 
     def __init__(
-        self, job: Job, hosts: Sequence[RunningHost], settings: Settings, market: SpotMarket, closing: threading.Event
+        self, job: Job, hosts: Sequence[RunningHost], settings: Settings, market: SpotMarket, shutdown: threading.Event
     ) -> None:
-        self._job, self._hosts, self._settings, self._market, self._closing = job, hosts, settings, market, closing
+        self._job, self._hosts, self._settings, self._market, self._shutdown = job, hosts, settings, market, shutdown
         self._started_at = time.monotonic()
         self._runtime_ends_at = self._started_at + job.runtime_left_s
         self._wait_ends_at = self._started_at + job.wait_left_s
         self._cause, self._kill_at = Cause.EXIT, float("inf")
-        self._failed_code = 0
+        self._failed_exit_code = 0
         self.notice_s = float("inf")
         """Seconds between SIGTERM and SIGKILL of the interruption that ended the run; infinity without one."""
 
@@ -78,21 +78,21 @@ class Supervision:
                     host.kill()
             on_tick()
             time.sleep(TICK_S)
-        codes = [host.finish() for host in self._hosts]
-        return RunEnd(self._cause, self._failed_code or next((code for code in codes if code), 0))
+        exit_codes = [host.finish() for host in self._hosts]
+        return RunEnd(self._cause, self._failed_exit_code or next((code for code in exit_codes if code), 0))
 
     def _check_causes(self) -> None:
-        if self._cause is not Cause.SHUTDOWN and self._closing.is_set():
+        if self._cause is not Cause.SHUTDOWN and self._shutdown.is_set():
             self._terminate(Cause.SHUTDOWN, self._settings.shutdown_grace_s)
         elif self._cause is not Cause.EXIT:
             return
-        elif (cause := self._find_limit()) is not None:
+        elif (cause := self._find_stop_cause()) is not None:
             self._job.mark_stopping()
             self._terminate(cause, self._settings.stop_grace_s)
         elif interruption := self._market.take_due_interruption(self._job, time.monotonic() - self._started_at):
             self.notice_s = interruption.notice_s
             self._terminate(Cause.INTERRUPTION, interruption.notice_s)
-        elif not self._failed_code and len(self._hosts) > 1:
+        elif not self._failed_exit_code and len(self._hosts) > 1:
             self._end_hosts_of_failed_job()
 
     def _terminate(self, cause: Cause, grace_s: float) -> None:
@@ -107,10 +107,11 @@ class Supervision:
     def _end_hosts_of_failed_job(self) -> None:
         for host in self._hosts:
             if host.has_exited() and (code := host.finish()):
-                self._failed_code = code
+                self._failed_exit_code = code
                 return self._terminate(Cause.EXIT, self._settings.stop_grace_s)
 
-    def _find_limit(self) -> Cause | None:
+    def _find_stop_cause(self) -> Cause | None:
+        """Return STOP, RUNTIME or WAIT if the job must be stopped now; None if not."""
         if self._job.stop_requested.is_set():
             return Cause.STOP
         now = time.monotonic()

@@ -89,7 +89,7 @@ class Executor(Protocol):
             JobFailed: The host cannot be started; the reason becomes the job's FailureReason.
         """
 
-    def kill_leftover(self, process_file: Path) -> bool:
+    def kill_leftover_host(self, process_file: Path) -> bool:
         """Kill the processes of one host that an earlier server left running, and delete the process file. Idempotent.
 
         Args:

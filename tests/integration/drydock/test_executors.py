@@ -236,8 +236,8 @@ def test_leftover_hosts_and_processes_are_killed(executor: Executor, tmp_path: P
     sleep = "import time; time.sleep(600)"
     jobs = [make_plan(tmp_path / folder / "tree", executor, sleep) for folder in ("data/1", "data/2", "other")]
     hosts = [executor.start(job) for job in jobs]
-    assert executor.kill_leftover(jobs[0].process_file) is True
-    assert executor.kill_leftover(jobs[0].process_file) is False and not jobs[0].process_file.exists()
+    assert executor.kill_leftover_host(jobs[0].process_file) is True
+    assert executor.kill_leftover_host(jobs[0].process_file) is False and not jobs[0].process_file.exists()
     jobs[1].process_file.unlink()
     assert executor.kill_all_hosts(tmp_path / "data") == 1
     wait_for(lambda: hosts[0].has_exited() and hosts[1].has_exited())
@@ -260,7 +260,7 @@ def test_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> 
         server.kill()
         server.wait()
         server.stdout.close()
-        killed += executor.kill_leftover(data / "process_file") + executor.kill_all_hosts(data)
+        killed += executor.kill_leftover_host(data / "process_file") + executor.kill_all_hosts(data)
         wait_for(lambda data=data: not find_processes(data))
     assert killed > 0  # otherwise no kill found a host
 
@@ -322,7 +322,7 @@ def test_lack_of_memory_is_reported(containers: ContainerExecutor, tmp_path: Pat
     [
         ({"image": "no-such/image:1"}, "ClientError: the container engine has no image no-such/image:1. Pull"),
         ({"image": "No Image"}, "ClientError: the container engine has no image No Image"),
-        ({"image": ""}, "ClientError: the container engine has no image for an algorithm"),
+        ({"image": ""}, "ClientError: the container engine has no image for a request"),
         ({"root": "gone"}, "InternalServerError: docker create: .*bind source path does not exist"),
         ({"process_file": "no/folder"}, "InternalServerError: cannot start a container: .*No such file"),
     ],

@@ -42,7 +42,7 @@ def test_keeps_the_process_file_without_an_engine(no_engine: None, tmp_path: Pat
     process_file.write_text('{"container": "c0ffee"}')
     executor = ContainerExecutor(Images())
     with pytest.raises(JobFailed, match="docker"):
-        executor.kill_leftover(process_file)
+        executor.kill_leftover_host(process_file)
     assert process_file.exists()
     with pytest.raises(JobFailed, match="docker"):
         executor.kill_all_hosts(tmp_path)
@@ -53,7 +53,7 @@ def test_an_invalid_process_file_needs_no_engine(no_engine: None, tmp_path: Path
     process_file = tmp_path / "process_file"
     if content is not None:
         process_file.write_text(content)
-    assert ContainerExecutor(Images()).kill_leftover(process_file) is False
+    assert ContainerExecutor(Images()).kill_leftover_host(process_file) is False
     assert not process_file.exists()
 
 

@@ -210,7 +210,7 @@ def test_invalid_process_file_kills_nothing(tmp_path: Path, content: str | None)
     process_file = tmp_path / "process_file"
     if content is not None:
         process_file.write_text(content)
-    assert ProcessExecutor(opt_ml=False).kill_leftover(process_file) is False
+    assert ProcessExecutor(opt_ml=False).kill_leftover_host(process_file) is False
     assert not process_file.exists()
 
 
@@ -219,7 +219,7 @@ def test_reused_process_id_is_not_killed(tmp_path: Path) -> None:
     other = executor.start(make_plan(tmp_path / "other", SLEEP))
     process_file = tmp_path / "process_file"
     process_file.write_text(json.dumps({"pid": other.pid, "create_time": 0, "tree": str(tmp_path / "tree")}))
-    assert executor.kill_leftover(process_file) is False
+    assert executor.kill_leftover_host(process_file) is False
     assert is_alive(other.pid)
     assert other.finish() == 137
 
@@ -229,9 +229,9 @@ def test_leftover_host_and_its_daemon_are_killed(executor: ProcessExecutor, tmp_
     group = executor.start(job)
     pid = wait_for_daemon(job.root)
     wait_for(group.has_exited)  # the process of the file has ended, its daemon has not
-    assert executor.kill_leftover(job.process_file) is True
+    assert executor.kill_leftover_host(job.process_file) is True
     assert not is_alive(pid) and not job.process_file.exists()
-    assert executor.kill_leftover(job.process_file) is False
+    assert executor.kill_leftover_host(job.process_file) is False
     group.finish()
 
 

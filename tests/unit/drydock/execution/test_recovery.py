@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drydock.execution.recovery import LOST, Heartbeat, recover_job
+from drydock.execution.recovery import LOST_JOB_REASON, Heartbeat, recover_job
 from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
 from drydock.jobs.record import now
@@ -33,7 +33,7 @@ def test_running_jobs_are_recovered_by_their_kind(make_job: Make, phase: Phase, 
     elif phase is Phase.DOWNLOADING:
         assert job.phase is Phase.STARTING and job.status is Status.IN_PROGRESS
     else:
-        assert job.status is Status.FAILED and job.record.reason == LOST
+        assert job.status is Status.FAILED and job.record.reason == LOST_JOB_REASON
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.INTERRUPTED])
