@@ -85,7 +85,7 @@ def forecast(
     spent_usd, month_usd = ledger.sum_cost_usd(month, paying), budget.get("month_usd")
     result = forecasting.Forecast(dag, runs, cost, paying, month, spent_usd, month_usd)
     if as_json:
-        write_json(result.record())
+        write_json(result.to_record())
         return
     for line in result.format_lines():
         write_line(line)

@@ -17,7 +17,7 @@ from pipelines.settings import settings
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TOLERANCE_USD = 1e-9
-"""Rounding error of sums of binary fractions: a budget that is used up exactly is not exceeded."""
+"""Tolerance for the rounding of binary fractions: a budget that is used up exactly is not exceeded."""
 
 
 class PlannedTraining(Spec):
@@ -34,7 +34,7 @@ class PlannedTraining(Spec):
     budget_usd: Money | None = None
     """Most that the training may cost, USD; no limit where it is not set."""
     project: str = ""
-    """Project that pays; section `budget` of params.yaml names it where it is not set."""
+    """Project that pays; where it is not set, the one in section `budget` of params.yaml."""
     month: Month = ""
     """Month whose budget is used (YYYY-MM); the current month in UTC where it is not set."""
     month_usd: Money | None = None
@@ -80,35 +80,41 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
     from pipelines.costs.prices import find_price
 
     prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
-    dearest = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
-    worst = compute_worst_case_usd(prices[dearest].usd_h, training.instance_count, training.max_run_s)
+    most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
+    worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, training.instance_count, training.max_run_s)
     project, month = find_paying_project(training.project), training.month or get_current_month()
-    spent = Ledger.open().sum_cost_usd(month, project)
-    worst_case = (
-        f"the worst case, {training.instance_count} x {dearest} at {prices[dearest].usd_h:g} USD/h "
-        f"for {training.max_run_s} s, is {format_usd(worst)}"
+    spent_usd = Ledger.open().sum_cost_usd(month, project)
+    worst_case_text = (
+        f"the worst case, {training.instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
+        f"for {training.max_run_s} s, is {format_usd(worst_case_usd)}"
     )
-    excess = _exceeds_run(training, worst) or _exceeds_month(training, worst, spent, project or "the project", month)
+    excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(
+        training, worst_case_usd, spent_usd, project or "the project", month
+    )
     return BudgetVerdict(
-        prices_usd_h={name: found.usd_h for name, found in prices.items()},
-        price_date=min(found.date for found in prices.values()).isoformat(),
-        worst_case_usd=worst,
-        month_spent_usd=spent,
+        prices_usd_h={name: price.usd_h for name, price in prices.items()},
+        price_date=min(price.date for price in prices.values()).isoformat(),
+        worst_case_usd=worst_case_usd,
+        month_spent_usd=spent_usd,
         month_budget_usd=training.month_usd,
-        allowed=not excess,
-        reason=f"{worst_case}: {excess or 'within the budgets that are set'}.",
+        allowed=not excess_reason,
+        reason=f"{worst_case_text}: {excess_reason or 'within the budgets that are set'}.",
     )
 
 
-def _exceeds_run(training: PlannedTraining, worst: float) -> str:
-    if training.budget_usd is None or worst <= training.budget_usd + TOLERANCE_USD:
+def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str:
+    """Explain why the worst case exceeds the run's budget; empty where it does not."""
+    if training.budget_usd is None or worst_case_usd <= training.budget_usd + TOLERANCE_USD:
         return ""
     return f"more than the run's budget of {format_usd(training.budget_usd)}"
 
 
-def _exceeds_month(training: PlannedTraining, worst: float, spent: float, project: str, month: str) -> str:
-    if training.month_usd is None or spent + worst <= training.month_usd + TOLERANCE_USD:
+def _explain_month_excess(
+    training: PlannedTraining, worst_case_usd: float, spent_usd: float, project: str, month: str
+) -> str:
+    """Explain why the worst case exceeds what is left of the month's budget; empty where it does not."""
+    if training.month_usd is None or spent_usd + worst_case_usd <= training.month_usd + TOLERANCE_USD:
         return ""
-    left = format_usd(max(0.0, training.month_usd - spent))
-    budget = f"{project}'s {format_usd(training.month_usd)} for {month}"
-    return f"more than the {left} left of {budget}, where {format_usd(spent)} are spent"
+    left_text = format_usd(max(0.0, training.month_usd - spent_usd))
+    budget_text = f"{project}'s {format_usd(training.month_usd)} for {month}"
+    return f"more than the {left_text} left of {budget_text}, of which {format_usd(spent_usd)} are spent"

@@ -17,6 +17,7 @@ from pipelines.errors import DataError
 ENDED = ("Completed", "Failed", "Stopped")
 """Final states of a training job."""
 WORKING, INTERRUPTED = ("Downloading", "Training"), "Interrupted"
+"""Secondary statuses: those in which a job has its instances, and that of a spot interruption."""
 HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD: a second of the cheapest instance is 0.000014."""
@@ -36,16 +37,16 @@ class Transition(_Record):
     start: AwareDatetime
     """Time at which the status began."""
     end: _Moment = None
-    """When it ended."""
+    """Time at which the status ended; none while it lasts."""
 
 
-class Restored(_Record):
+class RestoredCheckpoint(_Record):
     """A start of the training script, and the checkpoint that it resumed from."""
 
     at: AwareDatetime
     """Time at which the checkpoint was restored."""
     saved_at: _Moment = None
-    """Time at which the checkpoint was saved; none where the script started without one."""
+    """Time at which the checkpoint was saved; none where the script started without a checkpoint."""
 
 
 class Job(_Record):
@@ -70,14 +71,14 @@ class Job(_Record):
     started: _Moment = None
     """Time at which the job got its first instance; none where it never got one."""
     ended: _Moment = None
-    """When it ended."""
+    """Time at which the job ended."""
     training_s: int = Field(ge=0)
     """SageMaker's TrainingTimeInSeconds."""
     billable_s: int = Field(ge=0)
     """SageMaker's BillableTimeInSeconds: billed seconds of one instance."""
     transitions: list[Transition] = Field(default_factory=list)
     """Status transitions, in any order."""
-    restored: list[Restored] = Field(default_factory=list)
+    restored: list[RestoredCheckpoint] = Field(default_factory=list)
     """Restored checkpoints, in any order."""
     failure_reason: str | None = None
     """SageMaker's reason, where the job failed."""
@@ -91,7 +92,7 @@ class Price(_Record):
     date: dt.date
     """Date of the price."""
     source: str
-    """Where the price was read."""
+    """Source of the price."""
 
 
 class Charge(_Record):
@@ -141,7 +142,7 @@ def compute_charge(job: Job, price: Price) -> Charge:
         price: on-demand price of its instance type.
 
     Raises:
-        DataError: the job has not ended, so that its cost is not known yet. A retry can help once it has ended.
+        DataError: the job has not ended, so its cost is not known yet. A retry can help once it has ended.
     """
     if job.status not in ENDED:
         raise DataError(f"{job.name} is {job.status}: only an ended job can be charged.", "Wait until it has ended.")
@@ -166,20 +167,20 @@ def compute_charge(job: Job, price: Price) -> Charge:
 def compute_lost_s(job: Job) -> float:
     """Compute the seconds of training that interruptions lost.
 
-    An interruption loses the training since the checkpoint that was restored after it, or all training so far where no
-    checkpoint was restored. A second that two interruptions lost counts once.
+    An interruption loses the training since the save of the checkpoint that was restored next, or all training so far
+    where no checkpoint was restored. A second that two interruptions lost counts once.
     """
-    work = _list_training_spans(job)
-    stops = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
-    lost = []
-    for stop, next_stop in zip_longest(stops, stops[1:]):
-        saved_at = _find_save_time(job, stop, next_stop)
-        lost += [(max(begin, saved_at or begin), min(end, stop)) for begin, end in work]
-    return round(_measure_union_s(lost), 3)
+    training_spans = _list_training_spans(job)
+    interruption_times = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
+    lost_spans = []
+    for interruption, next_interruption in zip_longest(interruption_times, interruption_times[1:]):
+        saved_at = _find_save_time(job, interruption, next_interruption)
+        lost_spans += [(max(begin, saved_at or begin), min(end, interruption)) for begin, end in training_spans]
+    return round(_measure_union_s(lost_spans), 3)
 
 
 def compute_capacity_waits_s(job: Job) -> list[float]:
-    """List the waits for instances, seconds: the first since the job's creation, each other since an interruption."""
+    """List how long the job waited for instances, seconds: after its creation, and after each interruption."""
     waits: list[float] = []
     since: dt.datetime | None = job.created
     for transition in _sort_transitions(job):
@@ -194,20 +195,20 @@ def compute_capacity_waits_s(job: Job) -> list[float]:
 
 
 def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
-    """Add up the charges of one training's jobs, oldest first; price and instances are those of the last job."""
-    last, on_demand = charges[-1], sum(charge.on_demand_usd for charge in charges)
+    """Sum the charges of one training's jobs, oldest first; price and instances are those of the last job."""
+    last_charge, on_demand_usd = charges[-1], sum(charge.on_demand_usd for charge in charges)
     sums = {
         name: sum(getattr(charge, name) for charge in charges)
         for name in ("training_s", "billable_s", "cost_usd", "interruptions", "lost_s", "capacity_s")
     }
     # Attempts may have run on different instance types, so the saving is computed from costs, not from seconds.
-    saving = last.saving if len(charges) == 1 else 1 - sums["cost_usd"] / on_demand if on_demand else 0.0
+    saving = last_charge.saving if len(charges) == 1 else 1 - sums["cost_usd"] / on_demand_usd if on_demand_usd else 0.0
     return {
         **{name: round(value, DIGITS) for name, value in sums.items()},
-        "on_demand_usd": round(on_demand, DIGITS),
+        "on_demand_usd": round(on_demand_usd, DIGITS),
         "saving": saving,
         "first_capacity_s": charges[0].first_capacity_s,
-        **last.model_dump(include={"instance_type", "instance_count", "price_usd_h", "price_date"}),
+        **last_charge.model_dump(include={"instance_type", "instance_count", "price_usd_h", "price_date"}),
     }
 
 
@@ -226,32 +227,32 @@ def _sort_transitions(job: Job) -> list[Transition]:
 
 
 def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
-    """List the spans of training. The next transition ends a span, because SageMaker may leave a gap between both."""
-    ordered = _sort_transitions(job)
-    next_starts = [transition.start for transition in ordered[1:]]
+    """List the spans of training. A span ends where the next transition starts: SageMaker may report an earlier end."""
+    transitions = _sort_transitions(job)
+    next_starts = [transition.start for transition in transitions[1:]]
     return [
         (transition.start, next_start or transition.end or job.ended or transition.start)
-        for transition, next_start in zip_longest(ordered, next_starts)
+        for transition, next_start in zip_longest(transitions, next_starts)
         if transition.status == "Training"
     ]
 
 
-def _find_save_time(job: Job, stop: dt.datetime, next_stop: dt.datetime | None) -> dt.datetime | None:
-    """Find when the first checkpoint that was restored between two interruptions had been saved."""
+def _find_save_time(job: Job, interruption: dt.datetime, next_interruption: dt.datetime | None) -> dt.datetime | None:
+    """Return the save time of the checkpoint that was restored first between two interruptions; None for none."""
     for checkpoint in sorted(job.restored, key=lambda restored: restored.at):
-        if checkpoint.at >= stop and (next_stop is None or checkpoint.at < next_stop):
+        if checkpoint.at >= interruption and (next_interruption is None or checkpoint.at < next_interruption):
             return checkpoint.saved_at
     return None
 
 
 def _measure_union_s(spans: Iterable[tuple[dt.datetime, dt.datetime]]) -> float:
-    """Return the seconds that at least one span covers."""
-    covered_s, reached = 0.0, None
+    """Compute the seconds that at least one span covers."""
+    covered_s, last_end = 0.0, None
     for begin, end in sorted(spans):
-        start = max(begin, reached) if reached else begin
+        start = max(begin, last_end) if last_end else begin
         if end > start:
             covered_s += (end - start).total_seconds()
-            reached = end
+            last_end = end
     return covered_s
 
 

@@ -14,7 +14,7 @@ from pipelines.system.log import log
 
 
 class Account(BaseModel):
-    """Whose a job is: the fields that its row in the ledger has beside its figures."""
+    """What a job ran for: the columns of the ledger that do not come from SageMaker's description of the job."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,10 +32,10 @@ def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
 
     Args:
         jobs: jobs that have ended.
-        account: whose the jobs are; params.yaml names the project where it is empty.
+        account: what the jobs ran for; where its project is empty, the one of params.yaml is used.
 
     Returns:
-        What the ledger says of each job, in the order of `jobs`.
+        The charges in the ledger, in the order of `jobs`.
 
     Raises:
         DataError: a job has not ended, or its instance type has no known price. A retry cannot help.
@@ -43,16 +43,16 @@ def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
     prices = {name: find_price(name, account.region) for name in sorted({job.instance_type for job in jobs})}
-    owner = account.model_dump() | {"project": find_paying_project(account.project)}
+    account_fields = account.model_dump() | {"project": find_paying_project(account.project)}
     rows = [
         job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
         | compute_charge(job, prices[job.instance_type]).model_dump()
         | {"price_source": prices[job.instance_type].source}
-        | owner
+        | account_fields
         for job in jobs
     ]
-    stored = Ledger.open().add(rows)
-    charges = [Charge(**{name: row[name] for name in Charge.model_fields}) for row in stored]
+    stored_rows = Ledger.open().add(rows)
+    charges = [Charge(**{name: row[name] for name in Charge.model_fields}) for row in stored_rows]
     _log_totals(charges)
     return charges
 

@@ -17,7 +17,8 @@ from pipelines.costs.charges import DIGITS, compute_worst_case_usd, format_usd
 from pipelines.errors import InvalidError, ServiceError
 
 RUN_COUNTER = "leeway.backfill_runs"
-"""Module that counts the runs of a backfill. It starts Airflow, which `pipelines` works without: hence a process."""
+"""Module that counts the runs of a backfill. It imports Airflow, which `pipelines` must not import, so it runs in a
+process of its own."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class RunCost:
     worst_usd: float
     """The most expensive past run, USD; the worst case where there are none."""
     basis: str
-    """Where both figures come from, in words."""
+    """What both figures are based on, in words."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,16 @@ class Forecast:
 
     dag_id: str
     runs: int
+    """Number of runs that Airflow would start."""
     cost: RunCost
     project: str
+    """Project that pays."""
     month: str
+    """Month of the budget, YYYY-MM."""
     spent_usd: float
+    """Cost of the project's jobs of the month that have ended, USD."""
     month_usd: float | None
+    """Budget of the month, USD; None where there is none."""
 
     @property
     def usual_usd(self) -> float:
@@ -56,10 +62,10 @@ class Forecast:
 
     @property
     def left_usd(self) -> float | None:
-        """Rest of the month's budget, USD; None where there is no budget."""
+        """What is left of the month's budget, USD; None where there is no budget."""
         return None if self.month_usd is None else max(0.0, self.month_usd - self.spent_usd)
 
-    def record(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """Return every figure as JSON values."""
         return {
             "dag_id": self.dag_id,
@@ -78,10 +84,10 @@ class Forecast:
 
     def format_lines(self) -> list[str]:
         """Format the forecast as lines for a terminal."""
-        usual, worst = format_usd(self.cost.usual_usd), format_usd(self.cost.worst_usd)
+        usual_text, worst_text = format_usd(self.cost.usual_usd), format_usd(self.cost.worst_usd)
         return [
             f"{self.dag_id}: {self.runs} run(s) to start.",
-            f"A run:  {usual}, at worst {worst} ({self.cost.basis}).",
+            f"A run:  {usual_text}, at worst {worst_text} ({self.cost.basis}).",
             f"In all: {format_usd(self.usual_usd)}, at worst {format_usd(self.worst_usd)}.",
             f"Budget: {self._describe_budget()}",
         ]
@@ -93,19 +99,19 @@ class Forecast:
         verdict = "enough" if self.worst_usd <= self.left_usd else "perhaps not enough"
         if self.usual_usd > self.left_usd:
             verdict = "not enough"
-        left = f"{format_usd(self.left_usd)} left of {format_usd(self.month_usd)}"
-        return f"{project}, {self.month}: {left}, {format_usd(self.spent_usd)} spent: {verdict}."
+        left_text = f"{format_usd(self.left_usd)} left of {format_usd(self.month_usd)}"
+        return f"{project}, {self.month}: {left_text}, {format_usd(self.spent_usd)} spent: {verdict}."
 
 
 def estimate_from_ledger(rows: Iterable[Mapping[str, Any]]) -> RunCost | None:
     """Estimate the cost of a run from the ledger's rows of past runs; None where there are none."""
-    runs: dict[str, float] = defaultdict(float)
+    cost_by_run: dict[str, float] = defaultdict(float)
     for row in rows:
-        runs[row["run_id"]] += row["cost_usd"]
-    if not runs:
+        cost_by_run[row["run_id"]] += row["cost_usd"]
+    if not cost_by_run:
         return None
-    basis = f"median and most expensive of {len(runs)} past run(s) in the ledger"
-    return RunCost(median(runs.values()), max(runs.values()), basis)
+    basis = f"median and most expensive of {len(cost_by_run)} past run(s) in the ledger"
+    return RunCost(median(cost_by_run.values()), max(cost_by_run.values()), basis)
 
 
 def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_run_s: int, region: str) -> RunCost:
@@ -119,10 +125,10 @@ def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_
 
     prices = {name: find_price(name, region) for name in instance_types}
     most_expensive = max(prices, key=lambda name: prices[name].usd_h)
-    worst = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, max_run_s)
+    worst_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, max_run_s)
     price = prices[most_expensive]
     rate = f"{instance_count} x {most_expensive} at {price.usd_h:g} USD/h of {price.date}"
-    return RunCost(worst, worst, f"no past run in the ledger: the worst case, {rate} for {max_run_s} s")
+    return RunCost(worst_usd, worst_usd, f"no past run in the ledger: the worst case, {rate} for {max_run_s} s")
 
 
 def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:
@@ -133,14 +139,16 @@ def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:
         ServiceError: Airflow failed. A retry can help.
     """
     command = [sys.executable, "-m", RUN_COUNTER, dag_id, first.isoformat(), last.isoformat()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(process.stdout)
         if isinstance(answer, int):
             return answer
         report = Report.model_validate(answer)
     except ValueError:
-        reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it wrote no answer")
+        reason = next(
+            (line for line in reversed(process.stderr.splitlines()) if line.strip()), "the process gave no answer"
+        )
         raise InvalidError(f"the runs of {dag_id} could not be counted: {reason}.", "Give --runs N.") from None
     error = InvalidError if report.exit_code == InvalidError.exit_code else ServiceError
     raise error(report.message, report.hint)

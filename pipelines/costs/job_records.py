@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-GROUP = "/aws/sagemaker/TrainingJobs"
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+"""Group of CloudWatch Logs with the logs of training jobs."""
 KINDS = ("Training", "Processing", "Transform")
 """Kinds of jobs, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
@@ -23,7 +24,7 @@ def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, s
 
     Args:
         job: response of DescribeTrainingJob.
-        restored: what `list_restored_checkpoints` returned for the job.
+        restored: the result of `list_restored_checkpoints` for the job.
     """
     resources = job["ResourceConfig"]
     return {
@@ -58,12 +59,12 @@ def get_kind(job: Mapping[str, Any]) -> str:
 
 
 def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
-    """Return when a job of any kind ended; its creation time where the job never ran and has no other time."""
+    """Return when a job of any kind ended; its creation time where its description has no later time."""
     ended: dt.datetime = job.get(f"{get_kind(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
     return ended
 
 
-def get_machine(job: Mapping[str, Any]) -> Mapping[str, Any]:
+def get_instances(job: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the InstanceType and InstanceCount of a processing or transform job."""
     if "TransformResources" in job:
         return dict(job["TransformResources"])
@@ -78,22 +79,22 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: response of DescribeProcessingJob or DescribeTransformJob.
     """
-    kind, machine = get_kind(job), get_machine(job)
+    kind, instances = get_kind(job), get_instances(job)
     started = job.get(f"{kind}StartTime")
     ended = get_end_time(job)
-    ran_s = math.ceil((ended - started).total_seconds()) if started else 0
+    run_time_s = math.ceil((ended - started).total_seconds()) if started else 0
     return {
         "name": job[f"{kind}JobName"],
         "arn": job[f"{kind}JobArn"],
         "status": job[f"{kind}JobStatus"],
-        "instance_type": machine["InstanceType"],
-        "instance_count": machine["InstanceCount"],
+        "instance_type": instances["InstanceType"],
+        "instance_count": instances["InstanceCount"],
         "spot": False,
         "created": _format_moment(job["CreationTime"]),
         "started": _format_moment(started),
         "ended": _format_moment(ended),
-        "training_s": ran_s,
-        "billable_s": ran_s,
+        "training_s": run_time_s,
+        "billable_s": run_time_s,
         "transitions": [{"status": "Training", "start": _format_moment(started), "end": _format_moment(ended)}]
         if started
         else [],
@@ -112,7 +113,7 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
         One entry for each start of the script: `at`, the time of the restore, and `saved_at`, the time at which the
         checkpoint was saved (empty where there was none); both ISO 8601 in UTC.
     """
-    request = {"logGroupName": GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
+    request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
     try:
         streams = [stream["logStreamName"] for stream in logs.describe_log_streams(**request)["logStreams"]]
         events = [event for stream in streams for event in _find_restore_events(logs, stream)]
@@ -126,9 +127,9 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
 
 
 def _find_restore_events(logs: Any, stream: str) -> Iterator[Any]:
-    """Yield the log events about restored checkpoints; the service filters them, not this process."""
+    """Yield the log events about restored checkpoints; CloudWatch Logs selects them."""
     pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=GROUP, logStreamNames=[stream], filterPattern='"checkpoint restored"'
+        logGroupName=LOG_GROUP, logStreamNames=[stream], filterPattern='"checkpoint restored"'
     )
     for page in pages:
         yield from page["events"]

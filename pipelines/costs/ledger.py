@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 class Ledger:
-    """The table of what jobs cost. Rows are added and never changed."""
+    """The table of the cost of jobs. Rows are added and never changed."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months
@@ -64,13 +64,13 @@ class Ledger:
             The jobs' rows in the ledger, in the order of `rows`.
 
         Raises:
-            ConflictError: other processes kept writing. A retry can help.
+            ConflictError: other writers kept changing the table. A retry can help.
         """
-        dated = [{**row, PARTITION: get_month(row["created"])} for row in rows]
-        stored: dict[tuple[str, dt.datetime], Row] = {}
-        for month, group in groupby(sorted(dated, key=_get_partition), _get_partition):
-            stored |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
-        return [stored[_get_job_key(row)] for row in dated]
+        dated_rows = [{**row, PARTITION: get_month(row["created"])} for row in rows]
+        stored_rows: dict[tuple[str, dt.datetime], Row] = {}
+        for month, group in groupby(sorted(dated_rows, key=_get_partition), _get_partition):
+            stored_rows |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
+        return [stored_rows[_get_job_key(row)] for row in dated_rows]
 
     def read_rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
@@ -86,14 +86,14 @@ class Ledger:
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
     """Add the rows whose job the month lacks; return all rows of the month by job."""
-    existing = version.read_month(month)
-    stored = {_get_job_key(row): row for row in existing.to_pylist()}
-    new = {_get_job_key(row): row for row in rows if _get_job_key(row) not in stored}
-    if new:
-        added = pa.Table.from_pylist(list(new.values()), schema=SCHEMA)
-        version.replace_month(month, pa.concat_tables([existing, added]))
-        stored |= {_get_job_key(row): row for row in added.to_pylist()}
-    return stored
+    month_table = version.read_month(month)
+    stored_rows = {_get_job_key(row): row for row in month_table.to_pylist()}
+    new_rows = {_get_job_key(row): row for row in rows if _get_job_key(row) not in stored_rows}
+    if new_rows:
+        new_table = pa.Table.from_pylist(list(new_rows.values()), schema=SCHEMA)
+        version.replace_month(month, pa.concat_tables([month_table, new_table]))
+        stored_rows |= {_get_job_key(row): row for row in new_table.to_pylist()}
+    return stored_rows
 
 
 def get_current_month() -> str:
@@ -102,7 +102,7 @@ def get_current_month() -> str:
 
 
 def _get_job_key(row: Row) -> tuple[str, dt.datetime]:
-    # On AWS the ARN alone identifies a job. A drydock whose data was removed uses a name again.
+    # On AWS the ARN alone identifies a job. A drydock whose data was removed can use an ARN again.
     return row["arn"], row["created"]
 
 

@@ -1,7 +1,7 @@
 """Find the on-demand price of a SageMaker training instance. Every price has a date.
 
-The prices come from the dated table beside this file. LEEWAY_PRICES may name another table, which is read first, or be
-`api`: then they come from AWS (pricing:GetProducts).
+The prices come from the dated table beside this file. The environment variable LEEWAY_PRICES can name another table,
+which is read first. If it is `api`, the prices come from AWS instead (pricing:GetProducts).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pipelines.contract import describe_errors
 from pipelines.costs.charges import Price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
-VARIABLE = "LEEWAY_PRICES"
-API = "api"
+PRICES_VARIABLE = "LEEWAY_PRICES"
+API_VALUE = "api"
 DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 API_REGION = "us-east-1"
 """Region in which AWS serves the prices of all regions."""
 
 
-class _Group(BaseModel):
+class _RegionGroup(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     regions: list[str]
@@ -41,7 +41,7 @@ class _Table(BaseModel):
     as_of: dt.date
     source: str = ""
     note: str = ""
-    prices: list[_Group] = Field(min_length=1)
+    prices: list[_RegionGroup] = Field(min_length=1)
 
 
 def find_price(instance_type: str, region: str) -> Price:
@@ -51,18 +51,18 @@ def find_price(instance_type: str, region: str) -> Price:
         InvalidError: no table has the price, the table is not valid, or AWS denies access. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    source = os.environ.get(VARIABLE, "")
-    if source == API:
-        return _request_from_aws(instance_type, region)
+    source = os.environ.get(PRICES_VARIABLE, "")
+    if source == API_VALUE:
+        return _request_price_from_aws(instance_type, region)
     tables = [Path(source).expanduser()] if source else []
     for path in (*tables, DEFAULT_TABLE):
-        price = _find_in_table(_read_table(path), instance_type, region, path)
+        price = _find_price_in_table(_read_table(path), instance_type, region, path)
         if price:
             return price
     raise _build_unknown_price_error(instance_type, region)
 
 
-def _find_in_table(table: _Table, instance_type: str, region: str, path: Path) -> Price | None:
+def _find_price_in_table(table: _Table, instance_type: str, region: str, path: Path) -> Price | None:
     for group in table.prices:
         if region in group.regions and instance_type in group.usd_per_hour:
             try:
@@ -82,13 +82,15 @@ def _read_table(path: Path) -> _Table:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise DataError(f"{VARIABLE}={path}: {reason}.", f"Set it to a file or to {API}, or unset it.") from None
+        raise DataError(
+            f"{PRICES_VARIABLE}={path}: {reason}.", f"Set it to a file or to {API_VALUE}, or unset it."
+        ) from None
 
 
 def _build_unknown_price_error(instance_type: str, region: str) -> DataError:
     regions = {region for group in _read_table(DEFAULT_TABLE).prices for region in group.regions}
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
-    hint = f"Set {VARIABLE}={API} to use AWS's price list, or to a file: {_format_example()}"
+    hint = f"Set {PRICES_VARIABLE}={API_VALUE} to use AWS's price list, or to a file: {_format_example()}"
     return DataError(f"no price is known for {subject}.", hint)
 
 
@@ -97,10 +99,10 @@ def _format_example() -> str:
     return json.dumps({"as_of": "YYYY-MM-DD", "prices": [group]})
 
 
-def _request_from_aws(instance_type: str, region: str) -> Price:
+def _request_price_from_aws(instance_type: str, region: str) -> Price:
     """Request today's price from AWS's price list.
 
-    Written after AWS's documentation, and not tried against AWS itself.
+    This follows AWS's documentation; it has not been tried against AWS.
     """
     fields = {"regionCode": region, "component": "Training", "instanceName": instance_type}
     products = _list_products([{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()])
@@ -108,7 +110,7 @@ def _request_from_aws(instance_type: str, region: str) -> Price:
     if not prices:
         raise DataError(
             f"AWS's price list has no training on {instance_type} in {region}.",
-            f"Check the spelling, or set {VARIABLE} to a file: {_format_example()}",
+            f"Check the spelling, or set {PRICES_VARIABLE} to a file: {_format_example()}",
         )
     # Where several prices are valid, use the highest, so that a budget is not exceeded.
     usd_h, day = max(prices)
@@ -128,13 +130,13 @@ def _list_products(filters: list[dict[str, str]]) -> list[dict[str, Any]]:
     except ClientError as error:
         details = error.response["Error"]
         if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 and details["Code"] != "ThrottlingException":
-            hint = f"Allow pricing:GetProducts, or unset {VARIABLE} to use the table of this package."
+            hint = f"Allow pricing:GetProducts, or unset {PRICES_VARIABLE} to use the table of this package."
             raise InvalidError(
                 f"AWS denies access to its price list: {details['Code']}: {details['Message']}.", hint
             ) from None
         raise ServiceError(f"AWS's price list failed: {details['Code']}.") from None
     except BotoCoreError as error:
-        hint = f"Try again, or unset {VARIABLE} to use the table of this package."
+        hint = f"Try again, or unset {PRICES_VARIABLE} to use the table of this package."
         raise ServiceError(f"AWS's price list does not answer: {error}.", hint) from None
 
 

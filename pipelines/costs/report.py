@@ -1,4 +1,4 @@
-"""Report of the ledger: grouped sums, a table for the terminal, and a chart."""
+"""Report the rows of the ledger: grouped sums, a table for the terminal, and a chart."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pipelines.lake import PARTITION
 
 KEYS = ("month", "project", "model", "instance_type", "dag_id")
 """Columns by which the report can be grouped."""
-HEADS = (
+HEADERS = (
     *("jobs", "inter-\nruptions", "training\nh", "billable\nh"),
     *("cost\nUSD", "on demand\nUSD", "saved\nUSD", "saved\n%", "lost\ns"),
 )
-SHOWN = 6
-"""Number of colours in the chart; the instance types that cost least share the last one."""
+MAX_COLORS = 6
+"""Number of colors in the chart; the instance types with the lowest cost share the last color."""
 OTHERS = "others"
-COLOURS = ("#1f5fa8", "#e08a1e", "#3a9168", "#b8434e", "#7a5ca8", "#8c8c8c")
-SAVED = "#dfe6ee"
+"""Label of the instance types that share a color."""
+COLORS = ("#1f5fa8", "#e08a1e", "#3a9168", "#b8434e", "#7a5ca8", "#8c8c8c")
+SAVED_COLOR = "#dfe6ee"
 
 Row = Mapping[str, Any]
 
@@ -47,12 +48,12 @@ def parse_keys(text: str) -> list[str]:
 def group_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
     """Group the rows by the keys, and sum the figures of each group. Sorted by the keys."""
 
-    def key(row: Row) -> tuple[str, ...]:
-        return tuple(_get_key(row, name) for name in keys)
+    def get_group_key(row: Row) -> tuple[str, ...]:
+        return tuple(_get_key_value(row, name) for name in keys)
 
     return [
         {**dict(zip(keys, values, strict=True)), **sum_rows(list(members))}
-        for values, members in groupby(sorted(rows, key=key), key)
+        for values, members in groupby(sorted(rows, key=get_group_key), get_group_key)
     ]
 
 
@@ -75,19 +76,19 @@ def sum_rows(rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, prices: str) -> Table:
+def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, caption: str) -> Table:
     """Build the table of the groups and their total.
 
     Args:
-        groups: what `group_rows` returned.
+        groups: the result of `group_rows`.
         keys: grouping keys.
         total: sums of all rows.
-        prices: caption, such as `describe_price_dates` returns.
+        caption: text below the table, such as `describe_price_dates` returns.
     """
-    table = Table(title="Training costs", caption=prices, caption_justify="left")
+    table = Table(title="Training costs", caption=caption, caption_justify="left")
     for name in keys:
         table.add_column(name.replace("_", " "))
-    for name in HEADS:
+    for name in HEADERS:
         table.add_column(name, justify="right")
     digits = 2 if total["on_demand_usd"] >= 10 else 4
     for group in groups:
@@ -104,20 +105,20 @@ def describe_price_dates(rows: Sequence[Row]) -> str:
 
 
 def draw_chart(path: Path, rows: Sequence[Row]) -> None:
-    """Draw a PNG file: for each month what was paid, by instance type, and above it what spot saved."""
+    """Draw a PNG file: a bar for each month, with the cost by instance type, and above it what spot saved."""
     from pipelines.pages.drawing import plt, save_figure
 
-    months = sorted({_get_key(row, "month") for row in rows})
+    months = sorted({_get_key_value(row, "month") for row in rows})
     paid, saved = _sum_stacks(rows)
     figure, axis = plt.subplots(figsize=(max(6.0, 0.7 * len(months) + 3.5), 4.2), layout="constrained")
     tops = [0.0] * len(months)
-    for (name, amounts), colour in zip(paid.items(), COLOURS, strict=False):
+    for (name, amounts), color in zip(paid.items(), COLORS, strict=False):
         heights = [amounts[month] for month in months]
-        axis.bar(months, heights, bottom=tops, width=0.65, color=colour, label=f"paid: {name}")
+        axis.bar(months, heights, bottom=tops, width=0.65, color=color, label=f"paid: {name}")
         tops = [top + height for top, height in zip(tops, heights, strict=True)]
-    gain = [max(0.0, saved[month]) for month in months]
-    axis.bar(months, gain, bottom=tops, width=0.65, color=SAVED, label="saved by spot")
-    for month, top, amount in zip(months, tops, gain, strict=True):
+    savings = [max(0.0, saved[month]) for month in months]
+    axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label="saved by spot")
+    for month, top, amount in zip(months, tops, savings, strict=True):
         share = amount / (top + amount) if top + amount else 0.0
         axis.annotate(
             f"-{share:.0%}" if share >= 0.005 else "",
@@ -127,7 +128,7 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
             ha="center",
             fontsize=9,
         )
-    _format_axis(axis, f"Training costs: {format_usd(sum(tops))} paid, {format_usd(sum(gain))} saved by spot")
+    _format_axis(axis, f"Training costs: {format_usd(sum(tops))} paid, {format_usd(sum(savings))} saved by spot")
     save_figure(path, figure, dpi=120)
 
 
@@ -151,23 +152,23 @@ def _format_axis(axis: Any, title: str) -> None:
 
 
 def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return what was paid by instance type (highest cost first) and month, and what spot saved by month."""
+    """Return the cost by instance type (highest first) and month, USD, and what spot saved by month, USD."""
     paid: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     saved: dict[str, float] = defaultdict(float)
     for row in rows:
-        paid[row["instance_type"]][_get_key(row, "month")] += row["cost_usd"]
-        saved[_get_key(row, "month")] += row["on_demand_usd"] - row["cost_usd"]
-    ranked = sorted(paid, key=lambda name: (-sum(paid[name].values()), name))
-    shown = ranked if len(ranked) <= SHOWN else ranked[: SHOWN - 1]
-    stacks = {name: paid[name] for name in shown}
-    for name in ranked[len(shown) :]:
+        paid[row["instance_type"]][_get_key_value(row, "month")] += row["cost_usd"]
+        saved[_get_key_value(row, "month")] += row["on_demand_usd"] - row["cost_usd"]
+    ranked_types = sorted(paid, key=lambda name: (-sum(paid[name].values()), name))
+    shown_types = ranked_types if len(ranked_types) <= MAX_COLORS else ranked_types[: MAX_COLORS - 1]
+    stacks = {name: paid[name] for name in shown_types}
+    for name in ranked_types[len(shown_types) :]:
         others = stacks.setdefault(OTHERS, defaultdict(float))
         for month, amount in paid[name].items():
             others[month] += amount
     return stacks, saved
 
 
-def _get_key(row: Row, key: str) -> str:
+def _get_key_value(row: Row, key: str) -> str:
     return f"{row[PARTITION]:%Y-%m}" if key == "month" else str(row[key])
 
 

@@ -1,4 +1,4 @@
-"""Charge the jobs that no task charged: their task was marked by hand, or did not run again after the job ended."""
+"""Charge the jobs that no task charged: their task was marked by hand, or did not run again after the job had ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAG_TAG = "leeway:dag"
 
 
 def sweep(since: dt.datetime) -> list[Charge]:
-    """Charge every job that an operator of Leeway created since a moment, that has ended and is not charged yet.
+    """Charge every ended job that an operator of Leeway created since a moment and that is not charged yet.
 
     Idempotent.
 
@@ -46,11 +46,11 @@ def sweep(since: dt.datetime) -> list[Charge]:
 
 
 def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, Account]]:
-    charged = {row["arn"] for row in Ledger.open().read_rows() if row["created"] >= since}
+    charged_arns = {row["arn"] for row in Ledger.open().read_rows() if row["created"] >= since}
     for kind in job_records.KINDS:
         for summary in _list_ended_jobs(sagemaker, kind, since):
             arn = summary[f"{kind}JobArn"]
-            if arn in charged:
+            if arn in charged_arns:
                 continue
             tags = _read_tags(sagemaker, arn)
             if DAG_TAG in tags:
@@ -58,17 +58,17 @@ def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Itera
 
 
 def _charge_each(jobs: Sequence[tuple[Job, Account]]) -> list[Charge]:
-    charged, refused = [], []
+    charges, failures = [], []
     for job, account in jobs:
         try:
-            charged += charge_jobs([job], account)
+            charges += charge_jobs([job], account)
         except DataError as error:
-            refused.append(f"{job.name}: {error.message}")
+            failures.append(f"{job.name}: {error.message}")
             log.error("%s", error)
-    if refused:
-        message = f"{len(refused)} of {len(jobs)} jobs were not charged: {refused[0]}"
+    if failures:
+        message = f"{len(failures)} of {len(jobs)} jobs were not charged: {failures[0]}"
         raise DataError(message, "The other jobs were charged.")
-    return charged
+    return charges
 
 
 def _list_ended_jobs(sagemaker: Any, kind: str, since: dt.datetime) -> Iterator[Mapping[str, Any]]:

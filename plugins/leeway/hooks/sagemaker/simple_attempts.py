@@ -17,7 +17,7 @@ from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from pipelines.costs.job_records import get_machine, to_on_demand_record
+from pipelines.costs.job_records import get_instances, to_on_demand_record
 
 MAX_WAIT_S = 3_600
 """Longest wait for a machine. SageMaker starts these jobs at once; drydock lets them wait for cores."""
@@ -61,7 +61,7 @@ class SimpleAttempts(Attempts):
         return to_on_demand_record(job)
 
     def _get_machine_label(self, job: Job) -> str:
-        return str(get_machine(job)["InstanceType"])
+        return str(get_instances(job)["InstanceType"])
 
     def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
@@ -78,7 +78,7 @@ class SimpleAttempts(Attempts):
 
     def _get_machine(self) -> Machine:
         """Return the machine of the request, never spot, for its whole longest run: the budget's worst case."""
-        machine = get_machine(self.request)
+        machine = get_instances(self.request)
         return Machine(
             instance_type=machine["InstanceType"],
             instance_count=machine["InstanceCount"],

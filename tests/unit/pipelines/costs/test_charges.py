@@ -10,7 +10,7 @@ from pipelines.costs.charges import (
     Charge,
     Job,
     Price,
-    Restored,
+    RestoredCheckpoint,
     Transition,
     compute_capacity_waits_s,
     compute_charge,
@@ -48,7 +48,8 @@ def build_job(
         "billable_s": 300,
         "transitions": [Transition(status=status, start=compute_moment(second)) for status, second in transitions],
         "restored": [
-            Restored(at=compute_moment(a), saved_at=None if b is None else compute_moment(b)) for a, b in restored
+            RestoredCheckpoint(at=compute_moment(a), saved_at=None if b is None else compute_moment(b))
+            for a, b in restored
         ],
         **fields,
     }
@@ -188,7 +189,7 @@ def test_refuses_an_invalid_job(change: dict[str, Any], message: str) -> None:
 def test_refuses_an_empty_list_of_jobs_and_reads_an_empty_moment_as_none() -> None:
     with pytest.raises(SpecError, match="jobs"):
         ChargeSpec.parse({"jobs": [], "region": "us-east-1"}, "charge")
-    assert Restored(at=BEGIN, saved_at="").saved_at is None
+    assert RestoredCheckpoint(at=BEGIN, saved_at="").saved_at is None
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026", "26-01", "2026-1", "2026-01-01", "x"])
@@ -240,7 +241,7 @@ def test_refuses_unknown_and_empty_keys() -> None:
 def test_many_types_share_the_last_colour_and_no_amount_is_left_out() -> None:
     rows = [build_row(11, f"ml.t{n}.large", billable_s=100 + n) for n in range(9)]
     paid, saved = report._sum_stacks(rows)
-    assert len(paid) == report.SHOWN == len(report.COLOURS)
+    assert len(paid) == report.MAX_COLORS == len(report.COLORS)
     assert list(paid)[-1] == report.OTHERS
     assert sum(stack["2026-11"] for stack in paid.values()) == pytest.approx(sum(row["cost_usd"] for row in rows))
     assert report.OTHERS not in report._sum_stacks(rows[:6])[0]
@@ -274,7 +275,7 @@ def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None,
     assert (estimate.usual_usd, estimate.worst_usd) == (4, 8)
     budget = estimate.format_lines()[-1]
     assert f": {words}." in budget if month_usd else words in budget
-    assert estimate.record()["month_left_usd"] == (None if month_usd is None else 10 - spent)
+    assert estimate.to_record()["month_left_usd"] == (None if month_usd is None else 10 - spent)
 
 
 def test_no_runs_cost_nothing() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.costs import prices
-from pipelines.costs.prices import VARIABLE, find_price
+from pipelines.costs.prices import PRICES_VARIABLE, find_price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
 
@@ -49,13 +49,13 @@ def test_an_unknown_price_is_an_error_that_says_how_to_add_it(instance_type: str
     with pytest.raises(DataError, match="no price is known") as error:
         find_price(instance_type, region)
     assert message in error.value.message
-    assert f"{VARIABLE}=api" in error.value.hint and '"usd_per_hour"' in error.value.hint
+    assert f"{PRICES_VARIABLE}=api" in error.value.hint and '"usd_per_hour"' in error.value.hint
 
 
 def write_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
     path = tmp_path / "own.json"
     path.write_text(text)
-    monkeypatch.setenv(VARIABLE, str(path))
+    monkeypatch.setenv(PRICES_VARIABLE, str(path))
     return path
 
 
@@ -160,7 +160,7 @@ def price_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceList]:
         def log_message(self, *_: Any) -> None:
             return
 
-    monkeypatch.setenv(VARIABLE, "api")
+    monkeypatch.setenv(PRICES_VARIABLE, "api")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stub) as server:
