@@ -28,7 +28,7 @@ def lineage(
     from pipelines.registry import lineage_tree
 
     if partition:
-        for line in lineage_tree.find_versions_with_partition(table, parse_day("--partition", partition)):
+        for line in lineage_tree.describe_versions_with_partition(table, parse_day("--partition", partition)):
             write_line(line)
         return
     model, at, version = which.partition("@")

@@ -7,7 +7,7 @@ import os
 
 from pipelines.system.mlflow_server import prepare_client
 
-# MLflow's defaults retry for minutes: a server that is down is to be reported within seconds.
+# MLflow's defaults retry for minutes: a server that is down must be reported within seconds.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

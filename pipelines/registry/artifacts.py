@@ -1,6 +1,6 @@
 """Read and write the files of a registered version: its run's artifacts, and its packaged model.
 
-Functions without a registry use the server of the last `Registry.open`.
+Functions without a parameter `registry` use the server that `Registry.open` connected to last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 
 from pipelines.errors import DataError, ServiceError
 from pipelines.evaluation.tables import read_importance
-from pipelines.registry.mlflow_errors import is_transient, service_errors
+from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
 from pipelines.registry.versions import Registry
 from pipelines.system.files import sha256
 
@@ -25,14 +25,22 @@ IMPORTANCE = "evaluation/plots/importance.csv"
 
 
 def upload_folder(registry: Registry, version: ModelVersion, folder: Path, name: str) -> None:
-    """Store the files of `folder` under `name` among the artifacts of the version's run. Idempotent."""
-    with service_errors():
+    """Store the files of `folder` under `name` among the artifacts of the version's run. Idempotent.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with translate_mlflow_errors():
         registry.client.log_artifacts(version.run_id, str(folder), name)
 
 
 def download_run(version: ModelVersion, folder: Path) -> Path:
-    """Download all artifacts of the version's run; return their folder, below `folder`."""
-    with service_errors():
+    """Download all artifacts of the version's run; return their folder, below `folder`.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
+    with translate_mlflow_errors():
         return Path(mlflow.artifacts.download_artifacts(run_id=version.run_id, dst_path=str(folder)))
 
 
@@ -41,10 +49,13 @@ def download_artifact(registry: Registry, version: ModelVersion, path: str, fold
 
     Returns:
         None where the run has no such artifact, or the version has no run (registered by hand, from files).
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
     """
     if not version.run_id:
         return None
-    with service_errors():
+    with translate_mlflow_errors():
         parent = path.rpartition("/")[0]
         paths = {artifact.path for artifact in registry.client.list_artifacts(version.run_id, parent or None)}
         if path not in paths:
@@ -58,7 +69,7 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
     Raises:
         ServiceError: MLflow failed. A retry can help.
     """
-    with service_errors():
+    with translate_mlflow_errors():
         return Path(mlflow.artifacts.download_artifacts(get_model_uri(version), dst_path=str(folder)))
 
 
@@ -94,7 +105,7 @@ def download_complete_package(version: ModelVersion, folder: Path) -> Path:
     return package
 
 
-def compute_digest(version: ModelVersion) -> str:
+def compute_model_digest(version: ModelVersion) -> str:
     """Compute the SHA-256 of the files that the training wrote, as the registry has them now.
 
     Raises:

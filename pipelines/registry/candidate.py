@@ -1,4 +1,4 @@
-"""A trained and evaluated model that is to become a registered version."""
+"""A trained and evaluated model that can be registered as a version."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pipelines.system.files import sha256
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained and evaluated model, before it is a version."""
+    """A trained and evaluated model that is not registered yet."""
 
     dataset: Dataset
     folder: Path
     """Folder of the model's files."""
     digest: str
-    """Digest of what the model was made of; see `compute_candidate_digest`."""
+    """SHA-256 that identifies the candidate; see `compute_candidate_digest`."""
     training_job: str
     """Name of the training job."""
     tags: Mapping[str, str]
@@ -34,9 +34,9 @@ class Candidate:
     provenance: Mapping[str, Any]
     """What `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
     example: pd.DataFrame
-    """A few feature rows."""
+    """A few feature rows: the packaged model declares their columns as its input."""
 
 
 def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
-    """Compute the SHA-256 of what identifies a candidate: the model, its features and the pinned window."""
+    """Compute the SHA-256 that identifies a candidate, over the model, its features and the pinned window."""
     return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()

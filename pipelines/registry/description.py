@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from mlflow.entities.model_registry import ModelVersion
 
 ORIGIN_TAGS = ("as_of", "window", "table", "snapshot_id", "data_version", "features_schema", "git_commit")
-"""Tags of a version that name the data and the code it was made of, without their prefix."""
+"""Tags of a version that name the data and the code that it was made of; without the prefix `leeway.`."""
 DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")
-"""Tags of a version that describe it to a person, without their prefix."""
+"""Tags that describe a version to a person; without the prefix `leeway.`."""
 
 
 def describe_version(version: ModelVersion) -> dict[str, str]:
-    """Return the tags that describe a version, by name in words."""
+    """Return the tags that describe a version: name, with spaces instead of underscores, to value."""
     return _read_tags(version, DESCRIPTION_TAGS)
 
 
@@ -30,7 +30,7 @@ def compare_versions(
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:
-    """Return what the version's training cost, US dollars; None where the ledger has no cost of it."""
+    """Return what the version's training cost, US dollars; None where the version has no such tag."""
     try:
         return float(version.tags["leeway.cost_usd"])
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Collect the evidence about a registered version that the gate judges it by."""
+"""Collect the evidence by which the gate judges a registered version."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipelines.evaluation.gates.inputs import read_holdout, read_table
 from pipelines.evaluation.gates.judging import Evidence
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
-from pipelines.registry.candidacy import Candidacy
 from pipelines.registry.description import read_cost_usd
+from pipelines.registry.registered_candidate import RegisteredCandidate
 from pipelines.registry.scorer import load_scorer
 
 SAMPLE_ROWS = 1_000
@@ -22,13 +22,13 @@ SAMPLE_ROWS = 1_000
 
 
 def collect_evidence(
-    candidacy: Candidacy, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
+    candidate: RegisteredCandidate, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
 ) -> Evidence:
     """Collect the holdout with both models' scores, measurements of the package, and the cost of the training.
 
     Args:
-        candidacy: the version and its champion.
-        dataset: of the model.
+        candidate: the version and its champion.
+        dataset: dataset of the model.
         features: folder with train/ and holdout/, as `preprocess` wrote it.
         evaluation: folder that `evaluate` wrote.
         policy: decides whether the package is measured.
@@ -38,8 +38,8 @@ def collect_evidence(
             help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    champion, days_newer = candidacy.champion, candidacy.days_newer
-    # A champion of a later moment was trained on this very holdout: to compare with its scores would be unfair.
+    champion, days_newer = candidate.champion, candidate.days_newer
+    # A champion of a later moment may have been trained on this holdout: a comparison with its scores would be unfair.
     is_fair = champion is not None and (days_newer or 0) >= 0
     holdout = read_holdout(dataset, features, evaluation, load_scorer(champion) if champion and is_fair else None)
     columns = tuple(dataset.features)
@@ -48,15 +48,15 @@ def collect_evidence(
         holdout=holdout,
         features=columns,
         days_newer=days_newer,
-        package=_measure(candidacy, sample, policy.serving.batch_rows) if policy.serving else None,
-        cost_usd=read_cost_usd(candidacy.version),
+        package=_measure(candidate, sample, policy.serving.batch_rows) if policy.serving else None,
+        cost_usd=read_cost_usd(candidate.version),
     )
 
 
-def _measure(candidacy: Candidacy, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
+def _measure(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
     """Measure the version's package as it would be served."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        path = download_artifact(candidacy.registry, candidacy.version, "training/scores.parquet", Path(folder))
+        path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))
         training_scores = read_table(path, "train") if path else None
-    score = load_scorer(candidacy.version, candidacy.package)
-    return measure_package(score, sample, training_scores, candidacy.package, batch_rows)
+    score = load_scorer(candidate.version, candidate.package)
+    return measure_package(score, sample, training_scores, candidate.package, batch_rows)

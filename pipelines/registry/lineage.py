@@ -21,6 +21,7 @@ from pipelines.versioning.git import DIRTY
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
 """Keys of a lineage whose values are numbers; they become metrics of the run, and tags of run and version."""
 COST_TAGS = (*COSTS, "instance_type", "price_date")
+"""Keys of a lineage that become tags of the run."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,9 @@ def build_provenance(origin: Origin) -> dict[str, Any]:
 
 
 def build_cost_metrics(lineage: Mapping[str, str]) -> dict[str, float]:
-    """Build the run's metrics from the costs in a lineage.
+    """Build the run's metrics from the costs in a lineage, without those that are not finite numbers.
 
-    A training that is older than the ledger has empty costs: what is not a finite number is left out.
+    A training from before there was a ledger has empty costs.
     """
     metrics = {}
     for name in COSTS:
@@ -103,6 +104,6 @@ def read_schema(features: Path) -> dict[str, str]:
 
 
 def _read_code(origin: Origin) -> Code:
-    """Return the code that built the features: a workspace's where dvc.lock lies in one, else the project's."""
+    """Describe the code that built the features: the workspace's if dvc.lock is in a workspace, else the project's."""
     folder = origin.lock.absolute().parent
     return Code.describe(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)

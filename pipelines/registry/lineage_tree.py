@@ -18,6 +18,7 @@ from pipelines.versioning.git import DIRTY
 from pipelines.window import Days
 
 WIDTH = 120
+"""Characters in a line of the tree, where the output is not a terminal."""
 PREFIX = "leeway."
 """Prefix of the lineage tags."""
 BRANCHES = {
@@ -30,11 +31,11 @@ BRANCHES = {
     "cost": ("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
-"""Branch of the tree to the version's tags on it, without their prefix."""
+"""Branch of the tree to the version's tags on this branch, without their prefix."""
 HOLDOUT = "holdout_"
 """Prefix of the run's metrics of the holdout."""
-ROLES = ("train", "holdout")
-"""The parts of a window, in the order of tag `leeway.window`."""
+SPLITS = ("train", "holdout")
+"""The splits of a window, in the order of tag `leeway.window`."""
 
 
 def print_tree(model: str, selector: str) -> None:
@@ -63,7 +64,7 @@ def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapp
         state: of its model.
     """
     number = str(version.version)
-    root = Tree(Text(f"{version.name} version {number}{_describe_role(number, state)}"))
+    root = Tree(Text(f"{version.name} version {number}{_describe_status(number, state)}"))
     tags = {JOB_TAG.removeprefix(PREFIX): version.tags.get(JOB_TAG, "")}
     tags |= {name.removeprefix(PREFIX): value for name, value in version.tags.items()}
     for branch, names in BRANCHES.items():
@@ -77,8 +78,11 @@ def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapp
     return root
 
 
-def find_versions_with_partition(table: str, day: dt.date) -> list[str]:
-    """Describe each version, of any model, whose window over `table` contains the day: one line a version.
+def describe_versions_with_partition(table: str, day: dt.date) -> list[str]:
+    """Describe each version, of any model, whose window over `table` contains the day.
+
+    Returns:
+        One line for each version; where there is none, one line that says so.
 
     Raises:
         ServiceError: MLflow does not answer. A retry can help.
@@ -86,21 +90,21 @@ def find_versions_with_partition(table: str, day: dt.date) -> list[str]:
     lines = []
     for version in Registry.open().list_versions_with_tag("leeway.table", table):
         tags = version.tags
-        role = _find_role(tags.get("leeway.window", ""), day)
-        if role:
+        split = _find_split(tags.get("leeway.window", ""), day)
+        if split:
             lines.append(
-                f"{version.name} version {version.version}  {role:<8} as of {tags.get('leeway.as_of')}, snapshot "
+                f"{version.name} version {version.version}  {split:<8} as of {tags.get('leeway.as_of')}, snapshot "
                 f"{tags.get('leeway.snapshot_id')}, {tags.get('leeway.verdict', 'not judged')}"
             )
-    return lines or [f"No version saw {day} of {table}."]
+    return lines or [f"No version's window contains {day} of {table}."]
 
 
-def _find_role(window: str, day: dt.date) -> str:
-    """Return the part of a window, TRAIN | HOLDOUT, that contains the day; empty where neither does."""
-    for role, part in zip(ROLES, window.split(" | "), strict=False):
+def _find_split(window: str, day: dt.date) -> str:
+    """Return the split (train or holdout) of a window, TRAIN | HOLDOUT, that contains the day; empty if none does."""
+    for split, part in zip(SPLITS, window.split(" | "), strict=False):
         days = _parse_days(part)
         if days and days.first <= day <= days.last:
-            return role
+            return split
     return ""
 
 
@@ -123,8 +127,8 @@ def _describe_tag(name: str, value: str) -> str:
     if name == "git_commit" and value.endswith(DIRTY):
         return f"{value.removesuffix(DIRTY)} (dirty: the code differed from it)"
     if name == "window":
-        parts = zip(ROLES, value.split(" | "), strict=False)
-        return ", ".join(f"{role} {part}{_count_partitions(part)}" for role, part in parts)
+        parts = zip(SPLITS, value.split(" | "), strict=False)
+        return ", ".join(f"{split} {part}{_count_partitions(part)}" for split, part in parts)
     return value
 
 
@@ -133,7 +137,7 @@ def _count_partitions(part: str) -> str:
     return f" ({len(days)} partitions)" if days else ""
 
 
-def _describe_role(version: str, state: State) -> str:
+def _describe_status(version: str, state: State) -> str:
     if version == state.champion:
         return ", champion"
     if version == state.challenger:
@@ -142,7 +146,7 @@ def _describe_role(version: str, state: State) -> str:
 
 
 def _describe_events(version: str, state: State) -> list[tuple[str, str]]:
-    """Describe the events that are about the version, or made it champion or replaced it: moment and kind to text."""
+    """Describe the events that are about the version, made it champion or replaced it: moment and kind, who and why."""
     lines = []
     for event in state.events:
         if version in (event.version, event.from_version, event.to_version):

@@ -13,15 +13,15 @@ from pipelines.errors import ServiceError, TryAgainError
 from pipelines.system.error_translation import translate_error
 
 NOT_FOUND = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-"""MLflow's codes for a model, version or alias that does not exist, or whose name cannot exist."""
+"""MLflow's codes for a model, version or alias that does not exist, or whose name is not valid."""
 TRANSIENT = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
-"""MLflow's codes for failures that a retry can cure; its client reports an unreachable server as INTERNAL_ERROR."""
-
+"""MLflow's codes for failures after which a retry can help. Its client uses INTERNAL_ERROR if no server answers."""
 ATTEMPTS = 5
+"""Attempts of a write that collides."""
 
 
 @contextmanager
-def service_errors() -> Iterator[None]:
+def translate_mlflow_errors() -> Iterator[None]:
     """Raise ServiceError in place of any error of MLflow that the block lets through. A retry can help."""
     try:
         yield
@@ -30,11 +30,15 @@ def service_errors() -> Iterator[None]:
 
 
 def write_with_retries(write: Callable[..., object], *args: str) -> None:
-    """Set an alias or a tag through MLflow's client, retrying when another process sets the same new one.
+    """Set an alias or a tag through MLflow's client; retry if another process creates the same one at the same time.
 
-    MLflow (as of 3.17) looks for an existing row, then inserts one. When two processes set a new alias or tag at once,
-    both insert; the second violates the primary key and gets BAD_REQUEST, though its request is valid. The retry finds
-    the row, and updates it.
+    MLflow (as of 3.17) looks for an existing row, then inserts one. When two processes set a new alias or tag at the
+    same time, both insert. The second insert violates the primary key and gets BAD_REQUEST, though its request is
+    valid. The retry finds the row, and updates it.
+
+    Args:
+        write: method of the client.
+        args: passed to the method.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.
@@ -45,18 +49,18 @@ def write_with_retries(write: Callable[..., object], *args: str) -> None:
         wait=wait_random(0, 0.2),
         reraise=True,
     )
-    with service_errors():
+    with translate_mlflow_errors():
         retrying(write, *args)
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether a retry can help: the server does not answer or failed itself, rather than refuse the request."""
-    if isinstance(error, requests.HTTPError):  # MLflow does not wrap those of artifact requests
+    """Whether a retry can help, because the server did not answer or failed; False if it refused the request."""
+    if isinstance(error, requests.HTTPError):  # MLflow lets these errors of artifact requests through
         return error.response.status_code >= 500
-    transient = isinstance(error, MlflowException) and error.error_code in TRANSIENT
-    return transient or isinstance(translate_error(error), TryAgainError)
+    has_transient_code = isinstance(error, MlflowException) and error.error_code in TRANSIENT
+    return has_transient_code or isinstance(translate_error(error), TryAgainError)
 
 
 def _is_collision(error: BaseException) -> bool:
-    """Whether the server's database refused a write. A request that is not valid has INVALID_PARAMETER_VALUE."""
+    """Whether the server's database refused a write. An invalid request has the code INVALID_PARAMETER_VALUE."""
     return isinstance(error, MlflowException) and error.error_code == "BAD_REQUEST"

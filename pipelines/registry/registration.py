@@ -1,4 +1,4 @@
-"""Register a candidate as a version of a model, with its run complete."""
+"""Register a candidate as a version of a model, and log its evidence and costs to the run of its training."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.registry.artifacts import PROVENANCE
 from pipelines.registry.candidate import Candidate
-from pipelines.registry.mlflow_errors import service_errors
+from pipelines.registry.mlflow_errors import translate_mlflow_errors
 from pipelines.registry.packaging import log_package
 from pipelines.registry.versions import Registry
 from pipelines.system.mlflow_server import JOB_TAG
 
 CANDIDATE_TAG = "leeway.candidate"
-"""Tag of a version: `Candidate.digest`. It makes one version of one candidate, however often that is registered."""
+"""Tag of a version: its `Candidate.digest`. By this tag a candidate that is registered again gets no second version."""
 
 
 def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:
-    """Register the candidate as a version of model `name`, its evidence and package in the training job's run.
+    """Register the candidate as a version of model `name`, and log its evidence and package to the training job's run.
 
     Idempotent: a candidate whose digest is registered already keeps its version.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.
     """
-    with service_errors():
+    with translate_mlflow_errors():
         query = f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'"
         registered: list[ModelVersion] = registry.client.search_model_versions(query)
         if registered:
@@ -43,7 +43,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
 def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, float], tags: dict[str, str]) -> None:
     """Log the costs of the training to the version's run.
 
-    Idempotent: all metrics carry the moment of registration, and MLflow keeps one value of a metric a moment.
+    Idempotent: all metrics have the moment of the registration, and MLflow stores one value for a metric and a moment.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.
@@ -52,7 +52,7 @@ def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, floa
     run_metrics = [Metric(name, value, moment, 0) for name, value in metrics.items()]
     run_tags = [RunTag(name, value) for name, value in tags.items()]
     if run_metrics or run_tags:
-        with service_errors():
+        with translate_mlflow_errors():
             registry.client.log_batch(version.run_id, run_metrics, tags=run_tags)
 
 

@@ -12,7 +12,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import get_model_uri
-from pipelines.registry.mlflow_errors import is_transient, service_errors
+from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes feature rows, returns their scores; shape (rows,)."""
@@ -22,8 +22,8 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
     """Load the packaged model of a version; return the function that scores rows with it.
 
     Args:
-        version: to load.
-        package: its package where that was downloaded already; None: download it.
+        version: version to load.
+        package: folder of its package, where it was downloaded already; None: the package is downloaded.
 
     Raises:
         DataError: the model cannot be loaded, because files are gone or broken. A retry cannot help.
@@ -37,11 +37,11 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             raise ServiceError(f"MLflow failed: {error}.") from None
         raise DataError(
             f"{version.name} version {version.version} cannot be loaded: {error}.",
-            "If it is champion, `python -m pipelines rollback` to a version that can.",
+            "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
         ) from None
 
     def score(rows: pd.DataFrame) -> Any:
-        with service_errors():
+        with translate_mlflow_errors():
             return model.predict(rows[columns])
 
     return score

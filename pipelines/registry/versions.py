@@ -12,7 +12,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from pipelines.errors import DataError, InvalidError, ServiceError
-from pipelines.registry.mlflow_errors import NOT_FOUND, service_errors, write_with_retries
+from pipelines.registry.mlflow_errors import NOT_FOUND, translate_mlflow_errors, write_with_retries
 from pipelines.settings import settings
 from pipelines.system.mlflow_server import is_reachable
 
@@ -54,7 +54,7 @@ class Registry:
             DataError: there is no such version. A retry cannot help.
             ServiceError: MLflow failed. A retry can help.
         """
-        with service_errors():
+        with translate_mlflow_errors():
             try:
                 return self.client.get_model_version(name, number)
             except MlflowException as error:
@@ -113,22 +113,26 @@ class Registry:
         return self._search(f"tags.`{tag}` = '{value}'")
 
     def set_tags(self, name: str, number: str, tags: Mapping[str, str]) -> None:
-        """Set tags of a version; its other tags stay. Idempotent."""
+        """Set tags of a version; its other tags stay. Idempotent.
+
+        Raises:
+            ServiceError: MLflow failed. A retry can help.
+        """
         for key, value in tags.items():
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
     def get_metrics(self, version: ModelVersion) -> dict[str, float]:
         """Return the metrics of the version's run; empty where it has no run (registered by hand, from files)."""
-        with service_errors():
+        with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.metrics) if version.run_id else {}
 
     def get_params(self, version: ModelVersion) -> dict[str, str]:
         """Return the training parameters of the version; empty where it has no run (registered by hand, from files)."""
-        with service_errors():
+        with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.params) if version.run_id else {}
 
     def _find_by_alias(self, name: str, alias: str) -> ModelVersion | None:
-        with service_errors():
+        with translate_mlflow_errors():
             try:
                 return self.client.get_model_version_by_alias(name, alias)
             except MlflowException as error:
@@ -137,7 +141,7 @@ class Registry:
                 raise
 
     def _search(self, query: str) -> list[ModelVersion]:
-        with service_errors():
+        with translate_mlflow_errors():
             page, versions = None, []
             while page is None or page.token:
                 page = self.client.search_model_versions(query, page_token=page.token if page else None)

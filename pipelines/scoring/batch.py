@@ -21,7 +21,7 @@ from mlflow.entities.model_registry import ModelVersion
 from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
 from pipelines.registry.artifacts import download_package
-from pipelines.registry.mlflow_errors import service_errors
+from pipelines.registry.mlflow_errors import translate_mlflow_errors
 
 PART_ROWS = 250_000
 """Largest number of rows in one file of a request. The machines of a job share the files."""
@@ -31,7 +31,7 @@ RESPONSE_SUFFIX = ".out"
 
 def list_features(version: ModelVersion) -> list[str]:
     """List the features of a version, in the order of its signature."""
-    with service_errors():
+    with translate_mlflow_errors():
         info = mlflow.models.get_model_info(f"models:/{version.name}/{version.version}")
     return [str(column.name) for column in info.signature.inputs.inputs]
 

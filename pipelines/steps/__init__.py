@@ -14,12 +14,12 @@ STEPS = (
     *("score", "outcomes", "profile", "drift"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
 )
-"""The steps in the order of use: from ingestion to promotion; around a training; for the champion, day by day; and the
-others: incremental sources, many days, DVC's stages, packages, batches for transform jobs, images, and costs."""
+"""The steps in the order of use: first from ingestion to rollback, then around a training, then for each day that the
+champion scores, then the others."""
 
 
 def get_class_prefix(step: str) -> str:
-    """Return how the classes of a step begin: `RecordOutcome` of `record_outcome`."""
+    """Return the beginning of a step's class names: `RecordOutcome` for `record_outcome`."""
     return "".join(word.capitalize() for word in step.split("_"))
 
 

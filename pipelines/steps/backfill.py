@@ -85,18 +85,18 @@ def run(spec: BackfillSpec) -> BackfillResult:
 
 
 def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date]) -> int:
-    """Ingest and validate the days; return how many of them changed what is published."""
-    changed, refused = 0, []
+    """Ingest and validate the days; return for how many of them the published rows changed."""
+    changed, refusals = 0, []
     for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
         try:
             ingest.stage_partition(dataset, source, day)
             changed += validate.run(validate.ValidateSpec(dataset=dataset.name, partition=day)).changed
         except InvalidError as error:
-            refused.append(f"{day}: {error.message[:200]}")
+            refusals.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)
-    if refused:
-        reasons = " / ".join(refused[:MAX_REPORTED])
+    if refusals:
+        reasons = " / ".join(refusals[:MAX_REPORTED])
         raise DataError(
-            f"{len(refused)} of {len(days)} partitions were not published: {reasons}", "The others were published."
+            f"{len(refusals)} of {len(days)} partitions were not published: {reasons}", "The others were published."
         )
     return changed

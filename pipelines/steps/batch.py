@@ -23,22 +23,22 @@ class BatchSpec(Spec):
     partition: dt.date
     """Day to score (YYYY-MM-DD)."""
     version: str = ""
-    """Version to score with; empty: the one that the step `score` would choose."""
+    """Version to score with; empty: the version that the step `score` would choose."""
     folder: Path
     """Folder to write: model/model.tar.gz, and rows/."""
 
 
 class BatchResult(Result):
-    """The request for a Batch Transform job. Where `request` is empty, no version scores; the step `score` says why."""
+    """The request for a Batch Transform job; empty if no version can score the day, and the step `score` says why."""
 
     version: str = ""
-    """Version that scores."""
+    """Version that scores the partition."""
     request: str = ""
     """Name of the request that was written, for the step `score`."""
 
 
 def run(spec: BatchSpec) -> BatchResult:
-    """Write the model and the rows of a Batch Transform job to `spec.folder`, where a version may score the partition.
+    """Write the model and the rows of a Batch Transform job to `spec.folder`, if a version can score the partition.
 
     Raises:
         DataError: the partition is not published, the version does not exist, or it needs features that the rows do
@@ -51,17 +51,17 @@ def run(spec: BatchSpec) -> BatchResult:
     from pipelines.scoring.predictions import require_published
     from pipelines.system.files import replace_folder
 
-    data, lake = load_dataset(spec.dataset), Lake.open()
-    require_published(lake, data, spec.partition)
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    require_published(lake, dataset, spec.partition)
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         return BatchResult()
-    with replace_folder(spec.folder) as making, scores.read_features(lake, data, spec.partition) as frames:
-        (making / "model").mkdir()
-        batch.pack_model(version, making / "model" / "model.tar.gz")
-        with scores.report_missing_features(data):
-            request = batch.write_request(frames, batch.list_features(version), making / "rows")
-    rows = request.partition("-")[0]
-    log.info("%s %s: %s rows for %s version %s", data.name, spec.partition, rows, version.name, version.version)
+    with replace_folder(spec.folder) as folder, scores.read_features(lake, dataset, spec.partition) as frames:
+        (folder / "model").mkdir()
+        batch.pack_model(version, folder / "model" / "model.tar.gz")
+        with scores.report_missing_features(dataset):
+            request = batch.write_request(frames, batch.list_features(version), folder / "rows")
+    rows = request.partition("-")[0]  # a request's name begins with its number of rows
+    log.info("%s %s: %s rows for %s version %s", dataset.name, spec.partition, rows, version.name, version.version)
     return BatchResult(version=str(version.version), request=request)

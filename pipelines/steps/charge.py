@@ -1,6 +1,6 @@
-"""Write what jobs cost into the ledger: seconds, USD, savings by spot, training lost to interruptions.
+"""Write into the ledger what jobs cost: seconds, USD, savings by spot, training lost to interruptions.
 
-Idempotent: a job is charged once, and its first row stays as it is.
+Idempotent: a job is charged once, and its row stays as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ChargeSpec(Spec):
     region: str
     """AWS region in which the jobs ran, such as us-east-1."""
     project: str = ""
-    """Project that pays; section `budget` of params.yaml names it where it is not set."""
+    """Project that pays; empty: the one in params.yaml, section `budget`."""
     model: str = ""
     """Model that the jobs trained."""
     dag_id: str = ""

@@ -1,4 +1,4 @@
-"""Records what a person decided on a verdict that needs approval: approve or reject. Idempotent.
+"""Record what a person decided on a verdict that needs approval: approve or reject. Idempotent.
 
 A rejection is a result, not an error.
 """
@@ -14,7 +14,7 @@ from pipelines.system.log import log
 
 
 class DecideSpec(Spec):
-    """What a person decided, on which verdict."""
+    """The decision of a person, and the verdict that it is about."""
 
     model_name: str
     """Registered model."""
@@ -58,7 +58,7 @@ def run(spec: DecideSpec) -> DecideResult:
 
     registry = Registry.open()
     version = registry.get_version(spec.model_name, spec.version)
-    # An approval holds for the last verdict only; a rejection holds whatever the gate found afterwards.
+    # An approval must be about the version's last verdict; a rejection may be about an earlier one.
     read = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
     if not read(spec.verdict, version).get("needs_approval"):
         raise PromotionError(

@@ -41,11 +41,11 @@ class DriftSpec(Spec):
     window_days: Annotated[int, Field(ge=1, le=366)] = 7
     """Length of a window, days."""
     history_days: Annotated[int, Field(ge=1, le=366)] = 60
-    """Number of windows to compare, with the last one: alarms depend on earlier windows, and the page shows them."""
+    """Number of windows to compare, including the last: alarms depend on earlier windows, and the page shows them."""
     label_delay_days: Annotated[int, Field(ge=0, le=366)] = 1
-    """Days until the labels of a day are known. Labels of later days are not used, even where they exist."""
+    """Days until the labels of a day are known. Newer labels are not used, even where they exist."""
     policy: Policy = Policy()
-    """When drift is an alarm."""
+    """When drift raises an alarm: the bounds, and how many windows must be over them."""
     backfill: bool = False
     """Whether this run is a backfill."""
     retrain_in_backfill: bool = False
@@ -77,7 +77,7 @@ class DriftResult(Result):
     worst: list[str]
     """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
-    """As_of for retraining: the day after the window."""
+    """Moment of a retraining: the day after the window."""
     retrain: bool = False
     """Whether to start a training: on drift; in a backfill only where `retrain_in_backfill` allows it."""
     page: str = ""
@@ -87,7 +87,7 @@ class DriftResult(Result):
     missing: list[dt.date]
     """Days of the window whose profile may still come: no version scored them, and validation did not refuse them."""
     changed: bool = False
-    """Whether the table changed."""
+    """Whether this call changed the table."""
 
 
 def run(spec: DriftSpec) -> DriftResult:
@@ -121,60 +121,69 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.registry.versions import read_as_of
 
     number = str(version.version)
-    if read_as_of(version) > spec.partition:  # a version given by its number: it serves only from its as_of on
+    if read_as_of(version) > spec.partition:  # possible where `spec.version` names the version
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
         return _build_undecided_result(spec, number, reason, [])
     record = load_record(registry, version)
     table = Profiles.open()
-    first = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
-    refused = _list_refused_days(spec, first)
-    profiles = table.read_window(first, spec.partition, spec.model_name, number)
+    first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
+    refused_days = _list_refused_days(spec, first_day)
+    profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
     # A day may have been scored and then withdrawn.
-    days = {day: profile for day, profile in profiles.items() if day not in refused}
-    if result := _check_complete(spec, number, days, refused, table):
+    profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
+    if result := _explain_incomplete_window(spec, number, profiles, refused_days, table):
         return result
     weights = download_importance(registry, version)
-    compared = list(
-        windows.compare_windows(record, days, spec.window_days, weights, spec.policy, spec.label_delay_days, refused)
+    compared_windows = list(
+        windows.compare_windows(
+            record, profiles, spec.window_days, weights, spec.policy, spec.label_delay_days, refused_days
+        )
     )
-    if not compared:
+    if not compared_windows:
         return _build_undecided_result(spec, number, "no day of the window was published", [])
-    decisions = list(drift.decide_each([window.result for window in compared], spec.policy))
-    result = _write_decision(spec, number, decisions[-1], compared[-1].result)
-    _write_page(spec, number, record, compared, decisions)
+    decisions = list(drift.decide_each([window.result for window in compared_windows], spec.policy))
+    result = _write_decision(spec, number, decisions[-1], compared_windows[-1].result)
+    _write_page(spec, number, record, compared_windows, decisions)
     return result
 
 
-def _list_refused_days(spec: DriftSpec, first: dt.date) -> set[dt.date]:
-    """List the days that failed validation and are not published now, so that nobody will score them as they are.
+def _list_refused_days(spec: DriftSpec, first_day: dt.date) -> set[dt.date]:
+    """List the days that failed validation and are not published: they will not be scored until their data change.
 
-    Evidence is written before a day is published, so a day that passed is not in the list, published or not.
+    A day that passed its validation is not in the list, even if it is not published yet.
     """
     from pipelines.dataset import load_dataset
     from pipelines.lake import Lake
     from pipelines.validation.results_table import Evidence
 
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
-    rows = Evidence(lake).read_newest(dataset.name, first, spec.partition)
-    failed = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
-    return failed - lake.count_rows_of_days(dataset.published, sorted(failed)).keys() if failed else set()
+    rows = Evidence(lake).read_newest(dataset.name, first_day, spec.partition)
+    failed_days = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
+    if not failed_days:
+        return set()
+    return failed_days - lake.count_rows_of_days(dataset.published, sorted(failed_days)).keys()
 
 
-def _check_complete(
-    spec: DriftSpec, version: str, days: Collection[dt.date], refused: Collection[dt.date], table: Profiles
+def _explain_incomplete_window(
+    spec: DriftSpec,
+    version: str,
+    profiled_days: Collection[dt.date],
+    refused_days: Collection[dt.date],
+    table: Profiles,
 ) -> DriftResult | None:
-    """Return an undecided result where profiles are still to come or the version has not scored a whole window."""
+    """Return an undecided result where a profile may still come, or the version has not scored the whole window."""
     window = [spec.partition - dt.timedelta(n) for n in reversed(range(spec.window_days))]
-    absent = [day for day in window if day not in days and day not in refused]
-    if not absent:
+    days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
+    if not days_without_profile:
         return None
-    since = min(days, default=spec.partition)
-    scored_by_others = table.find_scored_days(window[0], spec.partition, spec.model_name)
-    missing = [day for day in absent if day >= since and day not in scored_by_others]
+    first_profiled_day = min(profiled_days, default=spec.partition)
+    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name)
+    missing = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing:
         more = f" and {len(missing) - 1} more" * (len(missing) > 1)
         return _build_undecided_result(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
-    reason = f"version {version} has not scored {len(absent)} of the window's {spec.window_days} days, as {absent[-1]}"
+    example, count = days_without_profile[-1], len(days_without_profile)
+    reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
     return _build_undecided_result(spec, version, reason, [])
 
 
@@ -208,22 +217,22 @@ def _write_page(
     spec: DriftSpec,
     version: str,
     record: ReferenceRecord,
-    compared: Sequence[ComparedWindow],
+    compared_windows: Sequence[ComparedWindow],
     decisions: Sequence[Decision],
 ) -> None:
-    """Write the page to the folder of the data docs."""
+    """Write the page of the decision to the folder of the data docs."""
     from pipelines.monitoring import report
 
-    first = spec.partition - dt.timedelta(spec.window_days - 1)
+    first_day = spec.partition - dt.timedelta(spec.window_days - 1)
     facts = {
         "model": spec.model_name,
         "version": version,
-        "window": f"{first} to {spec.partition}, {compared[-1].result.rows:,} rows",
+        "window": f"{first_day} to {spec.partition}, {compared_windows[-1].result.rows:,} rows",
         "labels": f"known up to {spec.partition - dt.timedelta(spec.label_delay_days)}",
         "reference": record.reference.digest,
     }
     folder = settings().home / "docs" / "drift" / spec.model_name / str(spec.partition)
-    report.write_report(folder, report.DriftHistory(record, compared, decisions, spec.policy, facts))
+    report.write_report(folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts))
 
 
 def _build_common_fields(spec: DriftSpec) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Measures a trained model on the holdout, and registers it as a candidate if a name is given.
+"""Measure a trained model on the holdout, and register it as a candidate if a name is given.
 
-Writes the evidence: metrics.json, the curves as CSV and as a PNG, the score of every row of the holdout, and
+The step writes the evidence: metrics.json, the curves as CSV and as a PNG, the score of every row of the holdout, and
 reference.json for profiles. Idempotent: the same model on the same holdout is registered once.
 """
 
@@ -41,11 +41,11 @@ class EvaluateSpec(Spec):
     register_as: str = ""
     """Name of the model to register a version of; empty: do not register."""
     training_job: str = ""
-    """Name of the training job; empty: the one that the record names."""
+    """Name of the training job; empty: the name in the record."""
     reference: Policy = Policy()
-    """Bins for the profiles of the rows that the model will score."""
+    """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run; the lineage has its digest if the file exists."""
+    """dvc.lock of the run. If it exists, the version's lineage has its digest."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
@@ -77,14 +77,14 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
 
-    chosen = load_dataset(spec.dataset)
+    dataset = load_dataset(spec.dataset)
     holdout, train = (_read_rows(spec.features, split) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
-        model = chosen.load_model(folder)
+        model = dataset.load_model(folder)
         scored = holdout.assign(score=_score(model, holdout))
-        metrics = _write_metrics(spec, chosen, model, scored, float(train[chosen.label].mean()), output)
-        scored[[*chosen.key, chosen.label, "score"]].to_parquet(output / "predictions.parquet")
-        _write_reference(spec, chosen, scored, output / "reference.json")
+        metrics = _write_metrics(spec, dataset, model, scored, float(train[dataset.label].mean()), output)
+        scored[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
+        _write_reference(spec, dataset, scored, output / "reference.json")
         digest = sha256(folder)
     values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
     log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
@@ -111,20 +111,20 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
 
 
 def _write_metrics(
-    spec: EvaluateSpec, chosen: Dataset, model: TrainedModel, scored: pd.DataFrame, base_rate: float, output: Path
+    spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored: pd.DataFrame, base_rate: float, output: Path
 ) -> dict[str, float]:
-    """Compute the metrics; write them to `output` with the curves, as tables and as a figure."""
-    from pipelines.evaluation import metrics as computing
+    """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
+    from pipelines.evaluation import metrics as metric_functions
     from pipelines.evaluation.figure import draw_evaluation
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    score, label = scored["score"].to_numpy(), scored[chosen.label].to_numpy(dtype=float)
-    metrics = computing.compute_metrics(label, score, base_rate)
+    score, label = scored["score"].to_numpy(), scored[dataset.label].to_numpy(dtype=float)
+    metrics = metric_functions.compute_metrics(label, score, base_rate)
     tables = {
-        "pr_curve": computing.compute_precision_recall(label, score),
-        "calibration": computing.compute_calibration(label, score),
-        "importance": computing.tabulate_importance(model.compute_importance()),
+        "pr_curve": metric_functions.compute_precision_recall(label, score),
+        "calibration": metric_functions.compute_calibration(label, score),
+        "importance": metric_functions.tabulate_importance(model.compute_importance()),
     }
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
@@ -132,8 +132,8 @@ def _write_metrics(
     return metrics
 
 
-def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, path: Path) -> None:
-    """Write the bins for profiles of the rows that the model will score, and the profiles of training and holdout."""
+def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored: pd.DataFrame, path: Path) -> None:
+    """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows."""
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import ReferenceRecord
@@ -141,7 +141,7 @@ def _write_reference(spec: EvaluateSpec, chosen: Dataset, scored: pd.DataFrame, 
     from pipelines.system.duckdb_session import spill_folder
 
     train = spec.features / "train" / "data.parquet"
-    reference = fit_reference(train, chosen.features, chosen.label, spec.reference)
+    reference = fit_reference(train, dataset.features, dataset.label, spec.reference)
     with spill_folder() as folder:
         scored.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
@@ -157,12 +157,12 @@ def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame,
     from pipelines.settings import PARAMS_FILE
     from pipelines.system import s3
 
-    registry, chosen = Registry.open(), load_dataset(spec.dataset)
+    registry, dataset = Registry.open(), load_dataset(spec.dataset)
     origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(PARAMS_FILE))
         candidate = Candidate(
-            dataset=chosen,
+            dataset=dataset,
             folder=folder,
             tags=lineage.build_tags(origin, {"train": rows_train, "holdout": len(holdout)}, spec.lineage),
             digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
@@ -170,7 +170,7 @@ def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame,
             metrics=result.metrics,
             artifacts=tuple(path for path in evidence if path.exists()),
             provenance=lineage.build_provenance(origin),
-            example=holdout[list(chosen.features)].head(3),
+            example=holdout[list(dataset.features)].head(3),
         )
         version = register_candidate(registry, candidate, spec.register_as)
         lifecycle.record_registration(version.name, str(version.version))
@@ -182,7 +182,7 @@ def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame,
 
 
 def _read_job_name(record: Path) -> str:
-    """Read from a training's record which job wrote it."""
+    """Read the name of the training job from the record that it wrote."""
     from pipelines.system.files import read_json
     from pipelines.system.mlflow_server import JOB_KEY
 

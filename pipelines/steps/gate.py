@@ -1,7 +1,7 @@
-"""Judges a candidate by the policy, and against the champion where there is one. A "no" is a result, not an error.
+"""Judge a candidate by the policy, and against the champion where there is one. A "no" is a result, not an error.
 
-In a backfill the champion is the one of the candidate's moment: today's champion was trained on data of the
-candidate's future. Writes the verdict as a file, and onto the registered version where one is named. Idempotent.
+In a backfill the candidate is compared with the champion of its own as_of, because today's champion was trained on
+later data. The step writes the verdict to a file and, for a registered version, to the version's tags. Idempotent.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.evaluation.gates.holdout import Holdout
     from pipelines.evaluation.gates.judging import Evidence, Judgement
-    from pipelines.registry.candidacy import Candidacy
+    from pipelines.registry.registered_candidate import RegisteredCandidate
 
 
 class GateSpec(Spec):
-    """What to judge, and by which policy."""
+    """The candidate to judge, and the policy."""
 
     dataset: str = "flights"
     """Dataset of the model."""
@@ -35,21 +35,22 @@ class GateSpec(Spec):
     features: Path = Path("data/features")
     """Folder with train/ and holdout/, as `preprocess` wrote it."""
     policy: Policy = Field(default_factory=Policy)
-    """What a candidate must prove."""
+    """The conditions that a candidate must meet."""
     model_name: str = ""
-    """Registered model; empty: judge without a registry, and so without a champion."""
+    """Registered model; empty: the candidate is judged without a registry, and so without a champion."""
     version: str = ""
     """Version of the candidate."""
     approval: Approval = "none"
-    """When a person has to agree: none; required: to each pass; when_undecided. Never in a backfill."""
+    """When a person has to agree to a promotion: none (never), required (after a pass), when_undecided (after an
+    undecided verdict). In a backfill, never."""
     approval_timeout_h: float = Field(default=72.0, gt=0, allow_inf_nan=False)
     """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
     """Decision when nobody answers in that time."""
     backfill: bool = False
-    """Whether a backfill runs this; then the champion is the newest that was trained as of an earlier moment."""
+    """Whether a backfill runs this. Then the candidate is compared with the champion of its own as_of."""
     verdict: Path = Path("data/verdict.json")
-    """File to write."""
+    """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
     """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of the page."""
 
@@ -76,7 +77,7 @@ class GateResult(Result):
     facts: dict[str, str] = Field(default_factory=dict)
     """Description of the candidate: name to value."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
-    """Differences from the champion in data, code and parameters: name to the champion's and the candidate's value."""
+    """Tags and parameters that differ from the champion's: name to the champion's and the candidate's value."""
     champion: str = ""
     """Version that the candidate was compared with; empty where there was none."""
     model_name: str = ""
@@ -84,7 +85,7 @@ class GateResult(Result):
     version: str = ""
     """Version that was judged."""
     verdict: Path
-    """The file."""
+    """File of the verdict."""
     report: str
     """Address of the report's page."""
 
@@ -99,56 +100,58 @@ def run(spec: GateSpec) -> GateResult:
     """
     from pipelines.evaluation.gates.judging import judge
 
-    with _open_candidacy(spec) as candidacy:
-        evidence = _collect_evidence(spec, candidacy)
+    with _open_candidate(spec) as candidate:
+        evidence = _collect_evidence(spec, candidate)
         judgement = judge(evidence, spec.policy)
-        result = _make_result(spec, candidacy, evidence.holdout, judgement)
-        _write(spec, result, evidence.holdout, judgement)
-        if candidacy:
-            _record(spec, candidacy, result)
+        result = _make_result(spec, candidate, evidence.holdout, judgement)
+        _write_verdict(spec, result, evidence.holdout, judgement)
+        if candidate:
+            _record_verdict(spec, candidate, result)
     outcome = {"passed": "yes", "failed": "NO"}.get(result.outcome, "UNDECIDED")
     log.info("verdict: %s. %s", outcome, result.reason)
     return result
 
 
-def _open_candidacy(spec: GateSpec) -> AbstractContextManager[Candidacy | None]:
+def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidate | None]:
     if not spec.model_name:
         return nullcontext()
-    from pipelines.registry.candidacy import open_candidacy
+    from pipelines.registry.registered_candidate import open_registered_candidate
 
-    return open_candidacy(spec.model_name, spec.version, backfill=spec.backfill)
+    return open_registered_candidate(spec.model_name, spec.version, backfill=spec.backfill)
 
 
-def _collect_evidence(spec: GateSpec, candidacy: Candidacy | None) -> Evidence:
-    chosen = load_dataset(spec.dataset)
-    if candidacy:
+def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None) -> Evidence:
+    dataset = load_dataset(spec.dataset)
+    if candidate:
         from pipelines.registry.evidence import collect_evidence
 
-        return collect_evidence(candidacy, chosen, spec.features, spec.evaluation, spec.policy)
+        return collect_evidence(candidate, dataset, spec.features, spec.evaluation, spec.policy)
     from pipelines.evaluation.gates.inputs import read_holdout
     from pipelines.evaluation.gates.judging import Evidence
 
-    return Evidence(read_holdout(chosen, spec.features, spec.evaluation, None), tuple(chosen.features))
+    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, None), tuple(dataset.features))
 
 
-def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, judgement: Judgement) -> GateResult:
+def _make_result(
+    spec: GateSpec, candidate: RegisteredCandidate | None, holdout: Holdout, judgement: Judgement
+) -> GateResult:
     from pipelines.evaluation import gates
 
     outcome = gates.combine_outcomes(judgement.checks)
-    # No approval is needed for a backfill, which replays the past, or for a version that is champion already.
-    can_be_promoted = not spec.backfill and not (candidacy and candidacy.is_champion)
+    # A backfill needs no approval, because it replays the past; neither does a version that is champion already.
+    can_be_promoted = not spec.backfill and not (candidate and candidate.is_champion)
     return GateResult(
         passed=outcome == gates.PASSED,
         outcome=outcome,
         reason=gates.summarize_checks(judgement.checks),
         checks=judgement.checks,
         needs_approval=can_be_promoted and gates.needs_approval(outcome, spec.approval),
-        model_digest=candidacy.compute_digest() if candidacy else "",
+        model_digest=candidate.compute_verified_digest() if candidate else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
-        facts=_describe(candidacy, holdout),
-        differences=_compare_with_champion(candidacy),
-        champion=str(candidacy.champion.version) if candidacy and candidacy.champion else "",
+        facts=_describe_candidate(candidate, holdout),
+        differences=_compare_with_champion(candidate),
+        champion=str(candidate.champion.version) if candidate and candidate.champion else "",
         model_name=spec.model_name,
         version=spec.version,
         verdict=spec.verdict,
@@ -156,22 +159,22 @@ def _make_result(spec: GateSpec, candidacy: Candidacy | None, holdout: Holdout, 
     )
 
 
-def _describe(candidacy: Candidacy | None, holdout: Holdout) -> dict[str, str]:
+def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout) -> dict[str, str]:
     """Describe the candidate for the report, and for the person who has to agree."""
     facts = {"rows of holdout": f"{len(holdout.label):,}", "rate": f"{holdout.label.mean():.4f}"}
-    if candidacy is None:
+    if candidate is None:
         return facts
     from pipelines.registry.description import describe_version
 
-    return {**describe_version(candidacy.version), **facts}
+    return {**describe_version(candidate.version), **facts}
 
 
-def _compare_with_champion(candidacy: Candidacy | None) -> dict[str, list[str]]:
-    if candidacy is None or candidacy.champion is None:
+def _compare_with_champion(candidate: RegisteredCandidate | None) -> dict[str, list[str]]:
+    if candidate is None or candidate.champion is None:
         return {}
     from pipelines.registry.description import compare_versions
 
-    registry, champion, version = candidacy.registry, candidacy.champion, candidacy.version
+    registry, champion, version = candidate.registry, candidate.champion, candidate.version
     return compare_versions(champion, registry.get_params(champion), version, registry.get_params(version))
 
 
@@ -181,7 +184,7 @@ def _get_report_address(spec: GateSpec) -> str:
     return str(spec.report / "report.html")
 
 
-def _write(spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement) -> None:
+def _write_verdict(spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement) -> None:
     """Write the report, then the verdict's file."""
     from pipelines.evaluation.gates import REPORTED
     from pipelines.evaluation.report.report import write_report
@@ -192,25 +195,25 @@ def _write(spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judg
     importance = read_importance(path) if path.exists() else {}
     verdict = result.model_dump(mode="json", exclude={"verdict", "report"})
     write_report(spec.report, verdict, holdout, judgement, spec.policy, importance)
-    # Times without a bound are not in the file: a retry would write other bytes, and so give another digest.
-    stable = [check for check in result.checks if not (check.timed and check.outcome == REPORTED)]
-    write_json(spec.verdict, {**verdict, "checks": [check.model_dump(mode="json") for check in stable]})
+    # Measured times that have no bound are left out of the file: with them, a retry would give another digest.
+    stable_checks = [check for check in result.checks if not (check.timed and check.outcome == REPORTED)]
+    write_json(spec.verdict, {**verdict, "checks": [check.model_dump(mode="json") for check in stable_checks]})
 
 
-def _record(spec: GateSpec, candidacy: Candidacy, result: GateResult) -> None:
+def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: GateResult) -> None:
     """Publish the report, and record the verdict in the version's tags and among the model's events."""
     from pipelines.registry import artifacts, lifecycle
     from pipelines.system.files import replace_folder, sha256
 
-    artifacts.upload_folder(candidacy.registry, candidacy.version, spec.report, "report")
+    artifacts.upload_folder(candidate.registry, candidate.version, spec.report, "report")
     with replace_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as folder:
         shutil.copytree(spec.report, folder, dirs_exist_ok=True)
     digest = sha256(spec.verdict)
     tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
     prefixed = {f"leeway.{name}": value for name, value in tags.items()}
-    candidacy.registry.set_tags(spec.model_name, spec.version, prefixed)
+    candidate.registry.set_tags(spec.model_name, spec.version, prefixed)
     lifecycle.record_verdict(
-        candidacy.registry,
+        candidate.registry,
         spec.model_name,
         spec.version,
         outcome=result.outcome,

@@ -1,7 +1,7 @@
 """Decide whether a training may start. Only a request by drift can be held back. Idempotent.
 
-Every answer is recorded as a loop event. A training that a person or the schedule starts is recorded because the
-guards count it; a backfill is recorded too, but not counted. "Held back" is a result, not an error.
+Every answer is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
+not count those of a backfill. "Held back" is a result, not an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _parse_names(value: object) -> object:
-    """Parse a list that may be given as JSON or as names with commas between them."""
+    """Parse a list that is given as JSON, or as names with commas between them."""
     if not isinstance(value, str):
         return value
     if value.startswith("["):
@@ -49,7 +49,7 @@ class GuardSpec(Spec):
     worst: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
     """Columns that drifted, the worst first: a JSON list, or names with commas between them."""
     run: str = ""
-    """Run that makes the request, DAG/RUN; by default the one of LEEWAY_RUN, which the operators set."""
+    """Run that makes the request, DAG/RUN; empty: LEEWAY_RUN, which the operators set."""
     policy: Policy = Policy()
     """The limits that the guards apply."""
 
@@ -66,11 +66,11 @@ class GuardResult(Result):
     outcome: Literal["started", "held_back"]
     """Whether the training may start."""
     guard: str
-    """Guard that holds it back, the most serious one where several do; empty where it may start."""
+    """Guard that holds the training back, the most serious where several do; empty where it may start."""
     reason: str
-    """What all guards that hold it back say, in one line; empty where it may start."""
+    """The reasons of all guards that hold the training back, in one line; empty where it may start."""
     until: dt.date | None
-    """First as_of at which the guards would let drift start a training; null: something has to change first."""
+    """First as_of at which drift may start a training; null where that depends on more than the day."""
     alert: bool
     """Whether a person should act: data failed validation, or trainings failed the gate. True once for each cause."""
     window: dict[str, int | dt.date]
@@ -102,10 +102,10 @@ def run(spec: GuardSpec) -> GuardResult:
 
 
 def resolve_run(run: str) -> str:
-    """Return `run`, or where it is empty the DAG run that this process works for.
+    """Return `run`; where it is empty, the DAG run that this process works for.
 
     Raises:
-        SpecError: there is neither. A retry cannot help.
+        SpecError: `run` is empty, and there is no DAG run. A retry cannot help.
     """
     if not (run or settings().run):
         raise SpecError("no run is named: LEEWAY_RUN is not set.", "Give --run, a name for this training.")
@@ -113,7 +113,7 @@ def resolve_run(run: str) -> str:
 
 
 def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
-    """Build the request with the facts that the guards need; the facts that only drift needs stay empty for others."""
+    """Build the request with the facts that the guards need; facts that only drift needs are empty for others."""
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
 

@@ -1,6 +1,6 @@
-"""Look up the image of a framework's container that SageMaker ships, and the GPUs of an instance type.
+"""Look up the training image that SageMaker has for a framework, and the number of GPUs of an instance type.
 
-Both come from tables of the sagemaker SDK: no request is made to AWS.
+Both are in tables of the sagemaker SDK: no request is made to AWS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ImageSpec(Spec):
     framework: str = "xgboost"
     """Name of the framework in the sagemaker SDK."""
     framework_version: str = "3.2-0"
-    """Version of the container."""
+    """Version of the framework's image."""
     region: str
     """AWS region, which decides the host of the image registry."""
     instance_type: str
@@ -25,7 +25,7 @@ class ImageSpec(Spec):
 
 
 class ImageResult(Result):
-    """An image, and the GPUs of the instance type."""
+    """The image, and the number of GPUs."""
 
     image_uri: str
     """URI of the training image."""
@@ -34,7 +34,7 @@ class ImageResult(Result):
 
 
 def run(spec: ImageSpec) -> ImageResult:
-    """Return the URI of the image.
+    """Look up the image and the GPUs.
 
     Raises:
         SpecError: the SDK knows no such framework, version or region, or the instance type is not valid. A retry
@@ -52,11 +52,7 @@ def run(spec: ImageSpec) -> ImageResult:
             instance_type=spec.instance_type,
             image_scope="training",
         )
-    except (
-        ValueError,
-        KeyError,
-        FileNotFoundError,
-    ) as error:  # no file: the SDK has no table of it
+    except (ValueError, KeyError, FileNotFoundError) as error:  # FileNotFoundError: the SDK has no such framework
         raise SpecError(f"no image of {spec.framework} {spec.framework_version} in {spec.region}: {error}") from None
     gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
     return ImageResult(image_uri=str(uri), gpus=int(gpus.get("Count", 0)))

@@ -32,7 +32,7 @@ class IngestSpec(Spec):
     partition: dt.date
     """Day to stage (YYYY-MM-DD)."""
     folder: Path | None = None
-    """Folder of the source's files; the source's default place where it is not given."""
+    """Folder of the source's files; by default the source's own."""
 
 
 class IngestResult(Result):
@@ -57,7 +57,7 @@ class IngestResult(Result):
 
 
 def run(spec: IngestSpec) -> IngestResult:
-    """Write the partition's rows to the staging table, replacing those of before.
+    """Write the partition's rows to the staging table, replacing the rows that it had before.
 
     Raises:
         DataError: the source has no rows of the day, or a column is missing. A retry cannot help.
@@ -68,7 +68,7 @@ def run(spec: IngestSpec) -> IngestResult:
 
 
 def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestResult:
-    """Stage one partition from an open source: see `run`."""
+    """Stage one partition from an open source. Raises as `run` does."""
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress
@@ -83,7 +83,7 @@ def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestRes
 
 
 def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
-    """Log what a commit to the staging table did, with a warning for each added or widened column, and return it."""
+    """Log and return the result of a commit to the staging table; log a warning for each added or widened column."""
     changes = Changes(**asdict(commit.changes))
     result = IngestResult(
         table=table,
@@ -95,7 +95,7 @@ def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
         changes=changes,
         columns=list(commit.columns),
     )
-    outcome = "new" if result.new else f"changed: {changes}" if result.changed else "same"
+    outcome = "new" if result.new else f"changed: {changes}" if result.changed else "unchanged"
     log.info("%s %s: %d rows, %s", table, day, result.rows, outcome)
     for line in result.columns:
         log.warning("%s %s: %s", table, day, line)
@@ -103,7 +103,7 @@ def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
 
 
 def _check_not_empty(batches: Iterable[pa.RecordBatch], problem: str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; raise an error with the text of `problem` where they have no row."""
+    """Yield the batches; raise DataError with the text `problem` where they have no row."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows

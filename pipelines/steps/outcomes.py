@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pipelines.lake import Lake
 
 _COUNT_SQL = """
-SELECT count(*), count(known.{label}) FROM scored LEFT JOIN known USING ({key}) WHERE scored.model_name = ?
+SELECT count(*), count(published.{label}) FROM predictions LEFT JOIN published USING ({key})
+WHERE predictions.model_name = ?
 """
 _JOIN_SQL = """
-SELECT {key}, known.{label} AS label, scored.score, scored.model_name, scored.model_version
-FROM scored JOIN known USING ({key}) WHERE scored.model_name = ? AND known.{label} IS NOT NULL
+SELECT {key}, published.{label} AS label, predictions.score, predictions.model_name, predictions.model_version
+FROM predictions JOIN published USING ({key}) WHERE predictions.model_name = ? AND published.{label} IS NOT NULL
 ORDER BY model_version, {key}
 """
 
@@ -66,48 +67,51 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import Lake
     from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    data, lake = load_dataset(spec.dataset), Lake.open()
-    require_published(lake, data, spec.partition)
-    tables = [data.published, data.predictions]
-    if lake.count_rows_of_days(data.predictions, [spec.partition]):
-        result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, data, spec))
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    require_published(lake, dataset, spec.partition)
+    tables = [dataset.published, dataset.predictions]
+    if lake.count_rows_of_days(dataset.predictions, [spec.partition]):
+        result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
-        result = _build_empty_result(data, spec, 0)
+        result = _build_empty_result(dataset, spec, 0)
     summary = result.reason or f"{result.outcomes} predictions with a label, {result.unlabelled} without"
-    log.info("%s %s: %s", data.name, spec.partition, summary)
+    log.info("%s %s: %s", dataset.name, spec.partition, summary)
     return result
 
 
-def _join_labels(lake: Lake, data: Dataset, spec: OutcomesSpec) -> OutcomesResult:
+def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import connect
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
-    names = {"key": ", ".join(map(quote_identifier, data.key)), "label": quote_identifier(data.label)}
+    names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
     with (
         connect() as connection,
-        lake.create_view(connection, "scored", data.predictions, day, day),
-        lake.create_view(connection, "known", data.published, day, day),
+        lake.create_view(connection, "predictions", dataset.predictions, day, day),
+        lake.create_view(connection, "published", dataset.published, day, day),
     ):
-        ((scored, known),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
-        if not known:
-            was_cleared = lake.clear_partition(data.outcomes, day, part)
-            return _build_empty_result(data, spec, scored).model_copy(update={"changed": was_cleared})
+        ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
+        if not outcomes:
+            was_cleared = lake.clear_partition(dataset.outcomes, day, part)
+            return _build_empty_result(dataset, spec, predictions).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
         with connection.sql(_JOIN_SQL.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
-            commit = lake.write_partition(data.outcomes, day, rows, (*data.key, VERSION), part=part)
+            commit = lake.write_partition(dataset.outcomes, day, rows, (*dataset.key, VERSION), part=part)
     return OutcomesResult(
-        table=data.outcomes,
+        table=dataset.outcomes,
         partition=day,
         model_name=spec.model_name,
-        outcomes=known,
-        unlabelled=scored - known,
+        outcomes=outcomes,
+        unlabelled=predictions - outcomes,
         changed=commit.changed,
     )
 
 
-def _build_empty_result(data: Dataset, spec: OutcomesSpec, scored: int) -> OutcomesResult:
+def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, predictions: int) -> OutcomesResult:
     day, name = spec.partition, spec.model_name
-    reason = f"none of the {scored} predictions has a label yet." if scored else f"{name} has no predictions of {day}."
-    return OutcomesResult(table=data.outcomes, partition=day, model_name=name, unlabelled=scored, reason=reason)
+    if predictions:
+        reason = f"none of the {predictions} predictions has a label yet."
+    else:
+        reason = f"{name} has no predictions of {day}."
+    return OutcomesResult(table=dataset.outcomes, partition=day, model_name=name, unlabelled=predictions, reason=reason)

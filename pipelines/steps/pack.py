@@ -17,7 +17,7 @@ class PackSpec(Spec):
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it."""
     folder: Path
-    """Folder to write: `preprocess` reads it as its `window`."""
+    """Folder to write; `preprocess` reads it, given as `window`."""
 
 
 class PackResult(Result):

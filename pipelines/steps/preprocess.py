@@ -1,8 +1,8 @@
 """Build the features of a pinned window, for train, validation and holdout, as Parquet files.
 
-The step reads data/snapshot.json and the rows that it pins, nothing else: the same snapshot and code give the same
-bytes, on either engine. Rows whose label never became known (cancelled flights) are left out. Memory does not grow
-with the window. Idempotent.
+The step reads only data/snapshot.json and the rows that it pins. So the same snapshot and code give the same bytes, on
+either engine. Rows whose label never became known (cancelled flights) are left out. Memory does not grow with the
+window. Idempotent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class PreprocessSpec(Spec):
     window: Path | None = None
     """Folder that `pack` wrote, to read instead of `snapshot` and the lake."""
     engine: Literal["duckdb", "spark"] = "duckdb"
-    """What builds them: duckdb, in this process; spark, in local mode (needs Java 17). The features are the same."""
+    """Engine that builds the features: duckdb (in this process) or spark (in local mode, needs Java 17). Both give the
+    same bytes."""
     validation_days: Annotated[int, Field(ge=1)] = 7
     """Last days of the training window that are used for early stopping."""
     features: Path = Path("data/features")
@@ -90,10 +91,10 @@ def _split_window(pin: PinnedWindow, validation_days: int) -> dict[str, Days]:
     window = pin.get_window()
     if validation_days >= len(window.train):
         raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
-    cut = window.train.last - validation_days * DAY
+    train_last = window.train.last - validation_days * DAY
     return {
-        "train": Days(window.train.first, cut),
-        "validation": Days(cut + DAY, window.train.last),
+        "train": Days(window.train.first, train_last),
+        "validation": Days(train_last + DAY, window.train.last),
         "holdout": window.holdout,
     }
 

@@ -57,7 +57,7 @@ class ProfileResult(Result):
     vanished: list[str]
     """Features that the file does not have."""
     retyped: dict[str, str]
-    """Features that have another type than in training, with that type. Their values are not counted."""
+    """Feature to its type, for features that had another type in training. Their values are not counted."""
     empty: list[str]
     """Features without a value in any row."""
     changed: bool
@@ -93,9 +93,9 @@ def run(spec: ProfileSpec) -> ProfileResult:
 
 
 def _identify_file(path: Path) -> tuple[int, int]:
-    """Return inode and modification time, which differ once the file is replaced; zeros where there is no file.
+    """Return the file's inode and modification time, which change when it is replaced.
 
-    `count_file` reports a missing file.
+    Zeros where there is no file; `count_file` reports that.
     """
     try:
         status = path.stat()

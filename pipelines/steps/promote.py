@@ -1,6 +1,7 @@
-"""Makes a version the champion, if it passed the gate and is not older than the champion. Idempotent.
+"""Make a version the champion, if it passed the gate and is not older than the champion. Idempotent.
 
-A backfill moves no alias unless `promote_in_backfill` is set: it only tags the version with what it would have done.
+A backfill moves no alias unless `promote_in_backfill` is set: it only tags the version with the champion that it would
+have replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PromoteSpec(Spec):
-    """What to promote, and the verdict that allows it."""
+    """The version to promote, and the verdict that allows it."""
 
     model_name: str
     """Registered model."""
@@ -71,15 +72,15 @@ class PromoteResult(Result):
 def run(spec: PromoteSpec) -> PromoteResult:
     """Make the version champion, by an event and then by alias `champion`. Idempotent.
 
-    Only one of several promoters wins that run at once with verdicts against the same champion.
+    If several promotions run at the same time, with verdicts against the same champion, only one succeeds.
 
     Raises:
         PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
-            files were changed since. Also, except in a backfill, which then does not promote: the verdict is against
-            another champion, the champion is newer, or the version was rejected, rolled back or retired. A retry
-            cannot help.
+            files were changed since. Outside of a backfill also: the verdict is against another champion, the champion
+            is newer, or the version was rejected, rolled back or retired. In a backfill such a version is not promoted,
+            without an error. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
-        ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
+        ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
     """
     from pipelines.registry.lifecycle import Journal, reconcile, sync_aliases
     from pipelines.registry.versions import Registry
@@ -110,7 +111,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
 
 @dataclass(frozen=True)
 class _Promotion:
-    """A requested promotion, which is decided by the model's state at the moment of the commit."""
+    """A requested promotion. `decide` is called with the model's state at the moment of the commit."""
 
     spec: PromoteSpec
     registry: Registry
@@ -138,7 +139,7 @@ class _Promotion:
             Kind.PROMOTED,
             spec.model_name,
             spec.version,
-            moved=(state.champion, spec.version),
+            champions=(state.champion, spec.version),
             why=spec.why or str(self.verdict.get("reason", "")),
             evidence={
                 "verdict_digest": self.version.tags["leeway.verdict_digest"],
@@ -150,28 +151,28 @@ class _Promotion:
         )
 
     def _find_objections(self, state: State, champion: ModelVersion | None) -> Iterator[str]:
-        """Yield what speaks against the promotion of a version that passed; `force` overrules it."""
+        """Yield the reasons against the promotion of a version that passed; `force` overrules them."""
         from pipelines.registry.lifecycle import Kind
         from pipelines.registry.versions import read_as_of
 
         spec, version = self.spec, self.version
         if champion and read_as_of(version) < read_as_of(champion):
             yield (
-                f"promotion only moves forward, and champion {champion.version} is as of {read_as_of(champion)}, later "
-                f"than its {read_as_of(version)}"
+                f"its as_of {read_as_of(version)} is before {read_as_of(champion)}, the as_of of champion "
+                f"{champion.version}: promotion only moves forward"
             )
-        opponent = str(self.verdict.get("champion", ""))
-        # A backfill's verdict is against the champion of the candidate's own moment, which need not be today's.
-        if not spec.backfill and opponent != state.champion:
+        verdict_champion = str(self.verdict.get("champion", ""))
+        # A backfill's verdict is against the champion of the candidate's own as_of, which need not be today's.
+        if not spec.backfill and verdict_champion != state.champion:
             yield (
-                f"it was judged against {_name_champion(opponent)}, but {_name_champion(state.champion)} is champion "
-                "now: run the gate again"
+                f"it was judged against {_name_champion(verdict_champion)}, but {_name_champion(state.champion)} is "
+                "champion now: run the gate again"
             )
-        last = state.judgements.get(spec.version)
-        if last and last.kind is Kind.REJECTED:
-            yield f"{last.who} rejected it: {last.why}"
+        judgement = state.judgements.get(spec.version)
+        if judgement and judgement.kind is Kind.REJECTED:
+            yield f"{judgement.who} rejected it: {judgement.why}"
         if spec.version in state.blocked:
-            yield f"{state.blocked[spec.version]} (to promote it all the same, give --force and --why)"
+            yield f"{state.blocked[spec.version]} (to promote it nevertheless, give --force and --why)"
 
 
 def _name_champion(version: str) -> str:
@@ -181,16 +182,16 @@ def _name_champion(version: str) -> str:
 def _tag_would_promote(
     spec: PromoteSpec, registry: Registry, verdict: Mapping[str, Any], obstacle: str
 ) -> PromoteResult:
-    """Tag the version with the champion that it would have replaced, unless it is champion."""
+    """Tag the version with the champion that it would have replaced, unless it is champion itself."""
     from pipelines.registry.versions import WOULD_PROMOTE_TAG
 
-    version, opponent = registry.find_champion(spec.model_name), str(verdict.get("champion", "")) or "none"
-    champion = str(version.version) if version else ""
-    if champion == spec.version:
-        return _make_result(spec, champion, changed=False, reason="it was champion already")
-    registry.set_tags(spec.model_name, spec.version, {WOULD_PROMOTE_TAG: opponent})
-    reason = f"it passed, and would be champion after {opponent}, but {obstacle}"
-    return _make_result(spec, champion, changed=False, reason=reason)
+    champion, verdict_champion = registry.find_champion(spec.model_name), str(verdict.get("champion", "")) or "none"
+    number = str(champion.version) if champion else ""
+    if number == spec.version:
+        return _make_result(spec, number, changed=False, reason="it was champion already")
+    registry.set_tags(spec.model_name, spec.version, {WOULD_PROMOTE_TAG: verdict_champion})
+    reason = f"it passed, and would be champion after {verdict_champion}, but {obstacle}"
+    return _make_result(spec, number, changed=False, reason=reason)
 
 
 def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str) -> PromoteResult:
@@ -208,12 +209,12 @@ def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str
 
 
 def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
-    """Read the last verdict on the version; refuse one that did not pass, unless it is for a person to decide."""
+    """Read the last verdict on the version; refuse a verdict that did not pass, unless a person has to decide."""
     from pipelines.registry.verdicts import read_current_verdict
 
     verdict = read_current_verdict(spec.verdict, version)
-    allows = verdict.get("passed") or verdict.get("needs_approval")
-    if version.tags.get("leeway.verdict") != verdict.get("outcome") or not allows:
+    can_be_promoted = verdict.get("passed") or verdict.get("needs_approval")
+    if version.tags.get("leeway.verdict") != verdict.get("outcome") or not can_be_promoted:
         raise PromotionError(
             f"{spec.model_name} version {spec.version} did not pass the gate: {verdict.get('reason')}."
         )
@@ -222,10 +223,10 @@ def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str,
 
 def _check_files(version: ModelVersion, verdict: Mapping[str, Any]) -> None:
     """Refuse a version whose files are not those that were judged."""
-    from pipelines.registry.artifacts import compute_digest
+    from pipelines.registry.artifacts import compute_model_digest
 
     digest = verdict.get("model_digest")
-    if digest and compute_digest(version) != digest:
+    if digest and compute_model_digest(version) != digest:
         raise PromotionError(
             f"version {version.version} of {version.name} is not promoted: its files are not those that were judged.",
             "Train it again.",
@@ -233,14 +234,15 @@ def _check_files(version: ModelVersion, verdict: Mapping[str, Any]) -> None:
 
 
 def _check_approval(verdict: Mapping[str, Any], version: ModelVersion, state: State) -> None:
-    """Refuse a version whose verdict needs approval, unless a person approved this very verdict."""
+    """Refuse a version whose verdict needs approval, unless a person approved this verdict."""
     from pipelines.registry.lifecycle import Kind
 
-    last, digest = state.judgements.get(str(version.version)), version.tags["leeway.verdict_digest"]
-    is_approved = last and last.kind is Kind.APPROVED and last.evidence.get("verdict_digest") == digest
+    judgement, digest = state.judgements.get(str(version.version)), version.tags["leeway.verdict_digest"]
+    is_approved = judgement and judgement.kind is Kind.APPROVED and judgement.evidence.get("verdict_digest") == digest
     if verdict.get("needs_approval") and not is_approved:
-        is_rejected = last and last.kind is Kind.REJECTED
-        reason = f"{last.who} rejected it: {last.why}" if last and is_rejected else "nobody has approved it"
+        reason = "nobody has approved it"
+        if judgement and judgement.kind is Kind.REJECTED:
+            reason = f"{judgement.who} rejected it: {judgement.why}"
         raise PromotionError(
             f"version {version.version} of {version.name} is not promoted: {reason}.",
             "`python -m pipelines decide` records a decision.",

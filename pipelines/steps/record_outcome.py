@@ -1,4 +1,4 @@
-"""Record how a training ended that `guard` let start: passed, not passed, or failed. Idempotent."""
+"""Record how a training ended that the step `guard` allowed: passed, not passed, or failed. Idempotent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RecordOutcomeSpec(Spec):
     version: str = ""
     """Version that the run's gate judged; empty if the run ended before its gate."""
     run: str = ""
-    """Run that has ended, DAG/RUN; by default the one of LEEWAY_RUN, which the operators set."""
+    """Run that has ended, DAG/RUN; empty: LEEWAY_RUN, which the operators set."""
 
 
 class RecordOutcomeResult(Result):
@@ -29,13 +29,13 @@ class RecordOutcomeResult(Result):
     version: str
     """Version that was judged; empty if none was."""
     outcome: Literal["passed", "not_passed", "failed", ""]
-    """How the training ended; empty if the guard never let the run start."""
+    """How the training ended; empty if the guard did not allow it."""
     changed: bool
-    """Whether this call recorded it."""
+    """Whether this call recorded the outcome."""
 
 
 def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
-    """Add the end of the run's training to the model's loop events. The first recorded outcome stays.
+    """Add the end of the run's training to the model's loop events. An outcome that is recorded already stays.
 
     Raises:
         SpecError: no run is named. A retry cannot help.
@@ -50,7 +50,7 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
     )
     training = journal.read_state(spec.model_name).trainings.get(run_id)
     recorded = training.outcome if training else ""
-    log.info("%s: the training of %s: %s", spec.model_name, run_id, recorded or "the guard never let it start")
+    log.info("%s: training of run %s: %s", spec.model_name, run_id, recorded or "the guard did not allow it")
     return RecordOutcomeResult.model_validate(
         {"model_name": spec.model_name, "version": spec.version, "outcome": recorded, "changed": event is not None}
     )
@@ -60,8 +60,8 @@ def _find_outcome(spec: RecordOutcomeSpec) -> Outcome:
     """Find the outcome in the last event of the version: the gate's verdict, or the decision of a person."""
     from pipelines.registry.lifecycle import Journal, Kind
 
-    last = Journal.open().read_state(spec.model_name).judgements.get(spec.version)
-    if last is None:
+    judgement = Journal.open().read_state(spec.model_name).judgements.get(spec.version)
+    if judgement is None:
         return "failed"
-    passed = last.kind is Kind.APPROVED or last.evidence.get("verdict") == "passed"
-    return "passed" if passed else "not_passed"
+    has_passed = judgement.kind is Kind.APPROVED or judgement.evidence.get("verdict") == "passed"
+    return "passed" if has_passed else "not_passed"

@@ -1,8 +1,9 @@
 """Run DVC stages in a workspace of their own, over a cache that all workspaces share.
 
-DVC locks its repository, so concurrent runs in one repository would fail; each run has its own workspace instead. What
-another run computed from the same inputs comes from the shared run cache; what another run computes now is waited for.
-Killed at any moment, the step leaves nothing incomplete and resumes when it runs again. Idempotent.
+DVC locks its repository, so concurrent runs in one repository would fail; each run has its own workspace instead. If
+another run has computed a stage from the same inputs, its outputs come from the shared run cache. If another run is
+computing them now, this run waits for it. A step that is killed leaves nothing incomplete, and resumes when it runs
+again. Idempotent.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from pipelines.settings import settings
 from pipelines.system.log import log
 
 
-def _to_folder_name(name: str) -> str:
-    """Replace what cannot be in a folder's name by a dash: all but letters, digits, dots, dashes and underscores."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
-    if not safe:
+def _make_folder_name(name: str) -> str:
+    """Replace all characters but letters, digits, dots, dashes and underscores by dashes."""
+    folder_name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
+    if not folder_name:
         raise ValueError("the name needs a letter or a digit")
-    return safe[:200]
+    return folder_name[:200]
 
 
 class ReproSpec(Spec):
     """Which stages to run, with which parameters, in which workspace."""
 
-    workspace: Annotated[str, AfterValidator(_to_folder_name)]
+    workspace: Annotated[str, AfterValidator(_make_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""
     targets: Annotated[list[str], Field(min_length=1)]
     """Stages of dvc.yaml to bring up to date, with those that they depend on."""
     refresh: list[str] = Field(default_factory=list)
-    """Stages to run first in any case, since DVC does not see their inputs (for `snapshot`, the lake)."""
+    """Stages to run first, even if DVC calls them up to date: it does not see all inputs (for `snapshot`, the lake)."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of params.yaml: section to key to value."""
     commit: str = ""
-    """Commit of the code; LEEWAY_GIT_COMMIT or the project's HEAD where it is not given."""
+    """Commit of the code; empty: LEEWAY_GIT_COMMIT, else the project's HEAD."""
     push: bool = True
-    """Whether to push the data to LEEWAY_DVC_REMOTE, where it is set."""
+    """Whether to push the data to LEEWAY_DVC_REMOTE, if that is set."""
     wait: bool = False
-    """Whether to wait while another task uses the workspace; otherwise that is a conflict."""
+    """Whether to wait while another process uses the workspace; otherwise that is an error."""
 
 
 class Output(BaseModel):
-    """The data of one output."""
+    """The data of one output of a stage."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -64,7 +65,7 @@ class ReproResult(Result):
     workspace: Path
     """Folder of the workspace; outputs are at the paths of dvc.yaml below it."""
     lock: Path
-    """Its dvc.lock."""
+    """The workspace's dvc.lock."""
     lock_digest: str
     """SHA-256 of dvc.lock."""
     git_commit: str
@@ -79,8 +80,8 @@ def run(spec: ReproSpec) -> ReproResult:
     """Bring the targets up to date in the workspace.
 
     Raises:
-        SpecError: params.yaml with the overrides is not valid, or dvc.yaml has no such stage, or git no such commit. A
-            retry cannot help.
+        SpecError: params.yaml with the overrides is not valid, dvc.yaml has no such stage, or git has no such commit.
+            A retry cannot help.
         ConflictError: another process uses the workspace. A retry can help.
         ServiceError: the remote does not answer. A retry can help.
         InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
@@ -90,7 +91,7 @@ def run(spec: ReproSpec) -> ReproResult:
 
     with workspaces.open_workspace(spec.workspace, spec.params, spec.commit, wait=spec.wait) as workspace:
         runcache.fetch_entries()
-        ran = [name for stage in spec.refresh for name in dvc_calls.repro(workspace, [stage], afresh=True)]
+        ran = [name for stage in spec.refresh for name in dvc_calls.repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, spec.targets, spec.refresh):
             ran += dvc_calls.repro(workspace, spec.targets)
         if spec.push and settings().dvc_remote:

@@ -1,7 +1,7 @@
-"""Rebuilds a registered version from its lineage, and proves that features and metrics are the same.
+"""Rebuild a registered version from its lineage, and prove that features and metrics are the same.
 
-Checks out the version's code, restores dvc.lock, params.yaml and the pinned snapshot, builds the features afresh, and
-evaluates the registered model on them. Changes nothing in the registry. Idempotent.
+The step checks out the version's code, restores dvc.lock, params.yaml and the pinned snapshot, builds the features
+again, and evaluates the registered model on them. It changes nothing in the registry. Idempotent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ReproduceSpec(Spec):
 
 
 class ReproduceResult(Result):
-    """A version that was rebuilt and is the same."""
+    """A version that was rebuilt, without differences."""
 
     model_name: str
     """Registered model."""
@@ -48,7 +48,7 @@ class ReproduceResult(Result):
     retrained: bool
     """Whether the model was trained again, and is byte-identical."""
     notes: list[str]
-    """Differences that did no harm: versions of libraries, or a copy of the features that DVC lost."""
+    """Differences that are no failures: versions of libraries, or a copy of the features that DVC no longer has."""
 
 
 def run(spec: ReproduceSpec) -> ReproduceResult:
@@ -72,15 +72,15 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     differences = [check for check in comparison.checks if not check.is_same]
     if differences:
         _raise_differences(comparison, differences)
-    kinds = [check.what.split(" ")[0] for check in comparison.checks]
+    subjects = [check.what.split(" ")[0] for check in comparison.checks]
     log.info("%s version %s is reproduced: %d checks", comparison.name, comparison.version, len(comparison.checks))
     return ReproduceResult(
         model_name=comparison.name,
         version=comparison.version,
         workspace=comparison.workspace,
         git_commit=comparison.git_commit,
-        files=kinds.count("features"),
-        metrics=kinds.count("metric"),
+        files=subjects.count("features"),
+        metrics=subjects.count("metric"),
         retrained=spec.retrain,
         notes=comparison.notes[:10],
     )
@@ -93,7 +93,7 @@ def _raise_differences(comparison: Comparison, differences: list[Check]) -> None
     more = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
     notes = [f"Also: {note}." for note in comparison.notes[:3]]
     raise DataError(
-        f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} things differ: "
+        f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} values differ: "
         f"{lines}{more}.",
         " ".join([*notes, f"All checks: {comparison.workspace / 'reproduction.json'}"]),
     )

@@ -1,4 +1,4 @@
-"""Takes the champion out of service: the previous champion becomes champion again. Idempotent.
+"""Take the champion out of service: the previous champion becomes champion again. Idempotent.
 
 The version that is taken out is blocked: promoting it again has to be forced.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RollbackSpec(Spec):
-    """What to roll back to, and why."""
+    """The version that becomes champion again, and why."""
 
     model_name: str
     """Registered model."""
@@ -50,14 +50,14 @@ class RollbackResult(Result):
 def run(spec: RollbackSpec) -> RollbackResult:
     """Make the earlier version champion, by an event and then by alias `champion`.
 
-    Idempotent: one DAG run rolls back once. A person who repeats the command after an error completes the rollback
-    whose alias was not set yet, rather than start another.
+    Idempotent: one DAG run rolls back once. If a person repeats the command after an error, the rollback whose alias
+    was not set is completed, and no second rollback is started.
 
     Raises:
         PromotionError: there is no champion, or no earlier one; another version became champion meanwhile; `to` was
             never champion or is blocked, and `force` is not set. A retry cannot help.
         DataError: there is no such model or version. A retry cannot help.
-        ServiceError: MLflow does not answer. A retry is safe, and completes what was begun.
+        ServiceError: MLflow does not answer. A retry is safe, and completes the rollback.
     """
     from pipelines.registry.lifecycle import Journal, adopt_alias, sync_aliases
     from pipelines.registry.versions import Registry
@@ -69,13 +69,15 @@ def run(spec: RollbackSpec) -> RollbackResult:
     rollback = _Rollback(spec, registry, journal.read_state(spec.model_name))
     event = journal.change(spec.model_name, rollback.decide)
     state = sync_aliases(registry, journal, spec.model_name)
-    done = event or _find_rollback_of_run(state) or _find_last_rollback(state)
-    reason = f"version {done.version} was rolled back: {done.why}" if done else "it was champion already"
+    rollback_event = event or _find_rollback_of_run(state) or _find_last_rollback(state)
+    reason = "it was champion already"
+    if rollback_event:
+        reason = f"version {rollback_event.version} was rolled back: {rollback_event.why}"
     log.info("%s: version %s is champion: %s", spec.model_name, state.champion, reason)
     return RollbackResult(
         model_name=spec.model_name,
         version=state.champion,
-        previous=done.version if done else "",
+        previous=rollback_event.version if rollback_event else "",
         changed=event is not None,
         reason=reason,
     )
@@ -83,7 +85,7 @@ def run(spec: RollbackSpec) -> RollbackResult:
 
 @dataclass(frozen=True)
 class _Rollback:
-    """A requested rollback, which is decided by the model's state at the moment of the commit."""
+    """A requested rollback. `decide` is called with the model's state at the moment of the commit."""
 
     spec: RollbackSpec
     registry: Registry
@@ -112,21 +114,21 @@ class _Rollback:
             Kind.ROLLED_BACK,
             spec.model_name,
             state.champion,
-            moved=(state.champion, self._choose_target(state)),
+            champions=(state.champion, self._choose_target(state)),
             why=spec.why,
             evidence={"forced": spec.force, "alias": alias.version},
             key=str(len(state.events)),
         )
 
     def _choose_target(self, state: State) -> str:
-        """Return `to`; without it, the last champion that is not blocked and that MLflow still has."""
+        """Return `to`; where it is empty, the last earlier champion that is not blocked and that MLflow still has."""
         from pipelines.registry.lifecycle.mlflow_model import has_version
 
         spec, name = self.spec, self.spec.model_name
         if not state.champion:
             raise PromotionError(f"{name} has no champion: there is nothing to roll back.")
         if spec.to:
-            self._check_allowed(state)
+            self._check_target(state)
             return spec.to
         for version in reversed(state.previous):
             if version not in state.blocked and has_version(self.registry, name, version):
@@ -136,13 +138,13 @@ class _Rollback:
             "Name a version with --to, and --force.",
         )
 
-    def _check_allowed(self, state: State) -> None:
+    def _check_target(self, state: State) -> None:
         to = self.spec.to
         reason = state.blocked.get(to) or ("" if to in state.previous else "it was never champion")
         if reason and not self.spec.force:
             raise PromotionError(
                 f"{self.spec.model_name} is not rolled back to version {to}: {reason}.",
-                "To do it all the same, give --force.",
+                "To do it nevertheless, give --force.",
             )
 
 

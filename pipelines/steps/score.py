@@ -1,6 +1,6 @@
 """Score one published partition with the champion, and store the predictions.
 
-A prediction has the key of a row and the model version, so predictions of an earlier champion are not lost.
+A prediction has the key of its row and the model version, so the predictions of earlier champions stay.
 Idempotent: the same rows and version commit nothing. Where there is no champion yet, the result says so; that is not
 an error.
 """
@@ -34,7 +34,7 @@ class ScoreSpec(Spec):
     partition: dt.date
     """Day to score (YYYY-MM-DD)."""
     version: str = ""
-    """Version to score with; empty: the champion (for a day before its as_of: the champion at that time)."""
+    """Version to score with; empty: the champion, or for a day before its as_of, the champion of that day."""
     max_rows: int = Field(default=0, ge=0)
     """A partition with more rows is left to Batch Transform (step `batch`); 0: no limit."""
     response: str = ""
@@ -81,31 +81,31 @@ def run(spec: ScoreSpec) -> ScoreResult:
     from pipelines.scoring import scores
     from pipelines.scoring.predictions import repeat_until_current, require_published
 
-    data, lake = load_dataset(spec.dataset), Lake.open()
-    require_published(lake, data, spec.partition)
-    result = ScoreResult(table=data.predictions, partition=spec.partition, model_name=spec.model_name)
-    if spec.max_rows and lake.count_rows_of_days(data.published, [spec.partition])[spec.partition] > spec.max_rows:
-        log.info("%s %s: more than %d rows: not scored in this process", data.name, spec.partition, spec.max_rows)
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    require_published(lake, dataset, spec.partition)
+    result = ScoreResult(table=dataset.predictions, partition=spec.partition, model_name=spec.model_name)
+    if spec.max_rows and lake.count_rows_of_days(dataset.published, [spec.partition])[spec.partition] > spec.max_rows:
+        log.info("%s %s: more than %d rows: not scored in this process", dataset.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
-        log.info("%s %s: not scored: %s", data.name, spec.partition, reason)
+        log.info("%s %s: not scored: %s", dataset.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
-    score_and_store = _make_scoring(spec, data, lake, version)
-    commit, rows = repeat_until_current(lake, [data.published], spec.partition, score_and_store)
+    score_and_store = _make_score_function(spec, dataset, lake, version)
+    commit, rows = repeat_until_current(lake, [dataset.published], spec.partition, score_and_store)
     change = "written" if commit.changed else "the same as before"
     log.info(
         "%s %s: %d rows scored by %s version %s, %s",
-        *(data.name, spec.partition, commit.rows, version.name, version.version, change),
+        *(dataset.name, spec.partition, commit.rows, version.name, version.version, change),
     )
     update = {"version": str(version.version), "scored": commit.rows, "changed": commit.changed, "rows": rows}
     return result.model_copy(update=update)
 
 
-def _make_scoring(
-    spec: ScoreSpec, data: Dataset, lake: Lake, version: ModelVersion
+def _make_score_function(
+    spec: ScoreSpec, dataset: Dataset, lake: Lake, version: ModelVersion
 ) -> Callable[[], tuple[Commit, Path]]:
     """Return a function that scores the partition as it is now and stores the scores. The model is loaded once."""
     from pipelines.registry.scorer import load_scorer
@@ -116,9 +116,9 @@ def _make_scoring(
 
     def score_and_store() -> tuple[Commit, Path]:
         scorer = model or Response(Path(spec.response), spec.request, list_features(version))
-        with scores.score_day(lake, data, spec.partition, scorer) as file:
+        with scores.score_day(lake, dataset, spec.partition, scorer) as file:
             if isinstance(scorer, Response):
                 scorer.check_rows()
-            return scores.store_scores(lake, data, spec.partition, file, version)
+            return scores.store_scores(lake, dataset, spec.partition, file, version)
 
     return score_and_store

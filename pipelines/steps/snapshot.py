@@ -1,7 +1,7 @@
 """Pin the data of a training: which days, as of which moment, at which snapshot of the lake.
 
 Training as of D sees only rows whose label was known before D (see `pipelines.window`). The step writes
-data/snapshot.json, which everything derived depends on. Idempotent: the same days, unchanged, give the same file.
+data/snapshot.json, on which all later stages depend. Idempotent: the same days, unchanged, give the same file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.window import Window
 
 
 class SnapshotSpec(WindowSpec):
-    """Which moment, and how many days."""
+    """The moment of the training, and the number of days."""
 
 
 class SnapshotResult(PinnedWindow):
@@ -25,7 +25,7 @@ class SnapshotResult(PinnedWindow):
 
 
 def run(spec: SnapshotSpec) -> SnapshotResult:
-    """Write the days and the lake's snapshot to train from to `spec.file`.
+    """Pin the days and the lake's snapshot of a training, and write them to `spec.file`.
 
     Raises:
         DataError: days are unpublished, or too few are left. A retry helps once they are published.
@@ -39,7 +39,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         _ingest_missing(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
     rows = lake.count_rows_by_day(dataset.published)
     window = _clip_window(spec, window, dataset, rows)
-    missing = _check_missing(spec, window, dataset, rows)
+    missing_days = _count_missing_days(spec, window, dataset, rows)
     result = SnapshotResult(
         dataset=spec.dataset,
         table=dataset.published,
@@ -50,7 +50,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
         rows=sum(rows.get(day, 0) for day in window.all_days),
-        missing_days=missing,
+        missing_days=missing_days,
     )
     write_json(spec.file, result.model_dump(mode="json"))
     log.info("as of %s: %s, %d rows of snapshot %d", spec.as_of, window, result.rows, result.snapshot_id)
@@ -71,7 +71,7 @@ def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published
     return window
 
 
-def _check_missing(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[dt.date]) -> int:
+def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[dt.date]) -> int:
     """Return the number of unpublished days of the window; refuse more than `spec.max_missing_days`."""
     missing = [day for day in window.all_days if day not in published]
     if len(missing) > spec.max_missing_days:

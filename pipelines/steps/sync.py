@@ -1,7 +1,7 @@
-"""Stage the changes of a source without partitions: read after the watermark, and upsert by key into the rows' days.
+"""Stage the changes of a source without partitions: read rows after the watermark, and upsert them into their days.
 
-The watermark moves only after every commit, so a sync that was killed is repeated and loses nothing. Idempotent: rows
-that the lake has already commit nothing. The step publishes nothing: `validate` does, for each day that is named.
+The watermark moves only after all commits, so a sync that was killed is repeated and loses nothing. Idempotent: rows
+that the lake has already commit nothing. The step publishes nothing: `validate` does, for each day in the result.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class SyncSpec(Spec):
     dataset: str
     """Dataset whose source is read."""
     watermark: str | None = None
-    """Largest cursor read before; empty to read all rows. Where it is not given, the file of the last sync is used."""
+    """Largest cursor that was read before; empty: read all rows; not given: the watermark that the last sync stored."""
     folder: Path | None = None
-    """Folder of the source's files; the source's default place where it is not given."""
+    """Folder of the source's files; by default the source's own."""
 
 
 class SyncResult(Result):
@@ -49,7 +49,7 @@ def run(spec: SyncSpec) -> SyncResult:
     """Write the newest row of each key of the source to the staging table, and move the watermark.
 
     Raises:
-        SpecError: the source has partitions.
+        SpecError: the source has partitions. A retry cannot help.
         DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
         ConflictError: another sync of the dataset is running, or the catalog stayed busy. A retry can help.
     """
@@ -70,21 +70,22 @@ def _stage_changes(dataset: Dataset, source: ChangingSource, since: str) -> Sync
     from pipelines.lake import Lake
 
     lake, results = Lake.open(), []
-    staged = lake.count_rows_by_day(dataset.staging)
-    known = lake.read_schema(dataset.staging) if staged else None
-    with changes.read_changes(source, since or None, f"{dataset.name} since {since or 'ever'}", known) as changed:
-        for day in changed.days:
-            with changes.merge_changes(lake, dataset, changed, day, day in staged) as rows:
+    staged_days = lake.count_rows_by_day(dataset.staging).keys()
+    schema = lake.read_schema(dataset.staging) if staged_days else None
+    title = f"{dataset.name} after {since}" if since else dataset.name
+    with changes.read_changes(source, since or None, title, schema) as changed_rows:
+        for day in changed_rows.days:
+            with changes.merge_changes(lake, dataset, changed_rows, day, day in staged_days) as rows:
                 commit = lake.write_partition(dataset.staging, day, rows, dataset.key)
                 results.append(report_commit(dataset.staging, day, commit))
-    watermark = changed.watermark or since
+    watermark = changed_rows.watermark or since
     log.info(
-        "%s: %d rows of %d days, read up to %s", dataset.staging, changed.rows, len(results), watermark or "nothing"
+        "%s: %d rows of %d days; watermark: %s", dataset.staging, changed_rows.rows, len(results), watermark or "none"
     )
     return SyncResult(
         table=dataset.staging,
-        rows=changed.rows,
+        rows=changed_rows.rows,
         watermark=watermark,
-        partitions=changed.days,
+        partitions=changed_rows.days,
         changed=[result for result in results if result.changed],
     )

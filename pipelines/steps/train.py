@@ -1,8 +1,8 @@
-"""Train on this machine, by the same script and contract as a SageMaker training job.
+"""Train on this machine, with the same script and contract as a SageMaker training job.
 
 The dataset's training script runs in a process of its own, with the folders and variables of SageMaker's script mode.
-Its checkpoints stay until the training is done, so a training that was killed resumes. SpotTrainingOperator trains on
-a spot instance instead.
+The script's checkpoints stay until the training is complete, so a training that was killed resumes.
+SpotTrainingOperator trains on a spot instance instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Hyperparameters = dict[str, int | float | str]
 
 
 class TrainSpec(Spec):
-    """What to train on, how, and where to write the model."""
+    """The data, the hyperparameters, and where to write the model."""
 
     dataset: str = "flights"
     """Dataset whose training script runs."""
@@ -39,7 +39,7 @@ class TrainResult(Result):
     record: Path
     """Folder of the training's record."""
     training_job: str
-    """Name of the training: its MLflow run is tagged with it."""
+    """Name of the training, which is a tag of its MLflow run."""
     digest: str
     """SHA-256 of the model folder."""
     metrics: dict[str, float]

@@ -1,4 +1,4 @@
-"""Judge one staged partition by its suite, quarantine bad rows, and publish the rest, or nothing.
+"""Judge one staged partition by its suite, then quarantine its bad rows and publish the others, or refuse it.
 
 Write, audit, publish: after a failed critical expectation nothing is published. Rows that fail a warning go to
 NAME_quarantine with their reasons, and the others are published; with more bad rows than `max_quarantined_fraction`
@@ -39,11 +39,11 @@ class ValidateSpec(Spec):
     partition: dt.date
     """Day to judge (YYYY-MM-DD)."""
     suite: str = ""
-    """Suite in expectations/; the dataset's name where it is not set."""
+    """Suite in expectations/; empty: the suite with the dataset's name."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of the rows that may be quarantined, 0 to 1; with more bad rows nothing is published."""
+    """Largest share of the rows that may be quarantined, 0 to 1. If more rows are bad, nothing is published."""
     withdraw: bool = False
-    """Whether a refused day also loses the rows published before and the outcomes of their labels.
+    """Whether rows that were published before are removed when a day is refused, with the outcomes of their labels.
     Older snapshots still have both."""
 
 
@@ -146,16 +146,19 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
     if rows:
         lake.clear_partition(dataset.published, partition)
         log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)
-    # Also without rows, and after them: an earlier run may have been killed in between, or `outcomes` may be running.
+    # This is done even if no rows are published, because an earlier run may have been killed before it; and it is done
+    # last, because the step `outcomes` may be running.
     lake.clear_partition(dataset.outcomes, partition)
     return rows
 
 
-def _make_error(spec: ValidateSpec, critical: list[dict[str, Any]], split: Split, withdrawn: int) -> ValidationError:
+def _make_error(
+    spec: ValidateSpec, critical_failures: list[dict[str, Any]], split: Split, withdrawn: int
+) -> ValidationError:
     """Make the error of a refused partition: the critical expectations that failed, or else too many bad rows."""
-    if critical:
-        failures = "; ".join(describe_failure(failure) for failure in critical[:MAX_FAILURES])
-        reason = f"{len(critical)} critical expectation(s) failed: {failures}."
+    if critical_failures:
+        failures = "; ".join(describe_failure(failure) for failure in critical_failures[:MAX_FAILURES])
+        reason = f"{len(critical_failures)} critical expectation(s) failed: {failures}."
     else:
         failures = "; ".join(describe_failure(verdict.summarize()) for verdict in split.verdicts[:MAX_FAILURES])
         reason = (
@@ -163,7 +166,7 @@ def _make_error(spec: ValidateSpec, critical: list[dict[str, Any]], split: Split
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
         )
     if withdrawn:
-        reason = f"{reason} Its {withdrawn} rows published before were withdrawn."
+        reason = f"{reason} The {withdrawn} rows that were published before were withdrawn."
     page = settings().build_docs_url(spec.dataset, str(spec.partition))
     message = f"{spec.dataset} {spec.partition} was not published: {reason}"
     return ValidationError(message, f"Correct the source and ingest again. See {page}")

@@ -15,12 +15,15 @@ from pipelines.registry.versions import CHALLENGER, CHAMPION, PROMOTED_TAG, Regi
 from pipelines.system.log import log
 
 SYNCED_TAG = "leeway.settled"
-"""Tag of the registered model: id of the last event that alias champion was set for. A later change of the champion
-was interrupted before its alias was set. If there is none and the alias differs from the events, a person moved it."""
+"""Tag of the registered model: id of the last change of the champion after which alias champion was set.
+
+If the events have a later change, that change was interrupted before its alias was set. If they have none, and the
+alias differs from the events, a person moved the alias.
+"""
 
 
 class ChampionAlias(NamedTuple):
-    """Alias `champion` in MLflow, beside the events."""
+    """Alias `champion` in MLflow, compared with the events."""
 
     version: str
     """Version that the alias names; empty where there is no alias."""
@@ -33,11 +36,17 @@ def sync_aliases(
 ) -> State:
     """Set the aliases to what the events say; return the state by the events. Idempotent.
 
-    The events are read again after an alias is set. A writer that was overtaken in between sees the newer event, and
-    sets the alias once more. So the last writer of the alias has always seen the last event.
+    The events are read again after the aliases are set. If another process has added an event in between, the aliases
+    are set once more. So the last process that sets an alias has always read the last event.
+
+    Args:
+        registry: registry of the model.
+        journal: table of the events.
+        model: registered model.
+        aliases: which aliases to set.
 
     Raises:
-        DataError: MLflow has no longer the version that is champion by the events. A retry cannot help.
+        DataError: the version that is champion by the events was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. The events are committed, and a retry sets the aliases.
     """
     state = journal.read_state(model)
@@ -59,7 +68,7 @@ def sync_aliases(
 
 
 def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
-    """Record alias champion as the first event of a model whose alias is older than its events. Idempotent.
+    """Record alias champion as the model's first change of the champion, if the events have none yet. Idempotent.
 
     Returns:
         Which version is champion, in words.
@@ -76,22 +85,30 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
     def decide(state: State) -> Event | None:
         if state.last_change:
             return None
-        return make_alias_event(model, state, version, "champion before there were events", kept=True)
+        return make_alias_event(model, state, version, "champion before there were events", keeps_alias=True)
 
     journal.change(model, decide)
     sync_aliases(registry, journal, model)
     return f"champion is {version}, as before there were events"
 
 
-def make_alias_event(model: str, state: State, version: str, why: str, *, kept: bool) -> Event:
-    """Make the event that alias champion was moved by hand to `version`, which becomes champion where it is kept."""
-    moved, key = (state.champion, version), str(len(state.events))
-    about = version or state.champion
-    return Event.create(Kind.ALIAS_MOVED, model, about, moved=moved, why=why, evidence={"kept": kept}, key=key)
+def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_alias: bool) -> Event:
+    """Make the event that a person moved alias champion.
+
+    Args:
+        model: registered model.
+        state: state of the model before the event.
+        version: version that the alias names now; empty where the alias was deleted.
+        why: the reason, in words.
+        keeps_alias: whether the alias stays, and `version` becomes champion by the events; else it is put back.
+    """
+    champions, key = (state.champion, version), str(len(state.events))
+    subject, evidence = version or state.champion, {"kept": keeps_alias}
+    return Event.create(Kind.ALIAS_MOVED, model, subject, champions=champions, why=why, evidence=evidence, key=key)
 
 
 def read_champion_alias(registry: Registry, model: str, state: State) -> ChampionAlias:
-    """Read alias champion from MLflow, and whether it has yet to follow the last event of `state`.
+    """Read alias champion from MLflow, and whether the last change in `state` has not reached it yet.
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -121,7 +138,7 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
 
 
 def _set_aliases(registry: Registry, model: str, state: State, aliases: Sequence[str]) -> None:
-    """Set those of the aliases that differ from the events."""
+    """Set each alias of `aliases` that differs from the events."""
     current, _ = get_aliases_and_tags(registry, model)
     challenger = state.challenger if has_version(registry, model, state.challenger) else ""
     targets = {CHAMPION: state.champion, CHALLENGER: challenger}

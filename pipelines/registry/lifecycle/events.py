@@ -31,7 +31,7 @@ class Event:
     """Something that happened once to a version of a model."""
 
     id: str
-    """Digest of what identifies the event: recorded twice, it has the same id."""
+    """Digest of what identifies the event. If an event is recorded twice, both records have the same id."""
     model: str
     """Registered model."""
     kind: Kind
@@ -41,7 +41,7 @@ class Event:
     from_version: str
     """Champion before; empty where there was none, or the event does not concern the champion."""
     to_version: str
-    """Champion after; empty in the same cases."""
+    """Champion after; empty where there is none, or the event does not concern the champion."""
     at: dt.datetime
     """When it was recorded, UTC."""
     who: str
@@ -58,31 +58,31 @@ class Event:
         model: str,
         version: str,
         *,
-        moved: tuple[str, str] = ("", ""),
+        champions: tuple[str, str] = ("", ""),
         why: str = "",
         evidence: Mapping[str, Any] | None = None,
         key: str = "",
     ) -> Self:
-        """Make an event of now, done by whom this process works for.
+        """Make an event that happens now. Its `who` is the actor of this process; see `pipelines.settings.get_actor`.
 
         Args:
             kind: what happened.
             model: registered model.
             version: its version.
-            moved: champion before and after.
+            champions: champion before and after; empty where the event does not concern the champion.
             why: the reason, in words.
             evidence: what the decision was based on; the DAG run is added.
-            key: tells the event apart from others of the same kind, version and champions.
+            key: distinguishes the event from others of the same kind, version and champions.
         """
-        identity = json.dumps([model, kind, version, *moved, key])
+        identity = json.dumps([model, kind, version, *champions, key])
         run = {"run": settings().run} if settings().run else {}
         return cls(
             id=hashlib.sha256(identity.encode()).hexdigest()[:32],
             model=model,
             kind=kind,
             version=version,
-            from_version=moved[0],
-            to_version=moved[1],
+            from_version=champions[0],
+            to_version=champions[1],
             at=dt.datetime.now(dt.UTC),
             who=get_actor(),
             why=why,
@@ -97,7 +97,7 @@ class Event:
 
     @property
     def allows_challenger(self) -> bool:
-        """Whether the version may be the challenger after it. A backfill's verdict is about the past: it may not."""
+        """Whether this event lets its version be challenger. A backfill's verdict is about the past, and does not."""
         is_pass = self.evidence.get("verdict") == "passed" and not self.evidence.get("backfill")
         return self.kind is Kind.APPROVED or (self.kind is Kind.JUDGED and is_pass)
 
@@ -123,8 +123,8 @@ class State:
     def challenger(self) -> str:
         """The newest version that passed or was approved, is newer than the champion, and was never champion.
 
-        A version that is older than the champion is not a challenger any more, because the champion was promoted
-        instead of it. Empty where there is no challenger.
+        A version that is older than the champion is no challenger, because the champion was promoted instead of it.
+        Empty where there is no challenger.
         """
         excluded = {*self.blocked, *self.previous}
         eligible = [

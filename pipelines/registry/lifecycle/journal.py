@@ -25,7 +25,7 @@ class Journal(EventTable[Event, State]):
     )
 
     def to_row(self, event: Event) -> Row:
-        """Return the columns of an event, with its evidence as JSON."""
+        """Return the row of an event, with its evidence as JSON."""
         evidence = json.dumps(event.evidence, sort_keys=True, ensure_ascii=False)
         return {**vars(event), "kind": str(event.kind), "evidence": evidence}
 

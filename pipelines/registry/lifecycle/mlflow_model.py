@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlflow.exceptions import MlflowException
 
 from pipelines.errors import DataError
-from pipelines.registry.mlflow_errors import NOT_FOUND, service_errors, write_with_retries
+from pipelines.registry.mlflow_errors import NOT_FOUND, translate_mlflow_errors, write_with_retries
 from pipelines.registry.versions import Registry
 
 
@@ -16,7 +16,7 @@ def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str]
         DataError: there is no such model. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
-    with service_errors():
+    with translate_mlflow_errors():
         try:
             registered = registry.client.get_registered_model(model)
         except MlflowException as error:
@@ -28,16 +28,24 @@ def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str]
 
 
 def set_alias(registry: Registry, model: str, alias: str, version: str) -> None:
-    """Set an alias to a version, or delete it where `version` is empty. Idempotent."""
+    """Set an alias to a version, or delete the alias where `version` is empty. Idempotent.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
     if version:
         write_with_retries(registry.client.set_registered_model_alias, model, alias, version)
     else:
-        with service_errors():
+        with translate_mlflow_errors():
             registry.client.delete_registered_model_alias(model, alias)
 
 
 def set_model_tag(registry: Registry, model: str, tag: str, value: str) -> None:
-    """Set a tag of the registered model. Idempotent."""
+    """Set a tag of the registered model. Idempotent.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
     write_with_retries(registry.client.set_registered_model_tag, model, tag, value)
 
 

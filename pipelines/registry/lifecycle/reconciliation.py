@@ -17,20 +17,20 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds to wait before an alias counts as moved by a person: a slower process corrects its own alias by then."""
+"""Seconds to wait before an alias counts as moved by a person. A slow process corrects its own alias in this time."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
     """Make alias champion and the events agree. Idempotent.
 
-    An alias that is older than the events becomes the first event. An interrupted change of the champion is completed.
-    An alias that a person moved is recorded as `alias_moved`, and kept or put back.
+    If the events have no change of the champion yet, the alias becomes the first. An interrupted change of the champion
+    is completed. If a person moved the alias, that is recorded as `alias_moved`, and the alias is kept or put back.
 
     Args:
-        registry: that the model is in.
-        journal: of the events.
+        registry: registry of the model.
+        journal: table of the events.
         model: registered model.
-        keep: whether to keep an alias that a person moved.
+        keep: whether to keep an alias that a person moved; else it is put back.
 
     Returns:
         What was found and done, in words.
@@ -52,7 +52,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         return f"an interrupted change is complete: {change.kind} {change.version}, champion is {champion}"
     _recheck_alias(registry, journal, model, state, alias.version)
     if keep:
-        return _keep_alias(registry, journal, model, alias.version, f"moved by hand, after {champion or 'none'}")
+        return _keep_alias(registry, journal, model, alias.version, f"moved by hand, from {champion or 'none'}")
     return _put_alias_back(registry, journal, model, state, alias.version)
 
 
@@ -70,10 +70,10 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
 
 
 def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, why: str) -> str:
-    """Make the version that the alias names champion by the events, too."""
+    """Record that the alias was moved, which makes the version that it names the champion by the events."""
 
     def decide(state: State) -> Event | None:
-        return make_alias_event(model, state, version, why, kept=True) if version != state.champion else None
+        return make_alias_event(model, state, version, why, keeps_alias=True) if version != state.champion else None
 
     journal.change(model, decide)
     sync_aliases(registry, journal, model)
@@ -88,7 +88,7 @@ def _put_alias_back(registry: Registry, journal: Journal, model: str, expected: 
     def decide(state: State) -> Event | None:
         if state.champion != expected.champion:
             return None
-        return make_alias_event(model, state, version, why, kept=False)
+        return make_alias_event(model, state, version, why, keeps_alias=False)
 
     journal.change(model, decide)
     sync_aliases(registry, journal, model)

@@ -27,17 +27,17 @@ def record_verdict(
 ) -> None:
     """Record the gate's verdict on a version, and update alias `challenger`. Idempotent.
 
-    A verdict that is the version's last already is not recorded again: it would undo what a person decided on it.
+    A verdict that equals the version's last one is not recorded again: it would undo a person's decision on it.
 
     Args:
-        registry: that the version is in.
+        registry: registry of the version.
         model: registered model.
-        version: that was judged.
-        outcome: "passed" can make the version the challenger.
-        reason: of the verdict, in words.
+        version: version that was judged.
+        outcome: outcome of the verdict; "passed" can make the version the challenger.
+        reason: reason of the verdict, in words.
         champion: version that it was compared with; empty where there was none.
         digest: SHA-256 of the verdict's file.
-        backfill: whether a backfill asked for the verdict; then no alias is updated.
+        backfill: whether a backfill runs the gate; then no alias is updated.
     """
     journal = Journal.open()
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
@@ -60,9 +60,9 @@ def record_decision(
     """Record what a person decided on a verdict, and update alias `challenger`. Idempotent.
 
     Args:
-        registry: that the version is in.
+        registry: registry of the version.
         model: registered model.
-        version: that was judged.
+        version: version that was judged.
         approved: whether the version may be promoted.
         why: the person's reason.
         digest: SHA-256 of the verdict's file; another verdict needs another decision.
@@ -73,8 +73,8 @@ def record_decision(
     journal, kind = Journal.open(), Kind.APPROVED if approved else Kind.REJECTED
 
     def decide(state: State) -> Event | None:
-        last = state.judgements.get(version)
-        if last and last.kind is kind and last.evidence.get("verdict_digest") == digest:
+        previous = state.judgements.get(version)
+        if previous and previous.kind is kind and previous.evidence.get("verdict_digest") == digest:
             return None
         evidence, key = {"verdict_digest": digest}, str(len(state.events))
         return Event.create(kind, model, version, why=why, evidence=evidence, key=key)
@@ -85,7 +85,7 @@ def record_decision(
 
 
 def record_retirement(registry: Registry, model: str, version: str, why: str) -> bool:
-    """Block a version from promotion, unless that is forced. Idempotent.
+    """Block a version: it can only be promoted by force. Idempotent.
 
     Returns:
         Whether this call blocked it: False where it was blocked already.

@@ -1,1 +1,1 @@
-"""Rebuild a registered version in a workspace, and compare it with what was recorded of it."""
+"""Rebuild a registered version in a workspace, and compare it with its record."""

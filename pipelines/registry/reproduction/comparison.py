@@ -49,7 +49,7 @@ class Comparison:
     checks: list[Check] = field(default_factory=list)
     """Everything that was compared, in order."""
     notes: list[str] = field(default_factory=list)
-    """Differences that did no harm."""
+    """Differences that do not count as failures."""
 
     def compare(self, what: str, recorded: object, found: object, note: str = "") -> bool:
         """Add a check of two values; return whether they are equal."""
@@ -70,5 +70,5 @@ class Comparison:
 
 
 def _shorten(value: str) -> str:
-    """Return the beginning of a SHA-256; any other value unchanged."""
+    """Return the beginning of a SHA-256, "not there" for an empty value, and any other value unchanged."""
     return f"{value[:12]}…" if len(value) == 64 else value or "not there"

@@ -18,13 +18,14 @@ FEATURES = "data/features"
 STORED = "data/kept"
 """Folder of the workspace for the copy of the features that DVC stored."""
 MEMORY_MB = 1_000
+"""Memory limit of DuckDB while it compares rows, MiB."""
 
 
-def restore_stored_features(comparison: Comparison, record: Record, space: Workspace) -> Path | None:
+def restore_stored_features(comparison: Comparison, record: Record, workspace: Workspace) -> Path | None:
     """Fetch the copy of the features that DVC stored, and compare it with the record.
 
     Returns:
-        The folder of the copy; None where DVC has no copy any more, which is noted.
+        The folder of the copy; None where DVC has no copy any more: a note says so.
     """
     lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
     stages = [
@@ -34,26 +35,26 @@ def restore_stored_features(comparison: Comparison, record: Record, space: Works
     ]
     try:
         if stages:
-            dvc_calls.pull(space, stages)
+            dvc_calls.pull(workspace, stages)
     except InvalidError as error:
         log.info("%s", error)
-    if not (space.folder / FEATURES).is_dir():
+    if not (workspace.folder / FEATURES).is_dir():
         comparison.notes.append("DVC has no copy of the features any more")
         return None
-    # `preprocess` writes to the folder of the features next.
-    stored = (space.folder / FEATURES).replace(space.folder / STORED)
-    comparison.compare_all("kept features", record.provenance["features"], digest_files(stored))
+    # Move the copy: `preprocess` writes to the folder of the features next.
+    stored = (workspace.folder / FEATURES).replace(workspace.folder / STORED)
+    comparison.compare_all("stored features", record.provenance["features"], digest_files(stored))
     return stored
 
 
 def compare_features(comparison: Comparison, record: Record, folder: Path, stored: Path | None) -> None:
-    """Compare the digest of each rebuilt file with the record; where one differs, count the rows that do."""
+    """Compare the digest of each rebuilt file with the record; where a digest differs, note how many rows differ."""
     recorded, found = record.provenance["features"], digest_files(folder / FEATURES)
-    intact = digest_files(stored) if stored else {}
+    stored_digests = digest_files(stored) if stored else {}
     notes = {
         name: _describe_row_changes(stored / name, folder / FEATURES / name)
         for name, digest in found.items()
-        if stored and digest != recorded.get(name) == intact.get(name)
+        if stored and digest != recorded.get(name) == stored_digests.get(name)
     }
     comparison.compare_all("features", recorded, found, notes)
 
@@ -69,7 +70,9 @@ def _describe_row_changes(stored: Path, rebuilt: Path) -> str:
 
     with connect(MEMORY_MB) as connection:
         try:
-            gone, new = count_missing(stored, rebuilt), count_missing(rebuilt, stored)
+            removed, added = count_missing(stored, rebuilt), count_missing(rebuilt, stored)
         except Exception as error:  # the columns differ, or a file is no Parquet: DuckDB's message says which
             return str(error).splitlines()[0]
-    return f"{gone} rows are gone, {new} are new" if gone or new else "the same rows, in other bytes"
+    if removed or added:
+        return f"{removed} rows are gone, {added} are new"
+    return "the rows are the same, but not the bytes"

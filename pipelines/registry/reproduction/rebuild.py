@@ -25,12 +25,12 @@ from pipelines.versioning.workspaces import Workspace
 def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     """Rebuild the version that a number or an alias names, and compare it with its record.
 
-    Stops after the code where the code differs: the rest would be compared with another program's results.
+    If the code differs, nothing else is compared: other code gives other results.
 
     Args:
         name: registered model.
         selector: number or alias of the version.
-        retrain: whether to train again, too, and compare the model's bytes.
+        retrain: whether to train again as well, and compare the model's bytes.
 
     Raises:
         DataError: there is no such version, or its run lacks what rebuilding needs. A retry cannot help.
@@ -43,49 +43,51 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="reproduce-", dir=scratch) as folder:
         record = Record.download(version, Path(folder))
-        # Without a commit, the project as it is now may hold the code: its digest tells.
-        with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as space:
-            comparison.workspace, comparison.git_commit = space.folder, record.provenance["code"]["git_commit"]
-            _rebuild(comparison, record, space, retrain=retrain)
+        # If no commit contains the code, the project may still have it: `_compare_code` compares the digests.
+        with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as workspace:
+            comparison.workspace, comparison.git_commit = workspace.folder, record.provenance["code"]["git_commit"]
+            _rebuild(comparison, record, workspace, retrain=retrain)
     return comparison
 
 
-def _rebuild(comparison: Comparison, record: Record, space: Workspace, *, retrain: bool) -> None:
-    comparison.notes += _describe_environment_changes(record.provenance["code"], asdict(Code.describe(space.folder)))
-    if not _compare_code(comparison, record, space):
+def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, retrain: bool) -> None:
+    comparison.notes += _describe_environment_changes(
+        record.provenance["code"], asdict(Code.describe(workspace.folder))
+    )
+    if not _compare_code(comparison, record, workspace):
         return
-    _restore_inputs(record, space.folder)
-    stored = restore_stored_features(comparison, record, space)
-    log.info("building the features of %s version %s afresh", comparison.name, comparison.version)
-    dvc_calls.run_module(space, "pipelines", "preprocess")
-    compare_features(comparison, record, space.folder, stored)
+    _restore_inputs(record, workspace.folder)
+    stored = restore_stored_features(comparison, record, workspace)
+    log.info("building the features of %s version %s again", comparison.name, comparison.version)
+    dvc_calls.run_module(workspace, "pipelines", "preprocess")
+    compare_features(comparison, record, workspace.folder, stored)
     comparison.compare("the registered model", record.provenance["model_digest"], sha256(record.model))
-    dvc_calls.run_module(space, "pipelines", "evaluate", "--model", str(record.model))
-    _compare_metrics(comparison, record, space.folder)
+    dvc_calls.run_module(workspace, "pipelines", "evaluate", "--model", str(record.model))
+    _compare_metrics(comparison, record, workspace.folder)
     if retrain:
-        _compare_retrained_model(comparison, record, space)
+        _compare_retrained_model(comparison, record, workspace)
 
 
 def _describe_environment_changes(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
-    """Describe the libraries whose version changed; that alone is not a failure."""
+    """Describe the libraries whose version changed. Such a change is noted, but is not a failure."""
     old, new = recorded["versions"], current["versions"]
     notes = [
-        f"{name} was {old.get(name) or 'not there'}, is {new.get(name) or 'not there'}"
+        f"{name} was {old.get(name) or 'not installed'}, is {new.get(name) or 'not installed'}"
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
     return [*notes, "uv.lock has changed"] if recorded["uv_lock"] != current["uv_lock"] else notes
 
 
-def _compare_code(comparison: Comparison, record: Record, space: Workspace) -> bool:
+def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
     code, note = record.provenance["code"], ""
     if not record.commit:
-        note = f"it was {code['git_commit']}, so no commit has it; the project has changed since"
-    return comparison.compare("the code", code["digest"], space.code.digest, note)
+        note = f"it was {code['git_commit']}, so no commit has it; the project has changed since then"
+    return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 
 def _restore_inputs(record: Record, folder: Path) -> None:
-    """Put the recorded parameters, dvc.lock and snapshot into the workspace, and remove all derived data."""
+    """Remove all data from the workspace, and copy the recorded parameters, dvc.lock and snapshot into it."""
     shutil.rmtree(folder / "data", ignore_errors=True)
     (folder / "data").mkdir()
     for name, target in ((PARAMS_FILE, "."), ("dvc.lock", "."), ("snapshot.json", "data")):
@@ -99,10 +101,10 @@ def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> No
     comparison.compare_all("metric", recorded, metrics)
 
 
-def _compare_retrained_model(comparison: Comparison, record: Record, space: Workspace) -> None:
-    """Train with the recorded hyperparameters, and without MLflow: the version's run must not change."""
+def _compare_retrained_model(comparison: Comparison, record: Record, workspace: Workspace) -> None:
+    """Train again with the recorded hyperparameters, and compare the models. No MLflow: the run must not change."""
     params = read_json(record.folder / "training" / "params.json", "the training script writes it")
     hyperparameters = json.dumps({name: value for name, value in params.items() if value is not None})
-    dvc_calls.run_module(space, "pipelines", "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")
-    digest = sha256(space.folder / "data" / "model")
-    comparison.compare("the model, trained again,", record.provenance["model_digest"], digest)
+    dvc_calls.run_module(workspace, "pipelines", "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")
+    digest = sha256(workspace.folder / "data" / "model")
+    comparison.compare("the retrained model", record.provenance["model_digest"], digest)

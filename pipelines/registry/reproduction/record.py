@@ -1,4 +1,4 @@
-"""What was recorded of a version when it was registered."""
+"""The record of a version: the files that were stored when it was registered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 
 REQUIRED = (PROVENANCE, "snapshot.json", "dvc.lock", PARAMS_FILE, "evaluation/metrics.json")
-"""Artifacts of the run without which a version cannot be rebuilt."""
+"""Artifacts of the run that are needed to rebuild a version."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ class Record:
 
     @property
     def commit(self) -> str:
-        """The commit that contains all of the version's code; empty where none does."""
+        """The commit that contains all of the version's code; empty where no commit does."""
         commit = str(self.provenance["code"]["git_commit"])
         return "" if commit == "unknown" or commit.endswith(DIRTY) else commit

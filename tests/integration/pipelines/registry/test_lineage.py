@@ -122,7 +122,7 @@ def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleName
     between = trained.snapshot.get_window().holdout.first - dt.timedelta(1)
     for day in (between, days.first - dt.timedelta(60)):
         assert run_cli("--partition", str(day), "--table", f"table-of-{model}") == (
-            f"No version saw {day} of table-of-{model}.\n"
+            f"No version's window contains {day} of table-of-{model}.\n"
         ), "the control: the days of the label's delay, between training and holdout, are in neither"
 
 

@@ -495,9 +495,9 @@ def test_refuses_a_version_without_a_verdict(data: Path, model: str) -> None:
 def test_an_error_of_mlflow_can_be_retried(data: Path, with_mlflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
 
-    from pipelines.registry.mlflow_errors import service_errors
+    from pipelines.registry.mlflow_errors import translate_mlflow_errors
 
-    with pytest.raises(ServiceError, match="MLflow failed") as error, service_errors():
+    with pytest.raises(ServiceError, match="MLflow failed") as error, translate_mlflow_errors():
         raise MlflowException("the database is locked")
     assert error.value.exit_code == 75
 

@@ -116,7 +116,7 @@ def test_a_refused_day_is_withdrawn_on_request_and_older_snapshots_stay_readable
     assert first.rows == 842, "a day that passes is published with `withdraw`, too"
     stage("2013-01-01", CRITICAL_FAULTS["an unknown origin"])
     with pytest.raises(
-        ValidationError, match=r"was not published: .* 842 rows published before were withdrawn"
+        ValidationError, match=r"was not published: .* 842 rows that were published before were withdrawn"
     ) as error:
         run_validate(day, withdraw=True)
     assert error.value.exit_code == 2

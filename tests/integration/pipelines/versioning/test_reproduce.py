@@ -147,7 +147,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     assert report["notes"] == []
     checks = json.loads((Path(report["workspace"]) / "reproduction.json").read_text())["checks"]
     assert {check["recorded"] == check["found"] for check in checks} == {True}
-    prefixes = {"kept features", "the code", "the registered model", "the model, trained again,", "metric auc"}
+    prefixes = {"stored features", "the code", "the registered model", "the retrained model", "metric auc"}
     assert not [prefix for prefix in prefixes if not any(check["what"].startswith(prefix) for check in checks)]
     after = client.get_run(run.info.run_id)
     assert after.data.to_dictionary() == run.data.to_dictionary(), "the version's run did not change"
@@ -180,7 +180,7 @@ def test_a_changed_row_of_the_lake_is_reported(
     assert "features holdout/data.parquet was " in line
     assert "(1 rows are gone, 1 are new)" in line
     assert "train/data.parquet" not in line
-    assert "kept features" not in line
+    assert "stored features" not in line
 
 
 def test_changed_features_in_the_cache_are_reported(
@@ -196,7 +196,7 @@ def test_changed_features_in_the_cache_are_reported(
     path.chmod(0o444)  # DVC trusts files with this mode
     result = project.step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
-    assert "kept features train/data.parquet was " in read_error(result)
+    assert "stored features train/data.parquet was " in read_error(result)
     assert "; " not in read_error(result).split("differ: ")[1].split("All checks")[0], (
         "the rebuilt features do not differ"
     )

@@ -148,7 +148,9 @@ def test_only_force_promotes_an_older_version_and_the_event_says_so(
 ) -> None:
     older, newer = make_version("2013-02-01", against=""), make_version("2013-03-01")
     promote(model, newer)
-    with pytest.raises(PromotionError, match="only moves forward, and champion 2 is as of 2013-03-01"):
+    with pytest.raises(
+        PromotionError, match="before 2013-03-01, the as_of of champion 2: promotion only moves forward"
+    ):
         promote(model, older)
     with pytest.raises(SpecError, match="force needs why"):
         promoting.PromoteSpec.parse({"model_name": model, "version": older, "verdict": "x", "force": True}, "test")

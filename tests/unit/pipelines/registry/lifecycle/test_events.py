@@ -16,7 +16,7 @@ def set_home(home: Path) -> None:
 
 
 def build_event(kind: Kind, version: str, moved: tuple[str, str] = NONE, key: str = "", **evidence: Any) -> Event:
-    return Event.create(kind, "m", version, moved=moved, evidence=evidence, key=key, why="why")
+    return Event.create(kind, "m", version, champions=moved, evidence=evidence, key=key, why="why")
 
 
 def build_verdict(version: str, verdict: str = "passed", **evidence: Any) -> Event:
@@ -111,7 +111,7 @@ def test_equal_events_have_equal_ids() -> None:
         build_event(Kind.PROMOTED, "2", ("", "2"), key="7"),
         build_event(Kind.PROMOTED, "3", ("1", "3"), key="7"),
         build_event(Kind.ALIAS_MOVED, "2", ("1", "2"), key="7"),
-        Event.create(Kind.PROMOTED, "n", "2", moved=("1", "2"), key="7"),
+        Event.create(Kind.PROMOTED, "n", "2", champions=("1", "2"), key="7"),
     ]
     assert event.id not in {other.id for other in other_events}
 

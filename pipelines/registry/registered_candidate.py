@@ -1,4 +1,4 @@
-"""A registered version that the gate is to judge, with the champion that it is compared with."""
+"""A registered version that the gate judges, and the champion that the version is compared with."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pipelines.system.files import sha256
 
 
 @dataclass(frozen=True)
-class Candidacy:
-    """What the gate reads of a version and its champion: each is read once, so that all checks see the same."""
+class RegisteredCandidate:
+    """What the gate reads of a version and its champion. Both are read once, so that all checks use the same state."""
 
     registry: Registry
-    """The registry that both are in."""
+    """The registry of both versions."""
     version: ModelVersion
     """The version to judge."""
     champion: ModelVersion | None
@@ -34,18 +34,18 @@ class Candidacy:
 
     @cached_property
     def days_newer(self) -> int | None:
-        """The version's as_of less the champion's, days; None without a champion.
+        """Days from the champion's as_of to the version's; negative if the champion is newer, None without a champion.
 
         Raises:
-            DataError: one of them has no tag `leeway.as_of`. A retry cannot help.
+            DataError: one of the two versions has no tag `leeway.as_of`. A retry cannot help.
         """
         return (read_as_of(self.version) - read_as_of(self.champion)).days if self.champion else None
 
-    def compute_digest(self) -> str:
-        """Compute the SHA-256 of the model's files.
+    def compute_verified_digest(self) -> str:
+        """Compute the SHA-256 of the model's files, and check that these files were evaluated.
 
         Raises:
-            DataError: they are not the files that were evaluated. A retry cannot help.
+            DataError: other files were evaluated. A retry cannot help.
         """
         digest, version = sha256(find_model_files(self.package)), self.version
         if digest != version.tags.get("leeway.model_digest", digest):
@@ -58,13 +58,13 @@ class Candidacy:
 
 
 @contextmanager
-def open_candidacy(model: str, number: str, *, backfill: bool) -> Iterator[Candidacy]:
-    """Read a version, its package and the champion to compare it with; the package's folder lives for the block.
+def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Iterator[RegisteredCandidate]:
+    """Read a version, its package and the champion to compare it with; remove the package when the block ends.
 
     Args:
         model: registered model.
-        number: of the version to judge.
-        backfill: whether to compare with the champion of the version's own moment, in place of today's.
+        number: number of the version to judge.
+        backfill: whether to compare with the champion of the version's own as_of instead of today's.
 
     Raises:
         InvalidError: there is no registry. A retry cannot help.
@@ -81,4 +81,4 @@ def open_candidacy(model: str, number: str, *, backfill: bool) -> Iterator[Candi
         is_champion = champion is not None and str(champion.version) == number
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         package = download_complete_package(version, Path(folder))
-        yield Candidacy(registry, version, None if is_champion else champion, is_champion, package)
+        yield RegisteredCandidate(registry, version, None if is_champion else champion, is_champion, package)
