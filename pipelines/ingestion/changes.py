@@ -25,8 +25,8 @@ from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import quote_identifier, quote_text, spill_folder
 
 MEMORY_MB = 384
-"""Memory limit of DuckDB, MiB: Arrow and the lake need memory, too. What does not fit is spilled to the disk."""
-_NEWEST = """
+"""Memory limit of DuckDB, MiB; Arrow and the lake need memory, too. DuckDB spills to the disk what does not fit."""
+_MERGE_QUERY = """
 WITH new_rows AS (
     SELECT * EXCLUDE (file_row_number) FROM read_parquet({path}, file_row_number = true)
     WHERE {date} = DATE '{day}'
@@ -34,7 +34,7 @@ WITH new_rows AS (
 )
 {rows} ORDER BY {key}
 """
-_WITH_OLD = """
+_NEW_AND_OLD_ROWS = """
 SELECT * FROM new_rows
 UNION ALL BY NAME SELECT * FROM old_rows WHERE NOT EXISTS (SELECT 1 FROM new_rows WHERE {same_key})
 """
@@ -42,11 +42,11 @@ UNION ALL BY NAME SELECT * FROM old_rows WHERE NOT EXISTS (SELECT 1 FROM new_row
 
 @dataclass
 class ChangedRows:
-    """Rows that were read, in a file, in the order of the cursor."""
+    """A file with the rows that were read, in the order of the cursor."""
 
     path: Path
     columns: list[str]
-    """Columns of the source, with those that have no value in any row."""
+    """Columns of the source, including those that have no value in any row."""
     rows: int = 0
     largest: Any = None
     """Largest value of the cursor."""
@@ -64,8 +64,8 @@ class ChangedRows:
             return ""
         return str(self.largest.isoformat() if hasattr(self.largest, "isoformat") else self.largest)
 
-    def count(self, batch: pa.RecordBatch, cursor: str) -> None:
-        """Take a batch into account that is written to the file."""
+    def count_batch(self, batch: pa.RecordBatch, cursor: str) -> None:
+        """Update the number of rows, the days and the largest cursor by a batch that is written to the file."""
         if batch.num_rows:
             largest = pc.max(batch[cursor]).as_py()
             self.largest = largest if self.largest is None else max(largest, self.largest)
@@ -75,28 +75,28 @@ class ChangedRows:
 
 @contextmanager
 def read_changes(
-    source: ChangingSource, since: str | None, title: str, known: pa.Schema | None
+    source: ChangingSource, since: str | None, title: str, table_schema: pa.Schema | None
 ) -> Iterator[ChangedRows]:
     """Read the source's rows after the watermark `since` into a file, which is removed when the block ends.
 
     Args:
-        source: read to its end.
+        source: is read to its end.
         since: watermark; None to read all rows.
         title: what is read, for the log.
-        known: columns of the table that the rows go to, where it exists.
+        table_schema: columns of the table that the rows are written to; None where there is no table yet.
 
     Raises:
         DataError: a column of the table is missing, or a row has no day or no cursor. A retry cannot help.
     """
     reader = source.read_changes(since)
-    _check_columns(reader.schema.names, source.cursor, known, title)
-    schema = to_iceberg_schema(reader.schema, known)
+    _check_columns(reader.schema.names, source.cursor, table_schema, title)
+    schema = to_iceberg_schema(reader.schema, table_schema)
     with spill_folder() as folder:
         changed = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
         with pq.ParquetWriter(changed.path, schema, compression="zstd") as writer:
             for batch in log_progress(reader, title):
                 _check_batch(batch, source.cursor, title)
-                changed.count(batch, source.cursor)
+                changed.count_batch(batch, source.cursor)
                 writer.write_batch(batch.select(schema.names).cast(schema))
         yield changed
 
@@ -116,24 +116,24 @@ def merge_changes(
     """
     key = [quote_identifier(name) for name in dataset.key]
     same_key = " AND ".join(f"new_rows.{name} IS NOT DISTINCT FROM old_rows.{name}" for name in key)
-    query = _NEWEST.format(
+    query = _MERGE_QUERY.format(
         path=quote_text(str(changed.path)),
         date=quote_identifier(PARTITION),
         day=day,
         key=", ".join(key),
-        rows=_WITH_OLD.format(same_key=same_key) if has_partition else "SELECT * FROM new_rows",
+        rows=_NEW_AND_OLD_ROWS.format(same_key=same_key) if has_partition else "SELECT * FROM new_rows",
     )
     with connect(MEMORY_MB) as connection, ExitStack() as stack:
         if has_partition:
             stack.enter_context(lake.create_view(connection, "old_rows", dataset.staging, day, day))
-        # The result is closed before the view is dropped: DuckDB 2.0 cannot drop a view of an open result.
+        # The result is closed before the view is dropped: DuckDB 2.0 cannot drop a view while a result reads it.
         with connection.sql(query).to_arrow_reader() as rows:
             yield rows
 
 
-def _check_columns(columns: list[str], cursor: str, known: pa.Schema | None, title: str) -> None:
-    # The lake would not notice: merged with the old rows, a missing column looks like a column of nulls.
-    required = {PARTITION, cursor, *(known.names if known else ())}
+def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | None, title: str) -> None:
+    # The lake cannot check this: after the merge with old rows, a missing column looks like a column of nulls.
+    required = {PARTITION, cursor, *(table_schema.names if table_schema else ())}
     missing = sorted(required - set(columns))
     if missing:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Log how many rows a long read has brought so far."""
+"""Log how many rows a long read has returned so far."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pyarrow as pa
 from pipelines.system.log import log
 
 INTERVAL_S = 5.0
+"""Seconds between two lines of the log."""
 
 
 def log_progress(
-    batches: Iterable[pa.RecordBatch], title: str, every_s: float = INTERVAL_S
+    batches: Iterable[pa.RecordBatch], title: str, interval_s: float = INTERVAL_S
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged, and log now and then how many rows have come.
+    """Yield the batches unchanged; log every `interval_s` seconds how many rows were read.
 
     Args:
-        batches: read once.
-        title: what is read, for the log line.
-        every_s: seconds between two lines.
+        batches: are read once.
+        title: name of what is read, for the log.
+        interval_s: seconds between two lines of the log.
     """
     rows, logged_at = 0, time.monotonic()
     for batch in batches:
         rows += batch.num_rows
-        if time.monotonic() - logged_at >= every_s:
+        if time.monotonic() - logged_at >= interval_s:
             log.info("%s: %s rows read so far", title, f"{rows:,}")
             logged_at = time.monotonic()
         yield batch

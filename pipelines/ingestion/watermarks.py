@@ -1,6 +1,6 @@
-"""Watermarks: the largest cursor that was read of each source without partitions, one file for each dataset.
+"""Watermarks: the largest cursor that was read from each source without partitions, one file for each dataset.
 
-Where Airflow runs the syncs, it stores the watermark itself.
+The files are for syncs outside of Airflow; Airflow stores its watermarks itself.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pipelines.system.locks import hold_lock
 
 
 def read_watermark(dataset: str) -> str | None:
-    """Return the watermark of a dataset; None where it was never read.
+    """Return the watermark of a dataset; None where the dataset was never synced.
 
     Raises:
-        DataError: the file has no watermark in it. A retry cannot help.
+        DataError: the file does not hold a watermark. A retry cannot help.
     """
     path = _get_path(dataset)
     if not path.exists():

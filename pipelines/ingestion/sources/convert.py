@@ -1,4 +1,4 @@
-"""Convert the values of a source to the declared types; the first value that does not fit is reported by its place."""
+"""Convert the values of a source to the declared types; an error names the first value that does not fit."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def convert_column(array: pa.Array, kind: pa.DataType, zone: Zone, name: str, po
         if not len(array):  # there is no value to name: the types themselves do not fit
             hint = "Declare the column in columns=, in a type that fits."
             raise DataError(f"{position.place}: column {name}: cannot convert {array.type} to {kind}.", hint) from None
-        index = _find_first_bad(array, kind, zone)
+        index = _find_first_bad_value(array, kind, zone)
         problem, hint = f"is not of type {kind}", ""
-    raise _describe_bad_value(array[index].as_py(), name, position, index, problem, hint)
+    raise _build_bad_value_error(array[index].as_py(), name, position, index, problem, hint)
 
 
 def build_array(values: Sequence[Any], kind: pa.DataType | None, zone: Zone, name: str, position: Position) -> pa.Array:
@@ -81,23 +81,23 @@ def build_array(values: Sequence[Any], kind: pa.DataType | None, zone: Zone, nam
     elif kind is None and any(isinstance(value, (dict, list)) for value in values):
         values = [value if value is None else _to_text(value) for value in values]
     try:
-        # Not `kind` at once: pyarrow 25 would truncate 1.5 to 1, and take a time without a zone for UTC.
+        # The type is inferred first: with `kind`, pyarrow 25 truncates 1.5 to 1 and reads a time without a zone as UTC.
         array = pa.array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
-        array = _build_one_by_one(values, kind, zone, name, position)
+        array = _build_value_by_value(values, kind, zone, name, position)
     kind = kind or (UTC if pa.types.is_timestamp(array.type) else array.type)
     return convert_column(array, kind, zone, name, position)
 
 
 def to_days(array: pa.Array, name: str, position: Position) -> pa.Array:
-    """Return the day of each value: a date as it is, a timestamp's day in UTC.
+    """Return the day of each value: a date unchanged, or a timestamp's day in UTC.
 
     Raises:
         DataError: a value is missing, or has no day: its row would belong to no partition. A retry cannot help.
     """
     if array.null_count:
         index = pc.index(pc.is_null(array), True).as_py()
-        raise _describe_bad_value(None, name, position, index, "names no day", "")
+        raise _build_bad_value_error(None, name, position, index, "names no day", "")
     if pa.types.is_timestamp(array.type):
         return array.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
     return convert_column(array, pa.date32(), Zone(), name, position)
@@ -107,9 +107,9 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
     """Return the batch with the column `date`.
 
     Args:
-        batch: of rows.
-        day: of every row, where `name` is empty.
-        name: of the column that gives the day of each row.
+        batch: rows of a source.
+        day: day of all rows; used only where `name` is empty.
+        name: column that gives the day of each row; empty where `day` is the day of all rows.
         position: of the batch.
 
     Raises:
@@ -141,6 +141,7 @@ def parse_cursor(text: str, kind: pa.DataType, place: str) -> pa.Scalar:
 
 
 def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
+    """Return the array in another type, by stricter rules than pyarrow's."""
     if pa.types.is_timestamp(kind):
         return to_utc(array, zone)
     if array.type == kind:
@@ -156,7 +157,7 @@ def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
     return array.cast(kind)
 
 
-def _find_first_bad(array: pa.Array, kind: pa.DataType, zone: Zone) -> int:
+def _find_first_bad_value(array: pa.Array, kind: pa.DataType, zone: Zone) -> int:
     """Return the index of the first value that cannot be converted, by bisection."""
     low, high = 0, len(array)
     while high - low > 1:
@@ -169,10 +170,10 @@ def _find_first_bad(array: pa.Array, kind: pa.DataType, zone: Zone) -> int:
     return low
 
 
-def _build_one_by_one(
+def _build_value_by_value(
     values: Sequence[Any], kind: pa.DataType | None, zone: Zone, name: str, position: Position
 ) -> pa.Array:
-    """Build an array of values that Python has in several types."""
+    """Build an array of values of several Python types; refuse the first value that does not fit."""
     arrays: list[pa.Array] = []
     for index, value in enumerate(values):
         try:
@@ -180,7 +181,7 @@ def _build_one_by_one(
             arrays.append(_convert(array, kind, zone) if kind else array)
         except (BadValueError, pa.ArrowException, OverflowError, ValueError, TypeError):
             problem = f"is not of type {kind}" if kind else "is of another type than the values before it"
-            raise _describe_bad_value(value, name, position, index, problem, "") from None
+            raise _build_bad_value_error(value, name, position, index, problem, "") from None
     return pa.concat_arrays(arrays)
 
 
@@ -188,6 +189,6 @@ def _to_text(value: Any) -> str:
     return json.dumps(value, default=str) if isinstance(value, (dict, list, bool)) else str(value)
 
 
-def _describe_bad_value(value: Any, name: str, position: Position, index: int, problem: str, hint: str) -> DataError:
+def _build_bad_value_error(value: Any, name: str, position: Position, index: int, problem: str, hint: str) -> DataError:
     text = "an empty value" if value is None else repr(str(value))[:80]
     return DataError(f"{position.place}: row {position.row + index}, column {name}: {text} {problem}.", hint)

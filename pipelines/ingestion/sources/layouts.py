@@ -1,4 +1,4 @@
-"""Columns that a file must have, and what to do with others: for files of every format, and for APIs."""
+"""The columns that a file or a page of an API must have, and how its other columns are read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Layout:
     Args:
         columns: required column to its type.
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
-        delimiter: between the values of a CSV.
-        encoding: of a CSV or of JSON lines.
-        nulls: words of a CSV that stand for no value.
+        delimiter: character between the values of a CSV.
+        encoding: encoding of a CSV or of JSON lines.
+        nulls: texts in a CSV that mean that a value is missing.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -32,18 +32,18 @@ class Layout:
     nulls: Sequence[str] = ("",)
 
     def list_undeclared(self, names: Sequence[str]) -> list[str]:
-        """Return those of the file's columns that are read though they are not declared."""
+        """Return those of the file's columns that are read although they are not declared."""
         return [name for name in names if name not in self.columns] if self.extra == "take" else []
 
 
 def check_columns(place: str, required: Sequence[str], names: Sequence[str], hint: str = "") -> None:
-    """Refuse columns of which one is missing, or is there twice.
+    """Refuse a file that lacks a required column, or has two columns of the same name.
 
     Args:
-        place: the file, for the message.
-        required: names of the columns that must be there.
-        names: names of the columns that are there.
-        hint: what to do about a missing column; where it is empty, the message lists the columns that are there.
+        place: name of the file, for the message.
+        required: columns that the file must have.
+        names: columns that the file has.
+        hint: what to do about a missing column; where it is empty, the message lists the columns of the file.
 
     Raises:
         DataError: the message names the columns. A retry cannot help.
@@ -58,5 +58,5 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
 
 
 def is_read_as_text(kind: pa.DataType) -> bool:
-    """Return whether values of the type are read as text first: their conversion is stricter than the reader's."""
+    """Return whether values of the type are read as text, because `convert` is stricter than the reader of the file."""
     return bool(pa.types.is_timestamp(kind))

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pipelines.errors import SpecError
 
 UTC = pa.timestamp("us", tz="UTC")
-OFFSET = r"[ T]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
-"""End of an ISO 8601 text that has an offset."""
+OFFSET_PATTERN = r"[ T]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+"""Pattern of the end of an ISO 8601 text that has an offset."""
 Ambiguous = Literal["refuse", "earliest", "latest"]
 
 
@@ -33,13 +33,14 @@ class Zone:
     ambiguous: Ambiguous = "refuse"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown zone."""
+        """Refuse an unknown zone, and an unknown value of `ambiguous`."""
         try:
             ZoneInfo(self.name or "UTC")
         except (ValueError, OSError, LookupError):
-            raise SpecError(f"there is no time zone {self.name!r}.", "Use America/New_York, UTC, ...") from None
+            hint = "Use a name of the IANA database, such as America/New_York or UTC."
+            raise SpecError(f"there is no time zone {self.name!r}.", hint) from None
         if self.ambiguous not in ("refuse", "earliest", "latest"):
-            raise SpecError(f"ambiguous={self.ambiguous!r} is none of refuse, earliest, latest.")
+            raise SpecError(f"ambiguous={self.ambiguous!r} is not one of refuse, earliest, latest.")
 
 
 class BadValueError(Exception):
@@ -54,7 +55,8 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     """Convert timestamps, or ISO 8601 texts, to UTC; those without an offset are read in the zone.
 
     Raises:
-        BadValueError: a time has no offset and there is no zone, or the zone's clocks never show it, or show it twice.
+        BadValueError: a time has no offset and there is no zone, or the zone's clocks never show the time, or show it
+            twice.
         pyarrow.ArrowException: a value is not a time.
     """
     if pa.types.is_timestamp(array.type):
@@ -62,7 +64,7 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     if not (pa.types.is_string(array.type) or pa.types.is_null(array.type)):
         raise pa.ArrowInvalid("neither text nor a timestamp")
     text = array.cast(pa.string())
-    has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET), False)
+    has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET_PATTERN), False)
     missing = pa.scalar(None, pa.string())
     with_offset = pc.if_else(has_offset, text, missing).cast(UTC)
     return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, missing, text).cast(pa.timestamp("us")), zone))
@@ -75,18 +77,19 @@ def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
     if not zone.name:
         index = pc.index(naive.is_valid(), True).as_py()
         raise BadValueError(index, "has no time zone", "Set timezone= to that of the source's clocks.")
-    first, last = (
+    earliest, latest = (
         pc.assume_timezone(naive, zone.name, ambiguous=choice, nonexistent="earliest")
         for choice in ("earliest", "latest")
     )
-    _check_none(pc.not_equal(pc.local_timestamp(first), naive), f"is not on the clocks of {zone.name} (DST gap)")
+    is_skipped = pc.not_equal(pc.local_timestamp(earliest), naive)
+    _refuse_bad_values(is_skipped, f"is not on the clocks of {zone.name} (DST gap)")
     if zone.ambiguous == "refuse":
         hint = 'Set ambiguous="earliest" or "latest".'
-        _check_none(pc.not_equal(first, last), f"occurs twice on the clocks of {zone.name}", hint)
-    return (last if zone.ambiguous == "latest" else first).cast(UTC)
+        _refuse_bad_values(pc.not_equal(earliest, latest), f"occurs twice on the clocks of {zone.name}", hint)
+    return (latest if zone.ambiguous == "latest" else earliest).cast(UTC)
 
 
-def _check_none(is_bad: pa.Array, problem: str, hint: str = "") -> None:
+def _refuse_bad_values(is_bad: pa.Array, problem: str, hint: str = "") -> None:
     index = pc.index(pc.fill_null(is_bad, False), True).as_py()
     if index >= 0:
         raise BadValueError(index, problem, hint)

@@ -20,26 +20,34 @@ from pipelines.ingestion.sources.database.sql_types import from_postgres, from_s
 from pipelines.ingestion.sources.layouts import check_columns
 
 BATCH_ROWS = 10_000
+"""Rows that are read at a time."""
 CONNECT_S = 10
+"""Longest time to wait for a connection to PostgreSQL, seconds."""
 POSTGRES, SQLITE = "postgresql", "sqlite"
-TRANSIENT = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
-"""Transient SQLSTATEs: connection, time-out, conflict, resources, lock, shutdown (PostgreSQL, appendix A)."""
-REFUSED = re.compile(r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted")
+TRANSIENT_STATES = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
+"""SQLSTATEs of transient errors: connection, time-out, conflict, resources, lock, shutdown (PostgreSQL, appendix A)."""
+REFUSED_MESSAGES = re.compile(
+    r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
+)
 """PostgreSQL's messages for connections that a retry cannot open; psycopg 3.3 gives no SQLSTATE with them."""
-BUSY = re.compile(r"locked|disk I/O error|busy")
+BUSY_MESSAGES = re.compile(r"locked|disk I/O error|busy")
 """SQLite's messages for transient errors."""
 
 
 def parse_url(url: str, url_env: str) -> URL:
-    """Parse the URL of a database, given as such or by an environment variable.
+    """Parse the URL of a database.
+
+    Args:
+        url: the URL; empty where the environment variable holds it.
+        url_env: name of the environment variable.
 
     Raises:
-        SpecError: there is no URL, or it cannot be used. The message leaves it out: it may have a password in it.
+        SpecError: there is no URL, or it cannot be used. The message does not show the URL, which may hold a password.
     """
     text = url or os.environ.get(url_env, "")
     name = url_env or "url="
     if not text:
-        raise SpecError(f"the environment variable {name} is not set.", "It must have the URL of the database.")
+        raise SpecError(f"the environment variable {name} is not set.", "It must hold the URL of the database.")
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
@@ -63,38 +71,38 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
 
     Args:
         url: of the database.
-        place: what to call it in messages.
-        timezone: of timestamps without an offset.
+        place: name of the database, for messages.
+        timezone: time zone of timestamps without an offset; UTC where it is empty.
 
     Raises:
         DataError: a table or column does not exist, or the query is not valid. A retry cannot help.
         SpecError: the database refuses the connection.
         ServiceError: the database does not answer, or drops the connection. A retry can help.
     """
-    database, postgres = url.database or "", url.get_backend_name() == POSTGRES
-    if not postgres and not Path(database).is_file():
-        raise DataError(f"there is no SQLite database {database}.")  # connecting would create one
+    database, is_postgres = url.database or "", url.get_backend_name() == POSTGRES
+    if not is_postgres and not Path(database).is_file():
+        raise DataError(f"there is no SQLite database {database}.")  # to connect would create it
     with _translate_errors(place, url.password):
-        options = {"connect_timeout": CONNECT_S} if postgres else {}
+        options = {"connect_timeout": CONNECT_S} if is_postgres else {}
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)
         with engine.connect() as connection:
-            if postgres:
+            if is_postgres:
                 connection.execution_options(postgresql_readonly=True)
                 connection.execute(sa.select(sa.func.set_config("TimeZone", timezone or "UTC", False)))
             yield connection
 
 
 def stream_rows(connection: Connection, statement: Any) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of the statement, `BATCH_ROWS` at a time; the rest of them stays on the server."""
+    """Yield the rows of the statement, `BATCH_ROWS` at a time; PostgreSQL keeps the other rows on the server."""
     options = {"stream_results": True, "yield_per": BATCH_ROWS}
     yield from connection.execute(statement, execution_options=options).partitions()  # type: ignore[misc]
 
 
 def build_selectable(table: str, query: str, names: list[str]) -> Any:
-    """Return what to select the columns from; SQLAlchemy quotes the names, so nothing can be injected."""
+    """Return the table or query, to select the columns `names` from. SQLAlchemy quotes the names, against injection."""
     columns: list[Any] = [sa.column(name) for name in names]
     if query:
-        # Escaped, since SQLAlchemy would take a colon for a parameter.
+        # Colons are escaped: SQLAlchemy would read `:name` as a parameter.
         text = sa.text(query.strip().rstrip(";").replace(":", "\\:"))
         return text.columns(*columns).subquery("rows_of_query")
     schema, _, name = table.rpartition(".")
@@ -104,7 +112,7 @@ def build_selectable(table: str, query: str, names: list[str]) -> Any:
 def find_types(
     connection: Connection, table: str, query: str, declared: Mapping[str, pa.DataType] | None, place: str
 ) -> dict[str, pa.DataType]:
-    """Return the types of the declared columns; of all columns, in the database's own types, where none is declared.
+    """Return the types of the declared columns; where `declared` is None, the database's types of all columns.
 
     Raises:
         DataError: a column does not exist, or has no type. A retry cannot help.
@@ -116,10 +124,10 @@ def find_types(
         types = {column.name: from_postgres(column) for column in cursor.description}
     elif table:
         schema, _, name = table.rpartition(".")
-        known = declared or {}
+        declared_types = declared or {}
         columns = sa.inspect(connection).get_columns(name, schema or None)
         types = {
-            column["name"]: known.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
+            column["name"]: declared_types.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
             for column in columns
         }
     elif declared is None:
@@ -154,11 +162,11 @@ def _translate_errors(place: str, password: Any) -> Iterator[None]:
 def _translate(error: DBAPIError, place: str, password: str) -> LeewayError:
     state, text = getattr(error.orig, "sqlstate", None) or "", _mask(error.orig, password)
     if type(error.orig).__module__.startswith("sqlite3"):
-        is_transient = bool(BUSY.search(text))
-    elif REFUSED.search(text) and (not state or state.startswith(("28", "3D"))):
+        is_transient = bool(BUSY_MESSAGES.search(text))
+    elif REFUSED_MESSAGES.search(text) and (not state or state.startswith(("28", "3D"))):
         return SpecError(f"{place} refuses the connection: {text}.", "Is the URL in the environment right?")
     else:
-        is_transient = bool(TRANSIENT.match(state)) if state else isinstance(error, sa.exc.OperationalError)
+        is_transient = bool(TRANSIENT_STATES.match(state)) if state else isinstance(error, sa.exc.OperationalError)
     if is_transient:
         return ServiceError(f"{place} failed, or dropped the connection: {text}.", "Run it again; nothing was stored.")
     return DataError(f"{place}: {text}.", "Are the names of the table and columns right, and the query?")

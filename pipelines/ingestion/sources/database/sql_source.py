@@ -25,18 +25,19 @@ Types = dict[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class _Sql:
+class _SqlRows:
     """The rows of a table or query. The database is only read.
 
     Args:
-        table: name, or SCHEMA.NAME; or
-        query: a SELECT, without parameters.
-        url: SQLAlchemy's (postgresql+psycopg://..., sqlite:///...); or, where it has a password,
-        url_env: the environment variable that has it.
-        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows without it are skipped.
-        columns: column to type: to read some of the columns only, or in other types than the database's.
+        table: name of the table, or SCHEMA.NAME. Either this or `query` is given.
+        query: a SELECT without parameters.
+        url: address of the database, as SQLAlchemy writes it (postgresql+psycopg://..., sqlite:///...). Either this or
+            `url_env` is given.
+        url_env: name of the environment variable that holds the address. For addresses with a password.
+        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows without day are skipped.
+        columns: column to type, to read only these columns, or to read them in other types than the database's.
         order_by: columns that sort the rows; the primary key where none are given.
-        timezone: of timestamps without an offset: a name of the IANA database.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
     """
 
@@ -57,7 +58,7 @@ class _Sql:
             SpecError: the message names the fields. A retry cannot help.
         """
         if bool(self.table) == bool(self.query) or bool(self.url) == bool(self.url_env):
-            raise SpecError(f"{type(self).__name__}: give one of table= and query=, and one of url= and url_env=.")
+            raise SpecError(f"{type(self).__name__}: give either table= or query=, and either url= or url_env=.")
         if self.columns is not None and self.day not in self.columns:
             raise SpecError(
                 f"{type(self).__name__}: the column {self.day}, which gives the day of a row, is not declared."
@@ -89,8 +90,8 @@ class _Sql:
     def _build_selectable(self, types: Types) -> Any:
         return sql_session.build_selectable(self.table, self.query, list(types))
 
-    def _sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
-        """Return what the rows are sorted by: the same rows in another order would count as changed."""
+    def _list_sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
+        """Return the columns to sort the rows by: without a fixed order, unchanged rows would count as changed."""
         names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
         if not names:
             raise SpecError(
@@ -115,8 +116,8 @@ class _Sql:
 
 
 @dataclass(frozen=True)
-class SqlSource(_Sql):
-    """The rows of a table or query, by day. For the fields see `_Sql`."""
+class SqlSource(_SqlRows):
+    """The rows of a table or query, by day. For the fields see `_SqlRows`."""
 
     def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` that have rows.
@@ -127,11 +128,11 @@ class SqlSource(_Sql):
         """
         with self._connect() as connection:
             kind = self._find_types(connection)[self.day]
-            candidates = self._find_days(connection, kind, days)
-        return sorted(day for day in candidates if days.first <= day <= days.last)
+            days_with_rows = self._find_days(connection, kind, days)
+        return sorted(day for day in days_with_rows if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the rows of one day, sorted, as one statement sees them.
+        """Read the rows of one day, sorted, in a single statement.
 
         Raises:
             DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
@@ -145,30 +146,30 @@ class SqlSource(_Sql):
     def _read_day(self, day: dt.date, types: Types) -> Iterator[pa.RecordBatch]:
         with self._connect() as connection:
             rows = self._build_selectable(types)
-            within = _filter_days(rows.c[self.day], types[self.day], Days(day, day), connection)
-            statement = sa.select(*rows.c).where(*within).order_by(*self._sort_columns(connection, rows))
+            conditions = _build_day_conditions(rows.c[self.day], types[self.day], Days(day, day), connection)
+            statement = sa.select(*rows.c).where(*conditions).order_by(*self._list_sort_columns(connection, rows))
             for batch in self._read_batches(connection, types, statement):
-                # The query of SQLite has a day more on both sides: see `_filter_days`.
-                of_day = batch.filter(pc.equal(batch[PARTITION], pa.scalar(day)))
-                if of_day.num_rows:
-                    yield of_day
+                # In SQLite, the query also returns the day before and the day after: see `_build_day_conditions`.
+                rows_of_day = batch.filter(pc.equal(batch[PARTITION], pa.scalar(day)))
+                if rows_of_day.num_rows:
+                    yield rows_of_day
 
     def _find_days(self, connection: Connection, kind: pa.DataType, days: Days) -> set[dt.date]:
         rows = self._build_selectable({self.day: kind})
         column = rows.c[self.day]
-        within = _filter_days(column, kind, days, connection)
+        conditions = _build_day_conditions(column, kind, days, connection)
         if connection.dialect.name != SQLITE and not pa.types.is_date(kind):
             moment = sa.cast(column, sa.TIMESTAMP(timezone=True))
             column = sa.cast(sa.func.timezone("UTC", moment), sa.Date).label(self.day)
             kind = pa.date32()
-        statement = sa.select(column).where(*within).distinct()
+        statement = sa.select(column).where(*conditions).distinct()
         batches = self._read_batches(connection, {self.day: kind}, statement)
         return {day for batch in batches for day in pc.unique(batch[PARTITION]).to_pylist()}
 
 
 @dataclass(frozen=True)
-class SqlChanges(_Sql):
-    """New and changed rows of a table or query, incremental by cursor. For the other fields see `_Sql`.
+class SqlChanges(_SqlRows):
+    """New and changed rows of a table or query, incremental by cursor. For the other fields see `_SqlRows`.
 
     Args:
         cursor: column whose values only grow: a sequence, or the time of the change. A row is missed where it has no
@@ -200,39 +201,39 @@ class SqlChanges(_Sql):
             types = self._find_types(connection)
         if self.cursor not in types:
             raise DataError(f"{self._place} lacks the column {self.cursor}, the cursor.")
-        last = None if since is None else parse_cursor(since, types[self.cursor], self._place)
-        return pa.RecordBatchReader.from_batches(self._build_schema(types), self._read_new(last, types))
+        last_cursor = None if since is None else parse_cursor(since, types[self.cursor], self._place)
+        return pa.RecordBatchReader.from_batches(self._build_schema(types), self._read_new_rows(last_cursor, types))
 
-    def _read_new(self, since: pa.Scalar | None, types: Types) -> Iterator[pa.RecordBatch]:
+    def _read_new_rows(self, since: pa.Scalar | None, types: Types) -> Iterator[pa.RecordBatch]:
         with self._connect() as connection:
             rows = self._build_selectable(types)
             cursor = rows.c[self.cursor]
             statement = sa.select(*rows.c).where(cursor.is_not(None))
             if since is not None:
                 statement = statement.where(cursor > _to_bound(since.as_py(), connection, -DAY))
-            statement = statement.order_by(cursor, *self._sort_columns(connection, rows))
+            statement = statement.order_by(cursor, *self._list_sort_columns(connection, rows))
             for batch in self._read_batches(connection, types, statement):
-                new = batch if since is None else batch.filter(pc.greater(batch[self.cursor], since))
-                if new.num_rows:
-                    yield new
+                new_rows = batch if since is None else batch.filter(pc.greater(batch[self.cursor], since))
+                if new_rows.num_rows:
+                    yield new_rows
 
 
-def _filter_days(column: Any, kind: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
-    """Return the conditions for a day within `days`; for timestamps in SQLite, with a day more on both sides."""
+def _build_day_conditions(column: Any, kind: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
+    """Return the conditions for a day within `days`; for timestamps in SQLite, they allow one more day on each side."""
     if pa.types.is_date(kind):
-        first, after = (_to_bound(day, connection) for day in (days.first, days.last + DAY))
+        lower, upper = (_to_bound(day, connection) for day in (days.first, days.last + DAY))
     else:
         midnight = dt.time(tzinfo=dt.UTC)
-        first = _to_bound(dt.datetime.combine(days.first, midnight), connection, -DAY)
-        after = _to_bound(dt.datetime.combine(days.last + DAY, midnight), connection, DAY)
-    return column >= first, column < after
+        lower = _to_bound(dt.datetime.combine(days.first, midnight), connection, -DAY)
+        upper = _to_bound(dt.datetime.combine(days.last + DAY, midnight), connection, DAY)
+    return column >= lower, column < upper
 
 
 def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) -> Any:
     """Return the value in a form that can be compared with a column.
 
-    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts of any
-    form, so a `margin` is added, and the rows are filtered again when they have been read.
+    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts, whose
+    form is not known. So `margin` is added to a moment, and the caller filters the rows again after reading them.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

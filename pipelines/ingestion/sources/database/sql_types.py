@@ -10,7 +10,7 @@ from sqlalchemy import types
 from pipelines.errors import DataError
 from pipelines.ingestion.sources.timestamps import UTC
 
-POSTGRES: dict[str, pa.DataType] = {
+POSTGRES_TYPES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     **dict.fromkeys(("int2", "int4"), pa.int32()),
     **dict.fromkeys(("int8", "oid"), pa.int64()),
@@ -21,9 +21,9 @@ POSTGRES: dict[str, pa.DataType] = {
     **dict.fromkeys(("timestamp", "timestamptz"), UTC),
     "bytea": pa.binary(),
 }
-"""PostgreSQL's name of a type to Arrow's; all other types (json, uuid, arrays) are read as text."""
+"""Name of a type in PostgreSQL to the type in Arrow. All other types (json, uuid, arrays) are read as text."""
 # The order matters: some of SQLAlchemy's types are subclasses of others.
-KINDS: tuple[tuple[Any, pa.DataType], ...] = (
+SQLALCHEMY_TYPES: tuple[tuple[Any, pa.DataType], ...] = (
     (types.Boolean, pa.bool_()),
     (types.Integer, pa.int64()),
     (types.Float, pa.float64()),
@@ -33,7 +33,7 @@ KINDS: tuple[tuple[Any, pa.DataType], ...] = (
     (types.LargeBinary, pa.binary()),
 )
 DECIMAL = pa.decimal128(38, 18)
-"""Type of a numeric without a precision; a value that does not fit is refused."""
+"""Arrow's type of a `numeric` column without a precision: the most digits that Arrow has. Other values are refused."""
 
 
 def from_postgres(column: Any) -> pa.DataType:
@@ -41,10 +41,11 @@ def from_postgres(column: Any) -> pa.DataType:
     from psycopg.postgres import types as postgres_types
 
     info = postgres_types.get(column.type_code)
-    name = info.name if info and info.oid == column.type_code else ""  # psycopg returns the element type of an array
+    # For an array, psycopg returns the type of its elements.
+    name = info.name if info and info.oid == column.type_code else ""
     if name == "numeric":
         return _build_decimal_type(column.precision, column.scale)
-    return POSTGRES.get(name, pa.string())
+    return POSTGRES_TYPES.get(name, pa.string())
 
 
 def from_sqlalchemy(kind: Any, name: str) -> pa.DataType:
@@ -57,10 +58,10 @@ def from_sqlalchemy(kind: Any, name: str) -> pa.DataType:
         raise DataError(f"column {name} has no type in the database.", "Declare it in columns=.")
     if isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
         return _build_decimal_type(kind.precision, kind.scale)
-    return next((arrow for sql, arrow in KINDS if isinstance(kind, sql)), pa.string())
+    return next((arrow for sql, arrow in SQLALCHEMY_TYPES if isinstance(kind, sql)), pa.string())
 
 
 def _build_decimal_type(precision: int | None, scale: int | None) -> pa.DataType:
     if precision is None:
         return DECIMAL
-    return pa.decimal128(precision, scale or 0) if precision <= 38 else pa.string()
+    return pa.decimal128(precision, scale or 0) if precision <= DECIMAL.precision else pa.string()

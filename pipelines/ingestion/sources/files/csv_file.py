@@ -16,10 +16,13 @@ from pipelines.ingestion.sources.files.text_stream import Utf8Stream
 from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
 
 BLOCK_BYTES = 1024 * 1024
-"""Bytes that are converted at a time: the longest row."""
+"""Bytes that are converted at a time. A row cannot be longer."""
 DELIMITERS = ",;\t|"
-VALUE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S)
-ENCODING = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid UTF8 data", re.S)
+VALUE_ERROR = re.compile(
+    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S
+)
+ENCODING_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid UTF8 data", re.S)
+"""Messages of pyarrow 25 for a value of another type, and for a value in another encoding."""
 
 
 def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -44,7 +47,7 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     _check_complete(text.tail, place, layout)
 
 
-def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_these: bool = True) -> Any:
+def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed: bool = True) -> Any:
     return csv.open_csv(
         source,
         # pyarrow 25 knows the row of an error only where it reads in one thread.
@@ -52,7 +55,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
-            include_columns=list(types) if only_these else None,
+            include_columns=list(types) if only_typed else None,
             null_values=list(layout.nulls),
             strings_can_be_null=True,
         ),
@@ -64,8 +67,8 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
         raise DataError(f"{place} is empty: it has no header.")
     line = head.decode("utf-8", "replace").lstrip("\r\n").splitlines()[0]
     names = next(python_csv.reader([line], delimiter=layout.delimiter))
-    others = [mark for mark in DELIMITERS if len(names) == 1 and mark != layout.delimiter and mark in line]
-    hint = f"One column was found: {line[:80]!r}. Is the delimiter {others[0]!r}?" if others else ""
+    delimiters = [mark for mark in DELIMITERS if len(names) == 1 and mark != layout.delimiter and mark in line]
+    hint = f"One column was found: {line[:80]!r}. Is the delimiter {delimiters[0]!r}?" if delimiters else ""
     check_columns(place, list(layout.columns), names, hint)
     return names
 
@@ -73,27 +76,28 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
 def _infer_types(
     head: bytes, place: str, layout: Layout, names: list[str], declared: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Return the types of the undeclared columns, inferred from the first block."""
+    """Return the types of the undeclared columns, inferred from the start of the file."""
     undeclared = layout.list_undeclared(names)
     if not undeclared:
         return {}
-    schema = _open_reader(io.BytesIO(head), layout, declared, only_these=False).schema
+    schema = _open_reader(io.BytesIO(head), layout, declared, only_typed=False).schema
     types = {name: schema.field(name).type for name in undeclared}
-    binary = [name for name, kind in types.items() if pa.types.is_binary(kind)]
-    if binary:
-        raise DataError(f"{place} is not {layout.encoding}: column {binary[0]}.", "Set encoding=: latin-1, perhaps.")
-    # No times and timestamps: their inferred type could be another one in the file of another day.
-    stable = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
-    return {name: kind if kind in stable else pa.string() for name, kind in types.items()}
+    binary_columns = [name for name, kind in types.items() if pa.types.is_binary(kind)]
+    if binary_columns:
+        hint = "Set encoding=: latin-1, perhaps."
+        raise DataError(f"{place} is not {layout.encoding}: column {binary_columns[0]}.", hint)
+    # Times and timestamps are read as text: another type could be inferred from the file of another day.
+    stable_types = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
+    return {name: kind if kind in stable_types else pa.string() for name, kind in types.items()}
 
 
 def _translate_error(error: str, place: str, names: list[str]) -> DataError:
-    """Translate pyarrow's error, which counts columns, into one with the name of the column."""
-    if match := VALUE.search(error):
+    """Translate pyarrow's error, which gives the number of the column, into an error with its name."""
+    if match := VALUE_ERROR.search(error):
         column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
         hint = "" if kind != "null" else "Declare the column in columns=."
         return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
-    if match := ENCODING.search(error):
+    if match := ENCODING_ERROR.search(error):
         where = f"row {match[2] or '?'}, column {names[int(match[1])]}"
         return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=: latin-1, perhaps.")
     if "straddling" in error:
@@ -103,6 +107,6 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
 
 def _check_complete(tail: bytes, place: str, layout: Layout) -> None:
     """Refuse a file that ends within a quoted value: pyarrow 25 takes the end of the file for the closing quote."""
-    last = tail.decode("utf-8", "replace").rpartition("\n")[2]
-    if re.search(rf'(?:^|{re.escape(layout.delimiter)})"(?:[^"]|"")*$', last):
-        raise DataError(f"{place} ends in the middle of a value: {last[-60:]!r}.", "Is the file truncated?")
+    last_line = tail.decode("utf-8", "replace").rpartition("\n")[2]
+    if re.search(rf'(?:^|{re.escape(layout.delimiter)})"(?:[^"]|"")*$', last_line):
+        raise DataError(f"{place} ends in the middle of a value: {last_line[-60:]!r}.", "Is the file truncated?")

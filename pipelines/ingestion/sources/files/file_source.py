@@ -39,17 +39,18 @@ class FileSource:
 
     Args:
         url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * where a day
-            has several files. Without {date}, one file holds many days. Names in .gz, .zst or .zip are unpacked.
+            has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
+            unpacked.
         format: of the content. JSON has one object on each line.
-        columns: column to type. The columns are required, and every value must fit. Timestamps become UTC.
+        columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC). Required without {date}; with
-            {date}, every row is checked. A column `date` is used where this is not given.
+            {date}, every row must be of the day. Where `day` is not given, a column `date` is used.
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
-        timezone: of timestamps without an offset: a name of the IANA database.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
-        encoding: of CSV or JSON.
-        delimiter: of a CSV.
-        nulls: words of a CSV that stand for no value.
+        encoding: encoding of CSV or JSON.
+        delimiter: character between the values of a CSV.
+        nulls: texts in a CSV that mean that a value is missing.
     """
 
     url: str = field(repr=False)
@@ -72,9 +73,12 @@ class FileSource:
         if self.format not in READERS:
             raise SpecError(f"{redact(self.url)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}.")
         if not self._has_files_by_day and not self.day:
-            raise SpecError(f"{redact(self.url)}: no {{date}} in it, and no day=.", "Which day is a row of?")
+            raise SpecError(
+                f"{redact(self.url)}: the address has no {{date}}, and day= is not set.",
+                "Which day does a row belong to?",
+            )
         if self.day and self.extra == "ignore" and self.day not in self.columns:
-            raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and others are ignored.")
+            raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and other columns are ignored.")
         Zone(self.timezone, self.ambiguous)
 
     def describe(self) -> Description:
@@ -82,7 +86,7 @@ class FileSource:
         return Description("files", redact(self.url), self.columns)
 
     def list_partitions(self, days: Days) -> list[dt.date]:
-        """List the days within `days` that have a file, or rows where one file holds many days.
+        """List the days within `days` that have a file; where one file holds many days, those that have rows.
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.
@@ -124,17 +128,17 @@ class FileSource:
                 name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
                 batch = add_day_column(batch, partition, name, position)
                 is_of_day = pc.equal(batch[PARTITION], pa.scalar(partition))
-                other = pc.index(is_of_day, False).as_py()
-                if other >= 0 and self._has_files_by_day:
+                index = pc.index(is_of_day, False).as_py()  # of the first row of another day
+                if index >= 0 and self._has_files_by_day:
                     raise DataError(
-                        f"{position.place}: row {position.row + other}, column {name}: {raw[name][other]} is of "
-                        f"the day {batch[PARTITION][other]}.",
+                        f"{position.place}: row {position.row + index}, column {name}: {raw[name][index]} is of "
+                        f"the day {batch[PARTITION][index]}.",
                         "The file may only have rows of the day in its name. Is timezone= right?",
                     )
-                yield batch if other < 0 else batch.filter(is_of_day)
+                yield batch if index < 0 else batch.filter(is_of_day)
 
     def _read_days(self) -> Iterator[dt.date]:
-        """Yield the days of the rows of a file that holds many days; reads only the column `day`."""
+        """Yield the days of the rows of a file that holds many days. Only the column `day` is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = Layout(types, "ignore" if types else "take", self.delimiter, self.encoding, self.nulls)
@@ -147,8 +151,8 @@ class FileSource:
     def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
         place = redact(address)
         name = place.removesuffix("?...")
-        seekable = self.format == "parquet" or name.lower().endswith(".zip")
-        with translate_errors(place), open_file(address, seekable) as file, unpack(file, name) as content:
+        needs_seek = self.format == "parquet" or name.lower().endswith(".zip")
+        with translate_errors(place), open_file(address, needs_seek) as file, unpack(file, name) as content:
             for row, batch in READERS[self.format](content, place, layout):
                 if self.day and self.day not in batch.schema.names:
                     raise DataError(f"{place} lacks the column {self.day}, which gives the day of a row.")
@@ -160,12 +164,12 @@ def _build_empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
 
 
 def _match_schema(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
-    """Return the batch in the columns of the first one; refuse files of one day with different columns."""
+    """Return the batch with the columns of `schema`; refuse files of one day with different columns."""
     if batch.schema == schema:
         return batch
-    differing = set(batch.schema.names) ^ set(schema.names)
-    if differing:
-        raise DataError(f"{place}: only some of the files have the column(s) {', '.join(sorted(differing))}.")
+    differing_columns = set(batch.schema.names) ^ set(schema.names)
+    if differing_columns:
+        raise DataError(f"{place}: only some of the files have the column(s) {', '.join(sorted(differing_columns))}.")
     try:
         return batch.select(schema.names).cast(schema)
     except pa.ArrowException as error:

@@ -15,10 +15,11 @@ from pipelines.ingestion.sources.files.text_stream import Utf8Stream
 from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
 
 BLOCK_BYTES = 1024 * 1024
-"""Bytes that are parsed at a time: the longest line."""
-ROW = re.compile(r" in row (\d+)")
-COLUMN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
+"""Bytes that are parsed at a time. A line cannot be longer."""
+ROW_PATTERN = re.compile(r" in row (\d+)")
+COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
+"""`Layout.extra` to the word that pyarrow has for it; `guess` infers the types of all columns."""
 
 
 def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -27,7 +28,7 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
     """
-    # pyarrow 25 replaces what is not UTF-8 by U+FFFD and reports nothing, so the stream checks it.
+    # pyarrow 25 replaces bytes that are not UTF-8 with U+FFFD and reports nothing, so the stream checks them.
     text = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES)
     if not text.head.strip():
         return
@@ -51,21 +52,21 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 
 def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataType]:
-    """Return the types to read: the declared ones, and for undeclared columns those of the first lines."""
+    """Return the types to read the columns in: declared types, and for undeclared columns those of the first lines."""
     declared = {name: _choose_reading_type(kind) for name, kind in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
     check_columns(place, list(declared), names)
     inferred = _open_reader(io.BytesIO(lines), declared, "guess").schema
     undeclared = layout.list_undeclared(names)
-    return declared | {name: _check_inferred(inferred.field(name).type, name, place) for name in undeclared}
+    return declared | {name: _choose_undeclared_type(inferred.field(name).type, name, place) for name in undeclared}
 
 
 def _choose_reading_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if is_read_as_text(kind) or pa.types.is_temporal(kind) else kind
 
 
-def _check_inferred(kind: pa.DataType, name: str, place: str) -> pa.DataType:
+def _choose_undeclared_type(kind: pa.DataType, name: str, place: str) -> pa.DataType:
     """Return the type to read an undeclared column in; refuse a nested one."""
     if pa.types.is_nested(kind):
         raise DataError(f"{place}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
@@ -73,11 +74,12 @@ def _check_inferred(kind: pa.DataType, name: str, place: str) -> pa.DataType:
 
 
 def _translate_error(error: str, place: str, row: int) -> DataError:
-    """Translate pyarrow's error, which counts lines within a block, into one with the line of the file."""
-    match, text = ROW.search(error), ROW.sub("", error).removeprefix("JSON parse error: ").strip().rstrip(".")
+    """Translate pyarrow's error, which counts lines within a block, into an error with the line in the file."""
+    match = ROW_PATTERN.search(error)
+    text = ROW_PATTERN.sub("", error).removeprefix("JSON parse error: ").strip().rstrip(".")
     where = f"line {row + int(match[1])}" if match else f"after line {row - 1}"
-    if changed := COLUMN.search(text):
-        text = f"column {changed[1]}: got a {changed[3]}, expected a {changed[2]}"
+    if mismatch := COLUMN_PATTERN.search(text):
+        text = f"column {mismatch[1]}: got a {mismatch[3]}, expected a {mismatch[2]}"
     if "unexpected field" in text:
         return DataError(f"{place}: {where}: a column that the first lines do not have.", "Declare it in columns=.")
     return DataError(f"{place}: {where}: {text[:300]}.", "Is it complete JSON, with one object on each line?")

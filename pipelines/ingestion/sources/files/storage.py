@@ -1,4 +1,4 @@
-"""Files by address: find those of a day, open them anywhere, and unpack them while they are read."""
+"""Find the files of a day by their address, open files on any store, and unpack them while they are read."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from pipelines.window import Days
 BLOCK_BYTES = 8 * 1024 * 1024
 """Size of a request to an object store."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+"""End of a file's name to pyarrow's name of the compression."""
 
 
 def find_days(pattern: str, days: Days) -> list[dt.date]:
-    """Return those of the days that have a file.
+    """Return the days within `days` that have a file.
 
     Raises:
         ServiceError: the store does not answer. A retry can help.
@@ -39,17 +40,17 @@ def find_days(pattern: str, days: Days) -> list[dt.date]:
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
         return [day for day in days if HttpClient().exists(fill_date(pattern, day))]
-    any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
-    names = _glob(any_day)
+    pattern_of_any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
+    names = _glob(pattern_of_any_day)
     return [day for day in days if fnmatch.filter(names, _strip_protocol(fill_date(pattern, day)))]
 
 
 def list_files(address: str) -> list[str]:
-    """Return the addresses of the files that match a * in the address, sorted; the address itself where it has no *.
+    """Return the sorted addresses of the files that match an address with *; an address without * is returned itself.
 
     Raises:
         DataError: no file matches. A retry cannot help.
-        SpecError: the address is one of the web, which lists no files.
+        SpecError: the address has a *, and begins with http:// or https://.
     """
     if "*" not in address:
         return [address]
@@ -59,17 +60,17 @@ def list_files(address: str) -> list[str]:
     if not names:
         raise DataError(f"there is no {redact(address)}.")
     with translate_errors(redact(address)):
-        system, _ = fsspec.core.url_to_fs(address)
-        return [str(system.unstrip_protocol(name)) for name in names]
+        file_system, _ = fsspec.core.url_to_fs(address)
+        return [str(file_system.unstrip_protocol(name)) for name in names]
 
 
 @contextmanager
-def open_file(address: str, seekable: bool) -> Iterator[Any]:
-    """Open a file for reading bytes. A file of the web is downloaded first.
+def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
+    """Open a file for reading bytes. A file on a web server is downloaded first.
 
     Args:
         address: a path or URL.
-        seekable: whether the file is read in any order, not from end to end: then it is copied to this machine first.
+        needs_seek: whether the file is not read from start to end. It is then copied to this machine first.
 
     Raises:
         DataError: the file does not exist. A retry cannot help.
@@ -84,13 +85,13 @@ def open_file(address: str, seekable: bool) -> Iterator[Any]:
             with (folder / "file").open("rb") as file:
                 yield file
         return
-    system, path = fsspec.core.url_to_fs(address)
-    if isinstance(system, LocalFileSystem):
+    file_system, path = fsspec.core.url_to_fs(address)
+    if isinstance(file_system, LocalFileSystem):
         with Path(path).open("rb") as file:
             yield file
         return
-    with system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="readahead") as file:
-        if not seekable:
+    with file_system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="readahead") as file:
+        if not needs_seek:
             yield file
             return
         with spill_folder() as folder, (folder / "file").open("w+b") as copy:
@@ -100,7 +101,7 @@ def open_file(address: str, seekable: bool) -> Iterator[Any]:
 
 @contextmanager
 def unpack(file: Any, name: str) -> Iterator[Any]:
-    """Yield the content of a .gz, a .zst or a .zip of one file; any other file is yielded as it is."""
+    """Yield the content of a .gz, a .zst or a .zip of one file; any other file is yielded unchanged."""
     suffix = Path(name).suffix.lower()
     if suffix in CODECS:
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), CODECS[suffix]) as content:
@@ -114,7 +115,7 @@ def unpack(file: Any, name: str) -> Iterator[Any]:
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """Translate errors of the block into the project's own, which name the place and whether a retry can help."""
+    """Translate errors that the block raises into the project's own, which name the place."""
     try:
         yield
     except LeewayError:
@@ -122,7 +123,9 @@ def translate_errors(place: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"there is no {place}.") from None
     except PermissionError:
-        raise SpecError(f"{place} is refused.", "Are the credentials right, and in the environment?") from None
+        raise SpecError(
+            f"access to {place} is refused.", "Are the credentials right, and in the environment?"
+        ) from None
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(f"{place} is damaged or truncated: {error}.") from None
     except pa.ArrowException as error:
@@ -156,14 +159,14 @@ def _strip_protocol(address: str) -> str:
 
 def _glob(address: str) -> list[str]:
     with translate_errors(redact(address)):
-        system, path = fsspec.core.url_to_fs(address)
-        system.invalidate_cache()
-        return sorted(str(name) for name in system.glob(path))
+        file_system, path = fsspec.core.url_to_fs(address)
+        file_system.invalidate_cache()
+        return sorted(str(name) for name in file_system.glob(path))
 
 
 def _translate_os_error(error: OSError, place: str) -> LeewayError:
     if error.errno is None and not isinstance(error, (TimeoutError, ConnectionError)):
-        # pyarrow raises it for a stream that ends early, or has a wrong checksum.
+        # pyarrow raises an OSError without errno for a stream that ends early, or has a wrong checksum.
         return DataError(f"{place} is damaged or truncated: {error}.")
     if isinstance(error, (IsADirectoryError, NotADirectoryError)):
         return DataError(f"{place} is not a file.")
@@ -171,9 +174,12 @@ def _translate_os_error(error: OSError, place: str) -> LeewayError:
 
 
 def _translate_client_error(error: Exception, place: str) -> LeewayError | None:
-    """Translate an error of S3's client, which is no OSError; None for any other."""
+    """Translate an error of the S3 client, which is not an OSError; return None for other errors."""
     if not type(error).__module__.startswith(("botocore", "aiobotocore", "aiohttp")):
         return None
     if "Credential" in type(error).__name__ or "Profile" in type(error).__name__:
-        return SpecError(f"{place}: there are no AWS credentials.", "Set AWS_ACCESS_KEY_ID and the like.")
+        return SpecError(
+            f"{place}: there are no AWS credentials.",
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
+        )
     return ServiceError(f"{place} does not answer ({type(error).__name__}).", "Is AWS_ENDPOINT_URL right?")

@@ -8,18 +8,22 @@ from typing import Any
 from pipelines.errors import DataError, SpecError
 
 PIECE_BYTES = 8 * 1024 * 1024
+"""Bytes that are read at a time, where the caller asks for no number."""
 TAIL_BYTES = 4096
+"""Size of `Utf8Stream.tail`."""
 
 
 class Utf8Stream:
-    """Reads text in any encoding as bytes of UTF-8. `head` has the first bytes before they are read, `tail` the last.
+    """Reads text in any encoding as bytes of UTF-8.
+
+    `head` holds the first bytes, also before `read` is called. `tail` holds the last bytes so far.
 
     Args:
-        stream: of bytes in the encoding.
-        place: what to call the stream in messages.
+        stream: file of bytes in the encoding.
+        place: name of the file, for messages.
         encoding: as Python names it.
         head_bytes: size of `head`.
-        is_checked: whether the caller checks UTF-8 itself, so that it passes through unchanged here.
+        is_checked: whether the caller checks itself that UTF-8 is valid. UTF-8 is then passed through unchanged.
 
     Raises:
         SpecError: there is no such encoding.
@@ -38,7 +42,7 @@ class Utf8Stream:
         self._unread = self.head
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes; none at the end."""
+        """Return at most `size` bytes; no bytes at the end of the file."""
         if self._unread:
             end = len(self._unread) if size < 0 else size
             piece, self._unread = self._unread[:end], self._unread[end:]
@@ -49,11 +53,11 @@ class Utf8Stream:
         return piece
 
     def readable(self) -> bool:
-        """Return True: part of the protocol of files."""
+        """Return True; pyarrow calls this method of every file."""
         return True
 
     def close(self) -> None:
-        """Mark the stream as closed; the stream below it stays open."""
+        """Mark this stream as closed; the file that it reads stays open."""
         self.closed = True
 
     def _read_head(self, head_bytes: int) -> bytes:
@@ -77,7 +81,7 @@ class Utf8Stream:
     def _check_not_utf16(self, raw: bytes) -> None:
         is_utf16 = not self._position and raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         if is_utf16 and "16" not in self._encoding:
-            raise DataError(f"{self._place} is not {self._encoding}: it begins as UTF-16 does.", 'encoding="utf-16"?')
+            raise DataError(f"{self._place} is not {self._encoding}: it begins as UTF-16.", 'Set encoding="utf-16".')
 
     def _decode(self, raw: bytes, final: bool = False) -> bytes:
         try:

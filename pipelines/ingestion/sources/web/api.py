@@ -25,22 +25,22 @@ Types = dict[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class _Http:
-    """The rows of an HTTP JSON API. Transient failures, Retry-After among them, are retried.
+class _HttpRows:
+    """The rows of an HTTP JSON API. Transient failures are retried, after the wait that the API requests.
 
     Args:
         url: http:// or https://; may contain {date} or {date:%Y/%m/%d}.
-        params: of the query; their values may contain {date}.
-        rows: where the list of rows is in a page: `data.items`; empty where the page is the list.
+        params: parameters of the query; their values may contain {date}.
+        rows: dotted path to the list of rows in a page, such as `data.items`; empty where the page is the list.
         pages: how the rows are paged: OnePage, PageNumber, Offset, CursorToken or LinkHeader.
-        columns: column to type. The columns are required, and every value must fit. Timestamps become UTC.
+        columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         extra: whether other columns are read too, in types inferred from the first page, or ignored.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
-        headers_env: header to the environment variable that has its value: secrets are never in the source.
-        rate_per_s: most requests in a second.
-        timezone: of timestamps without an offset: a name of the IANA database.
+        headers_env: header to the environment variable that holds its value, so that no secret is in the source.
+        rate_per_s: most requests per second; None for no limit.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
-        max_bytes: largest size of a page.
+        max_bytes: largest size of a page, in bytes.
     """
 
     url: str = field(repr=False)
@@ -92,9 +92,10 @@ class _Http:
             position = Position(redact(url), row)
             names = list(dict.fromkeys(chain.from_iterable(records)))
             types = types or self._choose_types(records, names, zone, position)
-            new = [name for name in names if name not in types]
-            if new and self.extra == "take":
-                problem = f"{position.place}: row {row} begins a page with a column {new[0]} that the first page lacks."
+            new_columns = [name for name in names if name not in types]
+            if new_columns and self.extra == "take":
+                page = f"the page that begins with row {row}"
+                problem = f"{position.place}: {page} has a column {new_columns[0]} that the first page lacks."
                 raise DataError(problem, "Declare it in columns=.")
             arrays = [
                 build_array([record.get(name) for record in records], kind, zone, name, position)
@@ -105,7 +106,7 @@ class _Http:
             row += len(records)
 
     def _choose_types(self, records: Records, names: list[str], zone: Zone, position: Position) -> Types:
-        """Return the type of each column: as declared, or as the first page has it."""
+        """Return the type of each column: the declared type, or the type that the values of the first page have."""
         check_columns(position.place, list(self.columns), names)
         types = dict(self.columns)
         for name in Layout(self.columns, self.extra).list_undeclared(names):
@@ -116,6 +117,7 @@ class _Http:
         return types
 
     def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
+        """Return the column that gives the day of a row; empty where `day` is the day of all rows."""
         name = self.day or (PARTITION if PARTITION in types or day is None else "")
         if name and name not in types:
             raise DataError(f"{redact(self.url)} lacks the column {name}, which gives the day of a row.")
@@ -123,8 +125,8 @@ class _Http:
 
 
 @dataclass(frozen=True)
-class HttpSource(_Http):
-    """The rows of an HTTP JSON API by day: {date} is in its address or parameters. For the fields see `_Http`."""
+class HttpSource(_HttpRows):
+    """The rows of an HTTP JSON API by day: {date} is in its address or parameters. For the fields see `_HttpRows`."""
 
     def __post_init__(self) -> None:
         """Refuse a source without {date}.
@@ -134,10 +136,11 @@ class HttpSource(_Http):
         """
         super().__post_init__()
         if not any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values())):
-            raise SpecError(f"{redact(self.url)}: no {{date}} in it or in params=.", "Which day is to be requested?")
+            problem = f"{redact(self.url)}: neither the address nor params= has {{date}}."
+            raise SpecError(problem, "The API must be told which day to return.")
 
     def list_partitions(self, days: Days) -> list[dt.date]:
-        """List all the days: an API does not say which days it has."""
+        """Return all days within `days`: an API does not report which days it has."""
         return list(days)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
@@ -145,7 +148,7 @@ class HttpSource(_Http):
 
         Raises:
             DataError: there is no such page, or its content does not fit; the reader raises it, too.
-            SpecError: a secret is not in the environment, or is refused.
+            SpecError: a secret is not in the environment, or the API refuses it.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.
         """
         params = {name: fill_date(value, partition) for name, value in self.params.items()}
@@ -153,12 +156,13 @@ class HttpSource(_Http):
 
 
 @dataclass(frozen=True)
-class HttpChanges(_Http):
-    """New and changed rows of an HTTP JSON API, incremental by cursor. For the other fields see `_Http`.
+class HttpChanges(_HttpRows):
+    """New and changed rows of an HTTP JSON API, incremental by cursor. For the other fields see `_HttpRows`.
 
     Args:
-        cursor: column whose values only grow; the API has to sort by it.
-        since_param: parameter for the smallest cursor to return. Rows up to the last cursor are dropped here.
+        cursor: column whose values only grow; the API must return the rows sorted by it.
+        since_param: parameter that tells the API the last cursor. Rows up to this cursor are dropped if the API returns
+            them.
     """
 
     cursor: str = ""
@@ -182,23 +186,23 @@ class HttpChanges(_Http):
             SpecError: `since` is not a value of the cursor, or a secret is not in the environment.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.
         """
-        last = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))
+        last_cursor = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))
         params = {} if since is None else {self.since_param: since}
         reader = self._open_reader(self.url, {**self.params, **params}, None)
-        return pa.RecordBatchReader.from_batches(reader.schema, self._filter_new(last, reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._filter_new_rows(last_cursor, reader))
 
-    def _filter_new(self, since: pa.Scalar | None, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _filter_new_rows(self, since: pa.Scalar | None, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """Yield the rows after `since`; refuse rows that are not sorted by the cursor."""
-        last: pa.Scalar | None = None
+        last_cursor: pa.Scalar | None = None
         for batch in reader:
             cursors = batch[self.cursor]
-            previous = pa.array([last.as_py() if last else None, *cursors[:-1].to_pylist()], cursors.type)
+            previous = pa.array([last_cursor.as_py() if last_cursor else None, *cursors[:-1].to_pylist()], cursors.type)
             if cursors.null_count or pc.any(pc.less(cursors, previous)).as_py():
                 raise DataError(
                     f"{redact(self.url)}: the rows do not come in the order of {self.cursor}.",
                     "Ask the API to sort by it, with a parameter.",
                 )
-            last = cursors[-1]
-            new = batch if since is None else batch.filter(pc.greater(cursors, since))
-            if new.num_rows:
-                yield new
+            last_cursor = cursors[-1]
+            new_rows = batch if since is None else batch.filter(pc.greater(cursors, since))
+            if new_rows.num_rows:
+                yield new_rows

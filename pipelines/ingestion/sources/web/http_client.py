@@ -1,4 +1,4 @@
-"""An HTTP client that retries transient failures, and keeps secrets of addresses out of its messages."""
+"""An HTTP client that retries transient failures, and whose messages do not contain the secrets of an address."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.ingestion.sources.addresses import redact
 
 ATTEMPTS = 5
+"""Number of times that a request is made before the client gives up."""
 TIMEOUT_S = (10.0, 60.0)
-"""Seconds to connect, and between two bytes."""
+"""Longest times in seconds: to connect, and between two bytes of the response."""
 PAGE_S = 300.0
-"""Longest time for one page, seconds: a server that sends a byte now and then keeps within the other two."""
+"""Longest time for one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time."""
 LONGEST_WAIT_S = 120.0
-"""Longest Retry-After that is waited for here, seconds; a longer one is left to Airflow's retries."""
+"""Longest Retry-After that the client waits for, seconds. Where it is longer, the step fails; Airflow retries it."""
 CHUNK_BYTES = 1024 * 1024
 T = TypeVar("T")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
 
-# No step raises these two: they do not leave this module.
+# These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed when it is retried, after `after_s` seconds where the server said so."""
+    """The request may succeed when it is retried. `after_s`: the seconds to wait, where the server names them."""
 
     def __init__(self, problem: str, after_s: float | None = None) -> None:
         super().__init__(problem)
@@ -44,12 +45,12 @@ class _NotFound(Exception):
 
 @dataclass
 class HttpClient:
-    """Makes GET requests, at most `rate_per_s` in a second.
+    """Makes GET requests, at most `rate_per_s` per second.
 
     Args:
-        headers: of every request.
-        rate_per_s: most requests in a second; None for no limit.
-        redirects: whether redirects are followed; never where headers are secret.
+        headers: are sent with every request.
+        rate_per_s: most requests per second; None for no limit.
+        redirects: whether redirects are followed. Must be False where headers are secret.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -59,12 +60,12 @@ class HttpClient:
     _next_request_at: float = 0.0
 
     def get(self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None = None) -> T:
-        """Return what `read` makes of the response.
+        """Request a page, and return the result of `read`, which is called with the response.
 
         Raises:
             DataError: there is no such page, or the request is refused. A retry cannot help.
             SpecError: the credentials are refused, or the address is not valid.
-            ServiceError: the server failed, or stopped in the middle, `ATTEMPTS` times. A retry can help.
+            ServiceError: the server failed, or stopped in the middle of a response, `ATTEMPTS` times. A retry can help.
         """
         try:
             return self._get_with_retries(url, read, params)
@@ -80,7 +81,7 @@ class HttpClient:
         return True
 
     def download(self, url: str, path: Path) -> None:
-        """Write a complete file to `path`: the request is retried where the server stops in the middle."""
+        """Write a complete file to `path`; retry the request where the server stops in the middle of the file."""
         self.get(url, lambda response: _write(response, path))
 
     def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:
@@ -101,7 +102,7 @@ class HttpClient:
         return result
 
     def _get_once(self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None) -> T:
-        self._keep_rate()
+        self._wait_for_rate_limit()
         try:
             with self._session.get(
                 url,
@@ -115,10 +116,11 @@ class HttpClient:
                 return read(response)
         except requests.exceptions.RequestException as error:
             raise _translate_error(error, redact(url)) from None
-        except ValueError:  # the response has an address that is not valid
+        except ValueError:  # the response contains an address that is not valid
             raise DataError(f"{redact(url)} gives a response that is not HTTP.") from None
 
-    def _keep_rate(self) -> None:
+    def _wait_for_rate_limit(self) -> None:
+        """Sleep until the next request is within `rate_per_s`."""
         if self.rate_per_s:
             now = time.monotonic()
             if self._next_request_at > now:
@@ -156,7 +158,7 @@ def _build_transient_error(problem: str, after_s: float | None = None) -> Except
 
 
 def _parse_retry_after(text: str) -> float | None:
-    """Return the seconds of a Retry-After, which is a number or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds that Retry-After names, by a number or a date (RFC 9110, 10.2.3); None for other texts."""
     if text.strip().isdigit():
         return float(text)
     try:
@@ -166,6 +168,7 @@ def _parse_retry_after(text: str) -> float | None:
 
 
 def _choose_wait(state: RetryCallState) -> float:
+    """Return the seconds to wait before the next attempt: those that the server names, or else growing random ones."""
     error = state.outcome.exception() if state.outcome else None
     after_s = getattr(error, "after_s", None)
     return _backoff(state) if after_s is None else float(after_s)
@@ -178,13 +181,19 @@ def _give_up(state: RetryCallState) -> None:
 
 
 def _translate_error(error: requests.exceptions.RequestException, place: str) -> Exception:
-    """Translate an error without its own text, which has the whole address in it."""
-    kinds = requests.exceptions
-    if isinstance(error, (kinds.MissingSchema, kinds.InvalidSchema, kinds.InvalidURL, kinds.InvalidHeader)):
+    """Translate an error. Its own text is left out, because it contains the whole address."""
+    exceptions = requests.exceptions
+    request_errors = (
+        exceptions.MissingSchema,
+        exceptions.InvalidSchema,
+        exceptions.InvalidURL,
+        exceptions.InvalidHeader,
+    )
+    if isinstance(error, request_errors):
         return SpecError(f"{place}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
-    if isinstance(error, kinds.Timeout):
+    if isinstance(error, exceptions.Timeout):
         return _build_transient_error(f"{place} does not answer in time")
-    if isinstance(error, (kinds.ChunkedEncodingError, kinds.ContentDecodingError)):
+    if isinstance(error, (exceptions.ChunkedEncodingError, exceptions.ContentDecodingError)):
         return _build_transient_error(f"{place} stops in the middle")
     return _build_transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
 

@@ -13,7 +13,7 @@ from pipelines.ingestion.sources.addresses import redact
 
 @dataclass(frozen=True)
 class PageRequest:
-    """One request: parameters beside the source's own, or another address in place of all of them."""
+    """One request: parameters that are added to those of the source, or the full address of the next page."""
 
     params: Mapping[str, str]
     url: str = ""
@@ -24,19 +24,19 @@ class Page:
     """One response."""
 
     number: int
-    """Number of pages before it."""
+    """Number of pages before this page."""
     body: Any
-    """Its parsed JSON."""
+    """The parsed JSON."""
     rows: int
-    """Number of its rows."""
+    """Number of rows in this page."""
     rows_before: int
-    """Number of rows of the pages before it."""
+    """Number of rows in the pages before this page."""
     link: str
-    """Address in its header `Link: <...>; rel="next"`; empty where there is none."""
+    """Address in the header `Link: <...>; rel="next"`; empty where there is none."""
 
 
 class Pages(Protocol):
-    """A way to ask for page after page."""
+    """How the pages of an API are requested, one after another."""
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the first page."""
@@ -60,12 +60,14 @@ class OnePage:
 
 @dataclass(frozen=True)
 class PageNumber:
-    """Pages by number, up to the first page without rows. A short page does not end it: servers have limits.
+    """Pages are requested by number, up to the first page without rows.
+
+    A page with fewer rows than `size` is not the last: a server may limit the size of a page.
 
     Args:
-        param: parameter of the number.
-        start: first number.
-        size_param: parameter of the page size, where there is one.
+        param: parameter for the number of the page.
+        start: number of the first page.
+        size_param: parameter for the size of a page, where there is one.
         size: rows of a page.
     """
 
@@ -76,25 +78,25 @@ class PageNumber:
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the first number."""
-        return self._request(self.start)
+        return self._build_request(self.start)
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the next number; None after a page without rows."""
-        return self._request(self.start + page.number + 1) if page.rows else None
+        return self._build_request(self.start + page.number + 1) if page.rows else None
 
-    def _request(self, number: int) -> PageRequest:
+    def _build_request(self, number: int) -> PageRequest:
         size = {self.size_param: str(self.size)} if self.size_param else {}
         return PageRequest({self.param: str(number), **size})
 
 
 @dataclass(frozen=True)
 class Offset:
-    """Pages by the number of rows before them, up to the first page without rows.
+    """Pages are requested by the number of rows before them, up to the first page without rows.
 
     Args:
-        param: parameter of the number of rows to skip.
-        limit_param: parameter of the page size.
-        limit: most rows of a page. A server may give fewer; the next request asks for the rest.
+        param: parameter for the number of rows to skip.
+        limit_param: parameter for the size of a page.
+        limit: most rows of a page. A server may return fewer; the next request then begins after those.
     """
 
     param: str = "offset"
@@ -103,23 +105,23 @@ class Offset:
 
     def get_first_request(self) -> PageRequest:
         """Return the request that skips no rows."""
-        return self._request(0)
+        return self._build_request(0)
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the rows that follow; None after a page without rows."""
-        return self._request(page.rows_before + page.rows) if page.rows else None
+        return self._build_request(page.rows_before + page.rows) if page.rows else None
 
-    def _request(self, skipped: int) -> PageRequest:
-        return PageRequest({self.param: str(skipped), self.limit_param: str(self.limit)})
+    def _build_request(self, rows_to_skip: int) -> PageRequest:
+        return PageRequest({self.param: str(rows_to_skip), self.limit_param: str(self.limit)})
 
 
 @dataclass(frozen=True)
 class CursorToken:
-    """Each page has a token for the next page; the last page has none.
+    """Each page has a token for the next page; the last page has no token.
 
     Args:
-        param: parameter of the token.
-        path: where the token is in a page: `meta.next`.
+        param: parameter for the token.
+        path: dotted path to the token in a page, such as `meta.next`.
     """
 
     param: str = "cursor"
@@ -130,17 +132,17 @@ class CursorToken:
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return the request with the page's token; None where it has none."""
+        """Return the request with the page's token; None where the page has no token."""
         token = look_up(page.body, self.path)
         return None if token in (None, "", False) else PageRequest({self.param: str(token)})
 
 
 @dataclass(frozen=True)
 class LinkHeader:
-    """Each page has a header `Link: <...>; rel="next"` (RFC 8288); the last page has none.
+    """Each page has a header `Link: <...>; rel="next"` (RFC 8288); the last page has no such header.
 
     Args:
-        path: where the address is in a page's JSON, for an API that puts it there.
+        path: dotted path to the next page's address in a page, for an API that has it there instead of in the header.
     """
 
     path: str = ""
@@ -150,15 +152,15 @@ class LinkHeader:
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return the request for the page's link; None where it has none."""
+        """Return the request for the page's link; None where the page has no link."""
         link = look_up(page.body, self.path) if self.path else page.link
         return PageRequest({}, str(link)) if link else None
 
 
 def look_up(body: Any, path: str) -> Any:
     """Return the value at a dotted path in a page; None where there is none."""
-    for step in path.split(".") if path else ():
-        body = body.get(step) if isinstance(body, dict) else None
+    for name in path.split(".") if path else ():
+        body = body.get(name) if isinstance(body, dict) else None
     return body
 
 
@@ -171,9 +173,9 @@ def resolve_link(url: str, link: str) -> str:
     address = urljoin(url, link)
     origin, target = urlsplit(url), urlsplit(address)
     try:
-        is_same = (origin.scheme, origin.hostname, origin.port) == (target.scheme, target.hostname, target.port)
+        is_same_host = (origin.scheme, origin.hostname, origin.port) == (target.scheme, target.hostname, target.port)
     except ValueError:  # the port is not a number
-        is_same = False
-    if not is_same:
-        raise DataError(f"the next page of {redact(url)} is said to be at {redact(address)[:200]}: another host.")
+        is_same_host = False
+    if not is_same_host:
+        raise DataError(f"the next page of {redact(url)} is at {redact(address)[:200]}, on another host.")
     return address

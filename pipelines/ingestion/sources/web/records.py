@@ -16,17 +16,18 @@ from pipelines.ingestion.sources.web.http_client import HttpClient
 from pipelines.ingestion.sources.web.pages import Page, PageRequest, Pages, look_up, resolve_link
 
 MAX_BYTES = 16 * 1024 * 1024
+"""Largest size of a page, where the source sets none."""
 MAX_PAGES = 100_000
-"""Number of pages after which the API is assumed never to end."""
+"""Number of pages after which the pages are assumed never to end."""
 Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class RecordReader:
-    """Reads the records of an API. All other fields are those of `HttpSource`.
+    """Reads the records of an API, page after page.
 
     Args:
-        has_decimals: whether numbers are read as exact decimals.
+        has_decimals: whether numbers are read as exact decimals. For the other fields see `HttpSource`.
     """
 
     rows: str
@@ -40,11 +41,12 @@ class RecordReader:
         """Yield the records of each page.
 
         Raises:
-            DataError: a page is not as expected, or comes twice, or there is no end. A retry cannot help.
-            SpecError: a secret is not in the environment, or is refused.
+            DataError: a page is not as expected, or comes twice, or is beyond `MAX_PAGES`. A retry cannot help.
+            SpecError: a secret is not in the environment, or the API refuses it.
             ServiceError: the API failed several times. A retry can help.
         """
-        client, request, total, seen = self._open_client(), self.pages.get_first_request(), 0, set[bytes]()
+        client, request = self._open_client(), self.pages.get_first_request()
+        rows_before, seen_digests = 0, set[bytes]()
         for number in range(MAX_PAGES):
             address = resolve_link(url, request.url) if request.url else url
             query = {} if request.url else {**params, **request.params}
@@ -52,19 +54,19 @@ class RecordReader:
             place = f"page {number + 1} of {redact(url)}"
             body = self._parse(content, place)
             records = self._find_records(body, place)
-            _check_new(seen, request, query, records, place)
+            _check_not_repeated(seen_digests, request, query, records, place)
             yield records
             link = response.links.get("next", {}).get("url", "")
-            following = self.pages.get_next_request(Page(number, body, len(records), total, link))
-            if following is None:
+            next_request = self.pages.get_next_request(Page(number, body, len(records), rows_before, link))
+            if next_request is None:
                 return
-            request, total = following, total + len(records)
+            request, rows_before = next_request, rows_before + len(records)
         raise DataError(f"{redact(url)} has more than {MAX_PAGES} pages.", "Request larger pages.")
 
     def _open_client(self) -> HttpClient:
         missing = [name for name in self.headers_env.values() if not os.environ.get(name)]
         if missing:
-            raise SpecError(f"the environment variable {missing[0]} is not set.", "It must have a header of the API.")
+            raise SpecError(f"the environment variable {missing[0]} is not set.", "It must hold the value of a header.")
         headers = {header: os.environ[name] for header, name in self.headers_env.items()}
         # `requests` would send the headers to the address of a redirect, too.
         return HttpClient(headers, self.rate_per_s, redirects=False)
@@ -83,11 +85,13 @@ class RecordReader:
         return records
 
 
-def _check_new(seen: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, place: str) -> None:
+def _check_not_repeated(
+    seen_digests: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, place: str
+) -> None:
     """Refuse an API that repeats a request or a page: it would never end."""
     digests = {hashlib.sha256(json.dumps([query, request.url]).encode()).digest()}
     if records:
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
-    if seen & digests:
+    if seen_digests & digests:
         raise DataError(f"{place} is the same as a page before it.", "Are the parameters of pages= those of the API?")
-    seen |= digests
+    seen_digests |= digests

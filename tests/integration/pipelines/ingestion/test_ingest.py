@@ -168,7 +168,9 @@ def test_a_long_read_logs_its_progress(caplog: pytest.LogCaptureFixture) -> None
             yield pa.record_batch({"n": pa.array(range(1_000))})
 
     with caplog.at_level(logging.INFO, "leeway"):
-        assert sum(batch.num_rows for batch in progress_log.log_progress(batches(), "t 2013-01-01", every_s=0)) == 3_000
+        assert (
+            sum(batch.num_rows for batch in progress_log.log_progress(batches(), "t 2013-01-01", interval_s=0)) == 3_000
+        )
     assert caplog.messages[-1] == "t 2013-01-01: 3,000 rows read so far"
     caplog.clear()
     list(progress_log.log_progress(batches(), "t 2013-01-01"))

@@ -159,7 +159,7 @@ def test_the_rate_limit_spreads_requests_over_time(
         ([[{"id": 1.5}]], {}, "row 1, column id: '1.5' is not of type int64"),
         ([[{"id": 1}], [{"id": True}], []], {"pages": PageNumber()}, "row 2, column id: 'True'"),
         ([[{"x": 1}]], {}, r"lacks the column\(s\) id. It has: 'x'"),
-        ([[{"id": 1}], [{"id": 2, "new": 1}]], {"pages": PageNumber()}, "row 2 begins a page with a column new"),
+        ([[{"id": 1}], [{"id": 2, "new": 1}]], {"pages": PageNumber()}, "begins with row 2 has a column new"),
         ([[{"id": 1, "x": 1}], [{"id": 2, "x": "a"}]], {"pages": PageNumber()}, "column x: 'a' is not of type int64"),
         ([[{"id": 1, "x": 1}, {"id": 2, "x": "a"}]], {}, "row 2, column x: 'a' is of another type"),
         ([[{"id": "1"}, {"id": 2}, {"id": [3]}]], {}, "row 3, column id: .* is not of type int64"),
