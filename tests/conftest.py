@@ -24,7 +24,7 @@ import pytest
 
 from tests.tools import forking
 from tests.tools.groups import end_group
-from tests.tools.scheduling import Balance
+from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     config.add_cleanup(forking.stop_server)
-    config.pluginmanager.register(Balance(config.getoption("store_durations")))
+    config.pluginmanager.register(BalancePlugin(config.getoption("store_durations")))
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -252,7 +252,7 @@ def start_run(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    wait_until(condition, 400.0, most_s=1.0)
+    wait_until(condition, 400.0, max_pause_s=1.0)
 
 
 def approve_when_ready(airflow: AirflowClient, run: str) -> bool:

@@ -12,6 +12,6 @@ def open_retrying_session() -> requests.Session:
         backoff_factor=0.3, backoff_max=5,
     )  # fmt: skip
     session = requests.Session()
-    session.headers["Connection"] = "close"  # the server may close a kept connection just when it is used again
+    session.headers["Connection"] = "close"  # the server may close an idle connection at the moment of its next use
     session.mount("http://", HTTPAdapter(max_retries=retry))
     return session

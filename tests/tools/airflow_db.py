@@ -12,11 +12,11 @@ from pipelines.system.locks import hold_lock
 
 
 def copy_migrated_database(shared: Path, home: Path) -> None:
-    """Copy the migrated database into an Airflow home; migrate it first where no worker has.
+    """Copy the migrated database into an Airflow home; if no worker has migrated it yet, migrate it first.
 
     Args:
-        shared: folder of all workers, with the database that is copied.
-        home: the Airflow home; airflow.db is where Airflow looks for it by default.
+        shared: the folder that all workers share, with the database that is copied.
+        home: the Airflow home. The copy is its airflow.db, where Airflow looks by default.
     """
     database = shared / "airflow.db"
     with hold_lock(shared / "airflow.lock"):
@@ -31,8 +31,8 @@ def _migrate(home: Path, database: Path) -> None:
     command = [sys.executable, "-m", "airflow", "db", "migrate"]
     result = subprocess.run(command, env=env, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2_000:]
-    part = database.with_suffix(".part")
+    partial_file = database.with_suffix(".part")
     # A copy of the file would lack what is in its write-ahead log.
-    with closing(sqlite3.connect(home / "airflow.db")) as migrated, closing(sqlite3.connect(part)) as copy:
+    with closing(sqlite3.connect(home / "airflow.db")) as migrated, closing(sqlite3.connect(partial_file)) as copy:
         migrated.backup(copy)
-    part.rename(database)
+    partial_file.rename(database)

@@ -1,4 +1,4 @@
-"""Write the project of the tests that need a whole Airflow: one repository with the DAGs of all of them.
+"""Write the project for the tests that need a whole Airflow: one repository with the DAGs of all these tests.
 
 `local/` is a DAG bundle without versions. `dags/` is a bundle whose versions are the repository's commits.
 """
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 STANDINS = ROOT / "tests/integration/leeway/standins"
 DAG_IDS = ("spot_deferred", "spot_waiting", "spark_deferred", "spark_waiting", "versions")
 
-SPOT = """
+SPOT_DAGS = """
 import datetime as dt, os
 from airflow.sdk import DAG
 from leeway.operators.spot_training import SpotTrainingOperator
@@ -31,7 +31,7 @@ for name, deferrable in (("deferred", True), ("waiting", False)):
         )
     globals()[dag.dag_id] = dag
 """
-SPARK = """
+SPARK_DAGS = """
 import datetime as dt, os
 from airflow.sdk import DAG
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
@@ -60,7 +60,7 @@ for name, deferrable in (("deferred", True), ("waiting", False)):
             first >> train()
     globals()[dag.dag_id] = dag
 """
-VERSIONS = """
+VERSIONS_DAG = """
 import datetime as dt
 from airflow.sdk import DAG
 from leeway.operators.dvc_repro import DvcReproOperator
@@ -72,13 +72,13 @@ with DAG("versions", schedule=None) as dag:
             retries=20, retry_delay=dt.timedelta(seconds=0.5), **more,
         )
 """
-TRAIN_ON_CHANNELS = """
+CHANNELS_SCRIPT = """
 import os, pathlib
 rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "data.parquet").read_text()
 print("trained on", rows, flush=True)
 (pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(rows)
 """
-STAGES = """
+DVC_YAML = """
 stages:
   word:
     cmd: mkdir -p data && cp pipelines/word.txt data/word.txt
@@ -88,9 +88,9 @@ stages:
 
 
 def read_example(page: str, pattern: str) -> str:
-    """Return the first group of a pattern in a page of the documentation."""
+    """Return what the first group of a pattern matches in a page of the documentation."""
     match = re.search(pattern, (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert match, f"{page} shows nothing like {pattern}"
+    assert match, f"{page} has no text that matches {pattern}"
     return match[1]
 
 
@@ -104,11 +104,11 @@ def write_project(project: Path, training_script: str) -> None:
     channels = read_example("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
     commit_of_run = read_example("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
     files = {
-        "local/spot.py": SPOT,
-        "local/spark.py": SPARK % channels,
-        "dags/versions.py": VERSIONS % commit_of_run,
+        "local/spot.py": SPOT_DAGS,
+        "local/spark.py": SPARK_DAGS % channels,
+        "dags/versions.py": VERSIONS_DAG % commit_of_run,
         "train.py": training_script,
-        "train_on_channels.py": TRAIN_ON_CHANNELS,
+        "train_on_channels.py": CHANNELS_SCRIPT,
         "lib/__init__.py": "",
         "lib/extra.py": "WORD = 'trained on'\n",
         "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
@@ -117,7 +117,7 @@ def write_project(project: Path, training_script: str) -> None:
         "pipelines/word.txt": "one",
         "data/snapshot.json": "window",
         "python": f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text(),
-        "dvc.yaml": STAGES,
+        "dvc.yaml": DVC_YAML,
         "params.yaml": "snapshot: {}\n",
         "expectations/none.json": "{}",
         ".gitignore": "/data/\n",
@@ -149,7 +149,7 @@ def run_git(project: Path, *arguments: str) -> str:
 
 
 def commit_word(project: Path, word: str) -> str:
-    """Commit a word that the project's stage copies from now on; return the commit."""
+    """Commit a new word for the project's stage to copy, and return the commit's digest."""
     (project / "pipelines/word.txt").write_text(word)
     run_git(project, "add", "-A")
     run_git(project, "commit", "-qm", word)

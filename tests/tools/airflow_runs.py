@@ -10,20 +10,20 @@ from typing import Any
 
 from tests.tools.groups import end_group
 
-SERVE = """
+SERVER_CODE = """
 import datetime as dt, json, os, sys
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what runs print goes to the log
+responses = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # the output of runs goes to the log
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
 for line in sys.stdin:
-    folder, dag_id, logical, conf = json.loads(line)
+    folder, dag_id, logical_date, conf = json.loads(line)
     bag = DagBag(folder)
     assert bag.import_errors == {}, bag.import_errors
-    date = dt.datetime.fromisoformat(logical).replace(tzinfo=dt.UTC) if logical else None
+    date = dt.datetime.fromisoformat(logical_date).replace(tzinfo=dt.UTC) if logical_date else None
     run = bag.dags[dag_id].test(logical_date=date, run_conf=conf)
     keys = {"dag_id": dag_id, "run_id": run.run_id}
     with create_session() as session:
@@ -31,7 +31,7 @@ for line in sys.stdin:
         rows = session.query(XComModel).filter_by(**keys, key="return_value")
         xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
     sys.stdout.flush()
-    print(json.dumps({"state": run.state, "states": states, "xcoms": xcoms}), file=answers, flush=True)
+    print(json.dumps({"state": run.state, "states": states, "xcoms": xcoms}), file=responses, flush=True)
 """
 
 
@@ -47,22 +47,22 @@ class AirflowRuns:
         self._log = folder / "runs.log"
         with self._log.open("wb") as log:
             options: dict[str, Any] = {"stderr": log, "cwd": folder, "env": env, "text": True}
-            command = [sys.executable, "-c", SERVE]
+            command = [sys.executable, "-c", SERVER_CODE]
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, **options
             )
 
-    def run(self, dags: Path, dag_id: str, logical: str | None, conf: Mapping[str, Any]) -> SimpleNamespace:
-        """Run a DAG; return the run's state, its tasks' states and results, and what was logged meanwhile."""
+    def run(self, dags: Path, dag_id: str, logical_date: str | None, conf: Mapping[str, Any]) -> SimpleNamespace:
+        """Run a DAG; return the run's state, its tasks' states and results, and its log."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         log_start = self._log.stat().st_size
-        self._child.stdin.write(json.dumps([str(dags), dag_id, logical, conf]) + "\n")
+        self._child.stdin.write(json.dumps([str(dags), dag_id, logical_date, conf]) + "\n")
         self._child.stdin.flush()
-        answer = self._child.stdout.readline()
+        response = self._child.stdout.readline()
         log = self._log.read_bytes()[log_start:].decode(errors="replace")
-        assert answer, log[-4_000:]
-        return SimpleNamespace(log=log, **json.loads(answer))
+        assert response, log[-4_000:]
+        return SimpleNamespace(log=log, **json.loads(response))
 
     def close(self) -> None:
         """End the process and all that it started."""

@@ -14,19 +14,19 @@ from pipelines.steps import evaluate
 from pipelines.system.files import sha256
 
 PACKAGES: dict[tuple[str, str], str] = {}
-"""Address of the package of each model, by MLflow's address and the digest of the model's files."""
+"""URI of the package of each model, by MLflow's address and the digest of the model's files."""
 
 
 def register(name: str, has_own_package: bool = False, **fields: Any) -> str:
-    """Register the candidate in data/ by the second half of the step `evaluate`; return its version.
+    """Register the candidate in data/ by the second half of the step `evaluate`, and return its version.
 
-    The first half takes 2 s of CPU time and wrote data/evaluation. That folder must belong to data/model and
+    The first half takes 2 s of CPU time. It has already written data/evaluation, which must belong to data/model and
     data/features, as in a copy of the fixture `trained`.
 
     Args:
         name: the model's name in the registry.
-        has_own_package: log a package for this version, for a test that damages it. Else all versions of the same files
-            share one, since it takes a second to log a package.
+        has_own_package: log a package for this version, for a test that damages it. Otherwise all versions with
+            the same files share one package, because it takes a second to log a package.
         fields: further fields of EvaluateSpec.
     """
     spec = evaluate.EvaluateSpec(register_as=name, **fields)

@@ -10,7 +10,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yaml"
-VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?])((?:[^{}])*))?\})")
+VARIABLE_PATTERN = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?])((?:[^{}])*))?\})")
 
 
 class MissingVariableError(KeyError):
@@ -31,17 +31,17 @@ def interpolate(text: str, env: Mapping[str, str]) -> str:
         MissingVariableError: a variable that needs a value has none.
     """
 
-    def value(match: re.Match[str]) -> str:
-        name, operator, rest = match.groups()
+    def find_value(match: re.Match[str]) -> str:
+        name, operator, argument = match.groups()
         if name is None:
             return "$"
         if env.get(name):
             return env[name]
         if operator and "?" in operator:
-            raise MissingVariableError(f"{name}: {rest}")
-        return rest or ""
+            raise MissingVariableError(f"{name}: {argument}")
+        return argument or ""
 
-    return VARIABLE.sub(value, text)
+    return VARIABLE_PATTERN.sub(find_value, text)
 
 
 def interpolate_all(node: Any, env: Mapping[str, str]) -> Any:
@@ -69,8 +69,8 @@ class LocalTranslator:
 
     Args:
         services: services of the file, with their variables replaced.
-        ports: (service, port in its container) to a free local port.
-        paths: path in a container to a local path; the longest match counts.
+        ports: a free local port for each port of a service in its container.
+        paths: a local path for each path in a container. The longest path that matches counts.
     """
 
     services: Mapping[str, Any]
@@ -88,17 +88,17 @@ class LocalTranslator:
             value = re.sub(rf"{re.escape(path)}(?=/|$|\b)", self.paths[path], value)
         return value
 
-    def command(self, service: str) -> list[str]:
-        """Return the service's command."""
+    def translate_command(self, service: str) -> list[str]:
+        """Return the service's command for this machine."""
         return [self.translate(word, service) for word in self.services[service]["command"]]
 
-    def healthcheck(self, service: str) -> list[str]:
-        """Return the command of the service's health check."""
-        kind, *command = self.services[service]["healthcheck"]["test"]
+    def translate_healthcheck(self, service: str) -> list[str]:
+        """Return the command of the service's health check for this machine."""
+        command_type, *command = self.services[service]["healthcheck"]["test"]
         command = [self.translate(word, service) for word in command]
-        return command if kind == "CMD" else ["/bin/sh", "-c", *command]
+        return command if command_type == "CMD" else ["/bin/sh", "-c", *command]
 
-    def environment(self, service: str) -> dict[str, str]:
+    def translate_environment(self, service: str) -> dict[str, str]:
         """Return the variables that the file sets for the service."""
         variables = self.services[service].get("environment") or {}
         return {name: self.translate(str(value), service) for name, value in variables.items()}

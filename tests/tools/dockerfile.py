@@ -4,19 +4,19 @@ import fnmatch
 import re
 from dataclasses import dataclass, field
 
-PINNED = re.compile(r":v?\d+(\.\d+)+[-.\w]*$")
+PINNED_PATTERN = re.compile(r":v?\d+(\.\d+)+[-.\w]*$")
 
 
 @dataclass
 class Stage:
-    """One FROM and the instructions after it."""
+    """A stage of a Dockerfile: one FROM and the instructions after it."""
 
     base: str
     lines: list[tuple[str, str]] = field(default_factory=list)
 
-    def find_all(self, instruction: str) -> list[str]:
+    def list_arguments(self, instruction: str) -> list[str]:
         """List the arguments of each use of an instruction."""
-        return [rest for name, rest in self.lines if name == instruction]
+        return [argument for name, argument in self.lines if name == instruction]
 
 
 def parse_dockerfile(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
@@ -26,26 +26,26 @@ def parse_dockerfile(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
     stage: Stage | None = None
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines():
-        name, _, rest = line.strip().partition(" ")
+        name, _, argument = line.strip().partition(" ")
         if name == "FROM":
-            base, _, label = rest.partition(" AS ")
+            base, _, label = argument.partition(" AS ")
             stage = stages[label or base] = Stage(base)
         elif stage is None:
-            key, _, value = rest.partition("=")
+            key, _, value = argument.partition("=")
             arguments[key] = value
         else:
-            stage.lines.append((name, rest))
+            stage.lines.append((name, argument))
     return arguments, stages
 
 
 def is_sent(path: str, ignore: str) -> bool:
-    """Whether the path is sent to the engine: the last pattern that matches it, or a folder above it, decides.
+    """Tell whether the path is sent to the engine. The last pattern that matches it or a folder above it decides.
 
     Args:
         path: path in the build context.
         ignore: text of .dockerignore.
     """
-    parts, result = path.split("/"), True
+    parts, is_included = path.split("/"), True
     parents = ["/".join(parts[: n + 1]) for n in range(len(parts))]
     for line in ignore.splitlines():
         pattern = line.strip()
@@ -56,12 +56,12 @@ def is_sent(path: str, ignore: str) -> bool:
             matches = any(fnmatch.fnmatch(part, pattern[3:]) for part in parts)
         else:
             matches = any(fnmatch.fnmatch(parent, pattern) for parent in parents)
-        result = is_exception if matches else result
-    return result
+        is_included = is_exception if matches else is_included
+    return is_included
 
 
 def find_violations(text: str, ignore: str, paths: "set[str]", groups: "set[str]", targets: "set[str]") -> list[str]:
-    """List what is wrong in a Dockerfile, as sentences.
+    """List the faults of a Dockerfile, as sentences.
 
     Args:
         text: text of the Dockerfile.
@@ -74,15 +74,21 @@ def find_violations(text: str, ignore: str, paths: "set[str]", groups: "set[str]
     violations = [f"no target {target}" for target in sorted(targets - set(stages))]
     for name, stage in stages.items():
         base = re.sub(r"\$\{(\w+)\}", lambda match: arguments.get(match[1], ""), stage.base)
-        if base not in stages and not PINNED.search(base):
+        if base not in stages and not PINNED_PATTERN.search(base):
             violations.append(f"{name}: base {base} is not pinned")
-        for copy in stage.find_all("COPY"):
+        for copy in stage.list_arguments("COPY"):
             violations += _check_copy(name, copy, ignore, paths, stages)
-        for group in re.findall(r"--only-group (\w+)", " ".join(stage.find_all("RUN"))):
+        for group in re.findall(r"--only-group (\w+)", " ".join(stage.list_arguments("RUN"))):
             violations += [] if group in groups else [f"{name}: no group {group}"]
-    built = sorted(targets & set(stages))
-    violations += [f"{name}: an environment lies above the code" for name in built if _is_late(name, stages)]
-    return violations + [f"{name}: runs as root" for name in built if _find_user(name, stages) in ("", "0", "root")]
+    built_stages = sorted(targets & set(stages))
+    violations += [
+        f"{name}: an environment is copied after the code"
+        for name in built_stages
+        if _has_late_environment(name, stages)
+    ]
+    return violations + [
+        f"{name}: runs as root" for name in built_stages if _find_user(name, stages) in ("", "0", "root")
+    ]
 
 
 def _check_copy(name: str, copy: str, ignore: str, paths: "set[str]", stages: dict[str, Stage]) -> list[str]:
@@ -93,19 +99,19 @@ def _check_copy(name: str, copy: str, ignore: str, paths: "set[str]", stages: di
     return missing + [f"{name}: {source} is ignored" for source in sources if not is_sent(source, ignore)]
 
 
-def _is_late(name: str, stages: dict[str, Stage]) -> bool:
-    """Whether an environment is copied after the code: each commit would then change its layer, of gigabytes."""
+def _has_late_environment(name: str, stages: dict[str, Stage]) -> bool:
+    """Tell whether an environment is copied after the code. Each commit would then change its layer of gigabytes."""
     sources: list[str] = []
     while name in stages:
-        copies = stages[name].find_all("COPY")
+        copies = stages[name].list_arguments("COPY")
         sources = [match[1] for copy in copies if (match := re.match(r"--from=(\S+)", copy))] + sources
         name = stages[name].base
     return "code" in sources and any(source.startswith("build-") for source in sources[sources.index("code") :])
 
 
 def _find_user(name: str, stages: dict[str, Stage]) -> str:
-    """Return the last user of a stage, its own or its base's."""
-    users = stages[name].find_all("USER")
+    """Return the user that a stage runs as: its own last USER, or that of its base."""
+    users = stages[name].list_arguments("USER")
     if users:
         return users[-1].split(":")[0]
     return _find_user(stages[name].base, stages) if stages[name].base in stages else ""

@@ -16,7 +16,7 @@ def write_evaluation(data: Path, rows: int = ROWS, signal: float = 1.0) -> None:
     Args:
         data: folder.
         rows: number of rows of the holdout, and of the training.
-        signal: how well the scores separate the labels; 0: not at all.
+        signal: how well the scores separate the labels. With 0 they do not.
     """
     flights, random = load_dataset("flights"), np.random.default_rng(3)
     log_odds = signal * random.normal(size=rows)

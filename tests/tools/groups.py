@@ -9,17 +9,17 @@ from typing import Any
 import psutil
 
 
-def signal_group(child: "subprocess.Popen[Any]", number: int = signal.SIGKILL) -> None:
-    """Send a signal to the processes that are left of the group that `child` led.
+def signal_group(child: "subprocess.Popen[Any]", signal_number: int = signal.SIGKILL) -> None:
+    """Send a signal to the remaining processes of the group whose leader is `child`.
 
-    The kernel does not reuse the child's number before the child is reaped, nor while its group has members. After that
-    the number may belong to a server of another worker. So if the child is reaped and a process has the number, the
-    group is gone, and nothing is sent.
+    The kernel reuses the child's process id only after the child is reaped and its group has no members. Then the id
+    may belong to a server of another worker. So if the child is reaped and a process has its id, the group is gone, and
+    nothing is sent.
     """
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, number)
+        os.killpg(child.pid, signal_number)
 
 
 def end_group(child: "subprocess.Popen[Any]") -> None:

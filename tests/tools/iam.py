@@ -1,6 +1,7 @@
-"""Decide about a call as IAM does, for what this project's policies use.
+"""Decide whether a policy allows a call, as IAM does.
 
-That is Allow and Deny, wildcards in actions and resources, and a few conditions.
+The module knows only what this project's policies use: Allow and Deny, wildcards in actions and resources, and a few
+conditions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from string import Template
 from typing import Any
 
 POLICIES = Path(__file__).resolve().parents[2] / "infra" / "policies"
-NAMES = {
+VARIABLES = {
     **{"account": "123456789012", "region": "eu-west-1", "bucket": "leeway", "lake": "leeway-lake", "source": "mwaa"},
     **{"environment": "leeway-airflow", "key_arn": "arn:aws:kms:eu-west-1:123456789012:key/k"},
     **{"job_role_arn": "arn:aws:iam::123456789012:role/leeway-job", "topic_arn": "arn:aws:sns:x:123456789012:news"},
@@ -24,7 +25,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call of AWS.
+    """A call to an AWS service.
 
     Args:
         action: the action as IAM names it.
@@ -39,14 +40,14 @@ class Call:
 
 def load_policy(name: str) -> dict[str, Any]:
     """Return the policy document infra/policies/NAME.json with its variables replaced by NAMES."""
-    return dict(json.loads(Template((POLICIES / f"{name}.json").read_text()).substitute(NAMES)))
+    return dict(json.loads(Template((POLICIES / f"{name}.json").read_text()).substitute(VARIABLES)))
 
 
 def load_calls() -> dict[str, list[Call]]:
     """Return the calls that tools/record_calls.py recorded, by role."""
     calls: dict[str, list[Call]] = {"airflow": [], "job": []}
     for entry in json.loads((POLICIES / "calls.json").read_text()):
-        resource = entry["resource"].replace("REGION", NAMES["region"]).replace("ACCOUNT", NAMES["account"])
+        resource = entry["resource"].replace("REGION", VARIABLES["region"]).replace("ACCOUNT", VARIABLES["account"])
         calls[entry["role"]].append(Call(entry["action"], resource))
     return calls
 
@@ -57,7 +58,7 @@ def find_statements(document: Mapping[str, Any], call: Call) -> list[dict[str, A
 
 
 def is_allowed(document: Mapping[str, Any], call: Call) -> bool:
-    """Whether the policy allows the call: a statement allows it, and none denies it."""
+    """Tell whether the policy allows the call: a statement allows it, and no statement denies it."""
     effects = {statement["Effect"] for statement in find_statements(document, call)}
     return effects == {"Allow"}
 
@@ -66,13 +67,15 @@ def _matches(statement: Mapping[str, Any], call: Call) -> bool:
     return (
         any(_matches_pattern(call.action.lower(), action.lower()) for action in statement["Action"])
         and any(_matches_pattern(call.resource, resource) for resource in statement["Resource"])
-        and all(_condition_holds(kind, patterns, call) for kind, patterns in statement.get("Condition", {}).items())
+        and all(
+            _is_condition_met(operator, patterns, call) for operator, patterns in statement.get("Condition", {}).items()
+        )
     )
 
 
-def _condition_holds(kind: str, patterns: Mapping[str, Any], call: Call) -> bool:
-    if kind not in ("StringEquals", "StringLike", "Bool"):
-        raise ValueError(f"the condition {kind} is not supported")
+def _is_condition_met(operator: str, patterns: Mapping[str, Any], call: Call) -> bool:
+    if operator not in ("StringEquals", "StringLike", "Bool"):
+        raise ValueError(f"the condition {operator} is not supported")
     return all(_matches_pattern(call.context.get(key, ""), pattern) for key, pattern in patterns.items())
 
 
@@ -93,19 +96,21 @@ def find_unneeded(document: Mapping[str, Any], calls: Iterable[Call], reasons: M
     Args:
         document: policy document.
         calls: the recorded calls.
-        reasons: action, or Sid of a statement, to the reason why it is allowed without a recorded call.
+        reasons: why an action or a statement is allowed without a recorded call, by action or Sid.
     """
     calls, unneeded = list(calls), []
     for statement in document["Statement"]:
         if statement["Effect"] != "Allow":
             continue
-        matches = [call for call in calls if _matches(statement, call)]
-        called = {call.action for call in matches}
-        excused = [action for action in statement["Action"] if action in reasons]
-        unneeded += [action for action in statement["Action"] if action not in reasons and action not in called]
-        is_excused = len(excused) == len(statement["Action"]) or statement["Sid"] in reasons
-        resources = [] if is_excused else statement["Resource"]
+        matching_calls = [call for call in calls if _matches(statement, call)]
+        called_actions = {call.action for call in matching_calls}
+        justified_actions = [action for action in statement["Action"] if action in reasons]
+        unneeded += [action for action in statement["Action"] if action not in reasons and action not in called_actions]
+        is_justified = len(justified_actions) == len(statement["Action"]) or statement["Sid"] in reasons
+        resources = [] if is_justified else statement["Resource"]
         unneeded += [
-            resource for resource in resources if not any(_matches_pattern(call.resource, resource) for call in matches)
+            resource
+            for resource in resources
+            if not any(_matches_pattern(call.resource, resource) for call in matching_calls)
         ]
     return unneeded

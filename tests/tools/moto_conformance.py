@@ -3,9 +3,9 @@
     python tests/tools/moto_conformance.py
 
 The tests come from the sdist of the installed moto. They run in moto's server mode, each run against a new server.
-There are two rounds: the tests as they are, and with the ARNs of roles. Most tests use ARNs of no role, and SageMaker
-and drydock refuse such a job at once. The result is written to benchmarks/results/moto_conformance.json. The exit code
-is 1 where an outcome differs and REASONS has no reason for it.
+There are two rounds: the unchanged tests, and the tests with ARNs of roles. Most tests use ARNs that are not those of
+roles: SageMaker and drydock refuse such a job at once. The result is written to
+benchmarks/results/moto_conformance.json. The exit code is 1 where an outcome differs and REASONS has no reason for it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ RESULT = ROOT / "benchmarks" / "results" / "moto_conformance.json"
 PIP = (str(ROOT / ".leeway" / "uv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet")
 FREEZEGUN = "freezegun==1.5.5"
 """A package that the tests import and uv.lock does not have."""
-STARTS_WITHIN_S = 60.0
-NOT_A_ROLE = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:000000000000:x-x/|role_arn=resource_arn")
+START_TIMEOUT_S = 60.0
+NON_ROLE_ARN_PATTERN = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:000000000000:x-x/|role_arn=resource_arn")
 
 REASONS = {
     r"at 'roleArn' failed to satisfy constraint": (
@@ -64,14 +64,14 @@ REASONS = {
 
 
 def main() -> int:
-    """Run both rounds, print and store the differences; return 1 where one has no reason."""
+    """Run both rounds, print and store the differences, and return 1 if a difference has no reason."""
     version = importlib.metadata.version("moto")
     with tempfile.TemporaryDirectory(prefix="moto-conformance-") as name:
         folder = Path(name)
         tests = _download_tests(version, folder)
-        rounds = {"the tests as they are": _compare(tests, folder / "plain")}
+        rounds = {"unchanged tests": _compare_outcomes(tests, folder / "plain")}
         _use_role_arns(tests)
-        rounds["with ARNs of roles"] = _compare(tests, folder / "roles")
+        rounds["tests with ARNs of roles"] = _compare_outcomes(tests, folder / "roles")
     report = {
         "command": "python tests/tools/moto_conformance.py",
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -79,13 +79,13 @@ def main() -> int:
         "rounds": rounds,
     }
     RESULT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    different = [test for result in rounds.values() for test in result["different"]]
-    return int(any(not test["why"] for test in different))
+    differences = [test for result in rounds.values() for test in result["different"]]
+    return int(any(not test["reason"] for test in differences))
 
 
 def _download_tests(version: str, folder: Path) -> Path:
-    _run(*PIP, "install", "--no-deps", "--target", str(folder / "deps"), FREEZEGUN)
-    _run(*PIP, "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), f"moto=={version}")
+    _run_command(*PIP, "install", "--no-deps", "--target", str(folder / "deps"), FREEZEGUN)
+    _run_command(*PIP, "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), f"moto=={version}")
     with tarfile.open(next(folder.glob("moto-*.tar.gz"))) as archive:
         members = [member for member in archive if "/tests/" in member.name or member.name.endswith("/PKG-INFO")]
         archive.extractall(folder, members, filter="data")
@@ -95,14 +95,14 @@ def _download_tests(version: str, folder: Path) -> Path:
 def _use_role_arns(tests: Path) -> None:
     for path in (tests / "test_sagemaker").glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(NOT_A_ROLE.sub(_replace_arn, text), encoding="utf-8")
+        path.write_text(NON_ROLE_ARN_PATTERN.sub(_replace_arn, text), encoding="utf-8")
 
 
 def _replace_arn(match: re.Match[str]) -> str:
     return "role_arn=FAKE_ROLE_ARN" if match[0].startswith("role_arn") else "arn:aws:iam::000000000000:role/"
 
 
-def _compare(tests: Path, folder: Path) -> dict[str, Any]:
+def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     with _start_moto(folder) as url:
         moto = _run_tests(tests, url, folder / "moto.xml")
@@ -113,18 +113,18 @@ def _compare(tests: Path, folder: Path) -> dict[str, Any]:
             "test": test,
             "moto": moto[test][0],
             "drydock": outcome,
-            "said": message[:300],
-            "why": _find_reason(f"{test}: {message}"),
+            "message": message[:300],
+            "reason": _find_reason(f"{test}: {message}"),
         }
         for test, (outcome, message) in sorted(drydock.items())
         if outcome != moto[test][0]
     ]
     passed = sum(outcome == "passed" for outcome, _ in drydock.values())
     sys.stdout.write(
-        f"{len(drydock)} tests, {passed} pass against drydock, {len(different)} end differently than against moto\n"
+        f"{len(drydock)} tests, {passed} pass against drydock, {len(different)} have another outcome against moto\n"
     )
     for entry in different:
-        reason = entry["why"] or f"NO REASON IS KNOWN: {entry['said']}"
+        reason = entry["reason"] or f"NO REASON IS KNOWN: {entry['message']}"
         sys.stdout.write(f"  {entry['test']}: {entry['drydock']}: {reason}\n")
     return {"tests": len(drydock), "passed": passed, "different": different}
 
@@ -162,9 +162,9 @@ def _find_reason(message: str) -> str:
 
 @contextlib.contextmanager
 def _start_moto(folder: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     with _start_server(folder, "moto.server", "-H", "127.0.0.1", "-p", str(port)):
         _wait_until(lambda: _is_reachable(f"http://127.0.0.1:{port}/moto-api/"))
         yield f"http://127.0.0.1:{port}"
@@ -193,7 +193,7 @@ def _start_server(folder: Path, *module: str) -> Iterator[None]:
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STARTS_WITHIN_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
             raise SystemExit("error: a server did not start")
@@ -208,7 +208,7 @@ def _is_reachable(url: str) -> bool:
     return True
 
 
-def _run(*command: str) -> None:
+def _run_command(*command: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"error: {' '.join(command)}: {result.stderr.strip()[-500:]}")

@@ -1,4 +1,4 @@
-"""Name what belongs to one test."""
+"""Build names for objects that belong to one test."""
 
 import hashlib
 import re

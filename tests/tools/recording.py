@@ -1,4 +1,4 @@
-"""Run a drydock that records the kinds of calls it gets: `recording.py FILE`, then drydock's options.
+"""Run a drydock that records the kinds of calls that it receives: `recording.py FILE`, then drydock's options.
 
 `tools/record_calls.py` uses the records: the policies in infra/policies/ have to allow these calls.
 """
@@ -14,12 +14,18 @@ from typing import Any
 from urllib.parse import parse_qs
 
 TEST_ACCESS_KEY = "AKIATESTSOWNCALLS000"
-"""Access key of the calls by which the tests themselves look at results. They are not recorded."""
-PLATFORM = "drydock"
-"""Access key of a job, and of what drydock does for it: on AWS both have the job's execution role."""
-_SIGNED = re.compile(r"Credential=([^/]+)/\d+/([^/]*)/([^/]+)/aws4_request")
-_OBJECT = {"GET": "GetObject", "HEAD": "GetObject", "PUT": "PutObject", "POST": "PutObject", "DELETE": "DeleteObject"}
-_BUCKET = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
+"""Access key of the calls by which the tests themselves read results. They are not recorded."""
+JOB_ACCESS_KEY = "drydock"
+"""Access key of the calls that a job makes, or drydock for it. On AWS, the job's execution role makes both."""
+_CREDENTIAL_PATTERN = re.compile(r"Credential=([^/]+)/\d+/([^/]*)/([^/]+)/aws4_request")
+_OBJECT_ACTIONS = {
+    "GET": "GetObject",
+    "HEAD": "GetObject",
+    "PUT": "PutObject",
+    "POST": "PutObject",
+    "DELETE": "DeleteObject",
+}
+_BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
 _FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "data")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
@@ -31,10 +37,10 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
         environ: WSGI environment of the request.
         body: body of a request that is no object of S3.
     """
-    match = _SIGNED.search(environ.get("HTTP_AUTHORIZATION", ""))
+    match = _CREDENTIAL_PATTERN.search(environ.get("HTTP_AUTHORIZATION", ""))
     if not match or match[1] == TEST_ACCESS_KEY:
         return None
-    role, service = "job" if match[1] == PLATFORM else "airflow", match[3]
+    role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
@@ -47,23 +53,23 @@ def _describe_s3_call(environ: dict[str, Any]) -> tuple[str, str]:
     if not bucket:
         return "s3:ListAllMyBuckets", "*"
     if key:
-        action = "AbortMultipartUpload" if method == "DELETE" and "uploadId" in query else _OBJECT[method]
+        action = "AbortMultipartUpload" if method == "DELETE" and "uploadId" in query else _OBJECT_ACTIONS[method]
         return f"s3:{action}", f"arn:aws:s3:::{bucket}/{_shorten_key(key)}"
     for word, action in (("delete", "DeleteObject"), ("location", "GetBucketLocation"), ("uploads", "ListUploads")):
         if word in query:
             return f"s3:{action}", f"arn:aws:s3:::{bucket}" + ("/*" if word == "delete" else "")
-    return f"s3:{_BUCKET[method]}", f"arn:aws:s3:::{bucket}"
+    return f"s3:{_BUCKET_ACTIONS[method]}", f"arn:aws:s3:::{bucket}"
 
 
 def _shorten_key(key: str) -> str:
-    """Return the folder of a key that policies name, and x for the names of tests, runs, jobs and digests below it."""
+    """Return the folder of a key as policies name it, with x in place of the names of tests, runs, jobs and digests."""
     folders = key.split("/")[:-1]
     if folders[:1] in (["dvc"], ["lake"]):
         return f"{folders[0]}/x"
     return next((f"leeway/{folder}/x" for folder in folders if folder in _FOLDERS), "x")
 
 
-_KINDS = {
+_RESOURCE_TYPES = {
     "TrainingJob": "training-job",
     "ProcessingJob": "processing-job",
     "TransformJob": "transform-job",
@@ -80,10 +86,12 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
         if action.startswith("List") and action != "ListTags":
             return "*"
         tagged_arn = request.get("ResourceArn", "")
-        kind = (
-            tagged_arn.rpartition(":")[2].split("/")[0] if tagged_arn else _KINDS[re.sub(r"^[A-Z][a-z]+", "", action)]
+        resource_type = (
+            tagged_arn.rpartition(":")[2].split("/")[0]
+            if tagged_arn
+            else _RESOURCE_TYPES[re.sub(r"^[A-Z][a-z]+", "", action)]
         )
-        return f"{arn}:{kind}/NAME"
+        return f"{arn}:{resource_type}/NAME"
     if service == "logs":
         # For IAM, a call on a log group is a call on a stream with an empty name.
         stream = "NAME" if "logStreamName" in request else ""
@@ -91,23 +99,23 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     if service == "glue":
         is_table = "DatabaseName" in request
         return f"{arn}:" + (
-            f"table/{request['DatabaseName']}/NAME" if is_table else f"database/{_database_name(request)}"
+            f"table/{request['DatabaseName']}/NAME" if is_table else f"database/{_get_database_name(request)}"
         )
     if service == "secretsmanager":
         return f"{arn}:secret:{request['SecretId'].rpartition('/')[0]}/NAME"
     return "*"
 
 
-def _database_name(request: dict[str, Any]) -> str:
+def _get_database_name(request: dict[str, Any]) -> str:
     return str(request.get("Name") or request.get("DatabaseInput", {}).get("Name") or "*")
 
 
 def serve(file: Path) -> None:
-    """Run drydock; append each kind of call that it gets to the file once."""
+    """Run drydock, and append each kind of call that it receives to the file once."""
     from drydock.__main__ import app
     from drydock.api import server
 
-    recorded: set[tuple[str, str, str]] = set()
+    recorded_calls: set[tuple[str, str, str]] = set()
     handle = server.Application.__call__
 
     def record_and_handle(self: server.Application, environ: dict[str, Any], start_response: Any) -> Any:
@@ -116,10 +124,10 @@ def serve(file: Path) -> None:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             environ["wsgi.input"] = io.BytesIO(body)
         call = describe_call(environ, body)
-        if call and call not in recorded:
-            recorded.add(call)
-            with file.open("a") as lines:
-                lines.write(json.dumps(call) + "\n")
+        if call and call not in recorded_calls:
+            recorded_calls.add(call)
+            with file.open("a") as output:
+                output.write(json.dumps(call) + "\n")
         return handle(self, environ, start_response)
 
     server.Application.__call__ = record_and_handle  # type: ignore[method-assign]

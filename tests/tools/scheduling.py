@@ -13,18 +13,18 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[2]
 DURATIONS = ROOT / "tests" / "durations.json"
-"""Seconds of each test file, with the set-up and the teardown of its fixtures; `make test STORE=1` writes it anew."""
-TOGETHER = ("tests/integration/leeway/processes/",)
+"""Seconds of each test file, with the set-up and the teardown of its fixtures; `make test STORE=1` replaces it."""
+SHARED_FOLDERS = ("tests/integration/leeway/processes/",)
 """Folders whose tests run on one worker, since they share a server that is started once."""
-UNKNOWN_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
-SHORT_S = 1.0
-"""Files that take less are neither stored nor ordered."""
+DEFAULT_DURATIONS_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
+MIN_DURATION_S = 1.0
+"""The duration of a file that takes less is not stored, and the file is not ordered."""
 
 
 def find_scope(node_id: str) -> str:
-    """Return what one worker runs: the test's file, or the folder whose tests share a server."""
+    """Return the scope of a test, which one worker runs: its file, or its folder where the tests share a server."""
     file = node_id.partition("::")[0]
-    return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+    return next((folder for folder in SHARED_FOLDERS if file.startswith(folder)), file)
 
 
 def load_durations() -> dict[str, float]:
@@ -36,27 +36,27 @@ def load_durations() -> dict[str, float]:
 
 
 def estimate_duration(scope: str, durations: dict[str, float]) -> float:
-    """Return a scope's stored seconds, or a guess by its folder."""
-    guess = next((seconds for folder, seconds in UNKNOWN_S.items() if scope.startswith(folder)), 0.0)
-    return durations.get(scope, guess)
+    """Return a scope's stored seconds, or the default of its folder."""
+    default = next((seconds for folder, seconds in DEFAULT_DURATIONS_S.items() if scope.startswith(folder)), 0.0)
+    return durations.get(scope, default)
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """Give the next scope to a worker that is free, in the order of the collection, which has the longest first."""
+    """Give each free worker the next scope in the order of the collection, which begins with the longest."""
 
     def _split_scope(self, nodeid: str) -> str:
         return find_scope(nodeid)
 
 
-class Balance:
-    """Order the tests as a plug-in of pytest, where there are workers; measure the durations of the test files.
+class BalancePlugin:
+    """Plug-in of pytest that orders the tests for the workers, and measures the durations of the test files.
 
     Args:
-        stores: whether the durations of this run are written to tests/durations.json.
+        is_stored: whether this run's durations are written to tests/durations.json.
     """
 
-    def __init__(self, stores: bool) -> None:
-        self.stores = stores
+    def __init__(self, is_stored: bool) -> None:
+        self.is_stored = is_stored
         self.seconds: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(trylast=True)
@@ -65,8 +65,10 @@ class Balance:
             return
         durations = load_durations()
         scopes = {find_scope(item.nodeid) for item in items}
-        rank = {scope: -estimate_duration(scope, durations) for scope in scopes}
-        items.sort(key=lambda item: rank[find_scope(item.nodeid)])  # stable: equal scopes stay in the folders' order
+        sort_keys = {scope: -estimate_duration(scope, durations) for scope in scopes}
+        items.sort(
+            key=lambda item: sort_keys[find_scope(item.nodeid)]
+        )  # stable: equal scopes stay in the folders' order
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LongestFirst:
@@ -77,6 +79,8 @@ class Balance:
         self.seconds[report.nodeid.partition("::")[0]] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        if self.stores and "PYTEST_XDIST_WORKER" not in os.environ:
-            rows = {file: round(seconds, 1) for file, seconds in sorted(self.seconds.items()) if seconds >= SHORT_S}
+        if self.is_stored and "PYTEST_XDIST_WORKER" not in os.environ:
+            rows = {
+                file: round(seconds, 1) for file, seconds in sorted(self.seconds.items()) if seconds >= MIN_DURATION_S
+            }
             DURATIONS.write_text(json.dumps(rows, indent=1) + "\n")

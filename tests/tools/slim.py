@@ -1,4 +1,4 @@
-"""Write an interpreter that has what one group of pyproject.toml installs, and nothing else of this environment."""
+"""Write an interpreter that can import only what one dependency group of pyproject.toml installs."""
 
 import json
 import sys
@@ -12,20 +12,20 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-# Python imports sitecustomize by itself before all else. A module that it refuses looks as if it were not installed.
-SITE = """
+# Python imports sitecustomize at its start. A module that this code refuses seems not to be installed.
+SITE_CODE = """
 import json, pathlib, sys
 
-class Absent:
+class AbsentModules:
     names = frozenset(json.loads(pathlib.Path(__file__).with_name("absent.json").read_text()))
 
     def find_spec(self, name, path=None, target=None):
         if name in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}: not in this image", name=name)
 
-sys.meta_path.insert(0, Absent())
+sys.meta_path.insert(0, AbsentModules())
 """
-SHELL = """#!/bin/sh
+SHELL_SCRIPT = """#!/bin/sh
 # The interpreter of another image: it must not inherit this image's PYTHONPATH.
 PYTHONPATH={site}:{root} exec {python} "$@"
 """
@@ -68,16 +68,16 @@ def _list_extras(requirement: dict[str, Any]) -> list[str]:
 
 
 def list_absent_modules(group: str) -> list[str]:
-    """List the modules of this environment that an image with this group alone does not have."""
+    """List the modules of this environment that an image with only this group does not have."""
     installed = list_installed(group) | {"leeway", "pip", "setuptools", "wheel"}
     owners = packages_distributions().items()
     return sorted(module for module, names in owners if not {canonicalize_name(name) for name in names} & installed)
 
 
 def write_site(folder: Path, group: str) -> Path:
-    """Write a folder, and return it. First in PYTHONPATH, it leaves an interpreter the group's modules only."""
+    """Write a folder that hides all modules but the group's where it is first in PYTHONPATH, and return it."""
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(SITE)
+    (folder / "sitecustomize.py").write_text(SITE_CODE)
     (folder / "absent.json").write_text(json.dumps(list_absent_modules(group)))
     return folder
 
@@ -85,6 +85,8 @@ def write_site(folder: Path, group: str) -> Path:
 def write_interpreter(folder: Path, group: str) -> Path:
     """Write an executable that is the interpreter of the group's image, and return its path."""
     path = folder / f"python-{group}"
-    path.write_text(SHELL.format(site=write_site(folder / f"site-{group}", group), root=ROOT, python=sys.executable))
+    path.write_text(
+        SHELL_SCRIPT.format(site=write_site(folder / f"site-{group}", group), root=ROOT, python=sys.executable)
+    )
     path.chmod(0o755)
     return path

@@ -22,8 +22,8 @@ def start_suspended_training(
 ) -> "subprocess.Popen[str]":
     """Start `python -m pipelines train`, and suspend it as soon as it has a checkpoint of at least `rounds` rounds.
 
-    The caller kills or continues it. On a loaded machine a training may end before it is suspended; then another one
-    is started.
+    The caller has to kill or continue it. On a loaded machine a training may end before it is suspended. Then another
+    training is started.
     """
 
     def has_checkpoint() -> bool:
@@ -32,7 +32,7 @@ def start_suspended_training(
     command = (sys.executable, "-m", "pipelines", "train", "--hyperparameters", json.dumps(hyperparameters))
     for _ in range(5):
         child: subprocess.Popen[str] = commands.start(*command, env=env)
-        until(lambda child=child: child.poll() is not None or has_checkpoint(), most_s=0.01)
+        until(lambda child=child: child.poll() is not None or has_checkpoint(), max_pause_s=0.01)
         signal_group(child, signal.SIGSTOP)
         if len(commands.members(child.pid)) == 2:  # the step and the script
             return child

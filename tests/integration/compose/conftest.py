@@ -115,7 +115,7 @@ class Stack:
         self.stopped.discard(service)
         return child
 
-    def wait_until(self, condition: Callable[[], Any], within_s: float = 300.0) -> Any:
+    def wait_until(self, condition: Callable[[], Any], timeout_s: float = 300.0) -> Any:
         """Wait until a condition is true, and return its value. Restart services meanwhile, as Docker would.
 
         A failed request in the condition counts as false.
@@ -132,14 +132,14 @@ class Stack:
             with contextlib.suppress(requests.RequestException):
                 return condition()
 
-        return self.until(check, within_s)
+        return self.until(check, timeout_s)
 
     def is_healthy(self, service: str) -> bool:
         """Run the health check of the file."""
         if service == "s3":  # drydock's page has another path than SeaweedFS's
             command = [sys.executable, str(compose.ROOT / "docker/healthy.py"), f"{self.url(service)}/drydock/health"]
         else:
-            command = self._use_local_programs(service, self.translator.healthcheck(service))
+            command = self._use_local_programs(service, self.translator.translate_healthcheck(service))
         env = self._environment(service)
         result = subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True)
         self.health_output = result.stdout + result.stderr
@@ -185,7 +185,7 @@ class Stack:
                 self.translator.paths["/var/lib"] + "/seaweedfs",
             )
             return [python, "-m", "drydock", "--port", port, "--data", data]
-        command = self._use_local_programs(service, self.translator.command(service))
+        command = self._use_local_programs(service, self.translator.translate_command(service))
         if service == "postgres":
             sockets = ("-c", f"unix_socket_directories={self.postgres}", "-c", "fsync=off")
             return [*command, "-D", f"{self.postgres}/data", "-c", "listen_addresses=127.0.0.1", "-p", port, *sockets]
@@ -205,7 +205,7 @@ class Stack:
             **inherited,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(roots),
-            **self.translator.environment(service),
+            **self.translator.translate_environment(service),
         }
         if service == "mlflow":  # untranslated: it names the hosts of the containers' network
             env["MLFLOW_SERVER_ALLOWED_HOSTS"] = self.services[service]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]

@@ -30,9 +30,9 @@ BUCKET = "bucket"
 END_STATUSES = ("Completed", "Failed", "Stopped")
 
 
-def wait_for(reason: str, condition: Callable[[], Any], within_s: float = TIMEOUT_S) -> Any:
+def wait_for(reason: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
     """Return the condition's first true value; fail the test if there is none within within_s seconds."""
-    return wait_until(condition, within_s, most_s=0.1, reason=reason)
+    return wait_until(condition, timeout_s, max_pause_s=0.1, reason=reason)
 
 
 @dataclass
@@ -149,12 +149,12 @@ class Drydock:
                 lines += [event["message"] for event in logs.get_log_events(**query)["events"]]
         return lines
 
-    def wait_for_line(self, name: str, start: str, within_s: float = TIMEOUT_S) -> str:
+    def wait_for_line(self, name: str, start: str, timeout_s: float = TIMEOUT_S) -> str:
         """Wait for a line of the job's log that begins with start, and return it."""
         lines = wait_for(
             f"{start!r} in the log of {name}",
             lambda: [line for line in self.read_log(name) if line.startswith(start)],
-            within_s,
+            timeout_s,
         )
         return str(lines[0])
 

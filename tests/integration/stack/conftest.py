@@ -22,7 +22,7 @@ STAND_IN = Path(__file__).parent / "stand_in"
 
 @pytest.fixture
 def wait_for() -> Callable[..., None]:
-    return partial(wait_until, within_s=300.0, most_s=0.3)
+    return partial(wait_until, timeout_s=300.0, max_pause_s=0.3)
 
 
 @dataclass

@@ -174,7 +174,7 @@ def test_init_writes_every_variable_without_a_default(env):
 
 def test_every_variable_has_its_own_line_in_the_example(env):
     """A reader uncomments a whole line: a second variable in it would become part of the first one's value."""
-    used = {match[1] for match in compose.VARIABLE.finditer(compose.FILE.read_text()) if match[1]}
+    used = {match[1] for match in compose.VARIABLE_PATTERN.finditer(compose.FILE.read_text()) if match[1]}
     lines = (compose.ROOT / ".env.example").read_text().splitlines()
     entries = [match for line in lines if (match := re.fullmatch(r"(?:# )?([A-Z]\w*)=([^\s#]*)(?:\s+# .*)?", line))]
     assert sorted(used - {match[1] for match in entries}) == []

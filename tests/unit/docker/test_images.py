@@ -43,7 +43,7 @@ def test_dockerfile_follows_the_rules():
         (
             "FROM runs-airflow AS worker",
             "FROM airflow AS worker",
-            "worker: an environment lies above the code",
+            "worker: an environment is copied after the code",
         ),
         ("USER 10001:10001", "", "airflow: runs as root"),
         ("USER 10001:10001", "USER 0", "worker: runs as root"),

@@ -152,7 +152,7 @@ def test_stand_in_is_based_on_the_image_that_the_tool_makes(folder):
     _, stages = parse_dockerfile((folder / "Dockerfile").read_text())
     (stage,) = stages.values()
     assert f"\nDEBIAN={stage.base} " in TOOL.read_text()
-    assert stage.find_all("LABEL") == [f"leeway.stand-in={folder.name}"]
+    assert stage.list_arguments("LABEL") == [f"leeway.stand-in={folder.name}"]
 
 
 def test_entrypoint_of_postgres_has_no_syntax_error():

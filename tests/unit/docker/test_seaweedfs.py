@@ -23,7 +23,7 @@ def test_names_of_objects_are_stored_where_the_objects_are():
     assert names["enabled"] is True
     assert names["dir"].startswith(f"{volume}/")
     (stage,) = parse_dockerfile((FOLDER / "Dockerfile").read_text())[1].values()
-    assert "filer.toml /etc/seaweedfs/filer.toml" in stage.find_all("COPY")
+    assert "filer.toml /etc/seaweedfs/filer.toml" in stage.list_arguments("COPY")
     assert f"-dir={volume} " in START
     assert f"mkdir -p {names['dir']}\n" in START  # SeaweedFS does not create a folder that filer.toml names
 

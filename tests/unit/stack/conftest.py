@@ -15,7 +15,7 @@ Spawn = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def wait_for() -> Callable[..., None]:
-    return partial(wait_until, within_s=30.0, most_s=0.02)
+    return partial(wait_until, timeout_s=30.0, max_pause_s=0.02)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
             has_files(cache, before + randomness.randint(1, 60)),  # while DVC writes the cache
         ][kind := runs % 2]
         child = start_repro(name, day, **size)
-        until(lambda child=child, condition=condition: child.poll() is not None or condition(), most_s=0.01)
+        until(lambda child=child, condition=condition: child.poll() is not None or condition(), max_pause_s=0.01)
         signal_group(child)
         kill_counts[kind] += child.wait() == -signal.SIGKILL
         until(lambda child=child: not commands.members(child.pid))  # DVC and the stage may end a moment later

@@ -67,7 +67,7 @@ def make_plan(root: Path, script: str, **fields: Any) -> HostPlan:
 
 def wait_for(condition: Callable[[], Any]) -> None:
     """Wait until a condition is true."""
-    wait_until(condition, most_s=0.005)
+    wait_until(condition, max_pause_s=0.005)
 
 
 def is_alive(pid: int) -> bool:

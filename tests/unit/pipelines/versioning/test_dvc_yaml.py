@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from pipelines.versioning.stages import Stage, load_stages
-from tests.tools.imports import ROOT, imported_files, read_sections
+from tests.tools.imports import ROOT, list_imported_files, read_sections
 
 STAGES = load_stages(ROOT / "dvc.yaml")
 SOURCE = {"pipelines.datasets.flights.source": "the source is read when days are ingested"}
@@ -29,7 +29,8 @@ def find_unnamed(stage: Stage) -> set[str]:
     """List the files, and the sections of params.yaml, that the stage uses and does not name."""
     step = stage.cmd.split()[-1]
     starts = (f"pipelines.steps.{step}", *SUBPROCESSES.get(stage.name, ()))
-    files = {file for start in starts for file in imported_files(start, "flights", frozenset(NOT_REACHED[stage.name]))}
+    excluded = frozenset(NOT_REACHED[stage.name])
+    files = {file for start in starts for file in list_imported_files(start, "flights", excluded)}
     deps = [Path(dep) for dep in stage.deps]
     unnamed = {str(file) for file in files if not any(file.is_relative_to(dep) for dep in deps)}
     sections = ({step} & yaml.safe_load((ROOT / "params.yaml").read_text()).keys()) | read_sections(files)
