@@ -1,1 +1,1 @@
-"""What runs inside a job's container: checkpoints, tracking, signals and the entry points of its jobs."""
+"""Modules that run inside a job's container: checkpoints, tracking, signals, and the entry points of jobs."""

@@ -1,13 +1,14 @@
-"""Checkpoints of a training that can be interrupted at any moment: each is complete, and the newest is restored.
+"""Save and restore the checkpoints of a training that can be interrupted at any moment.
 
-A checkpoint is one file, because SageMaker copies the folder to S3 file by file, whenever it likes: with two files, S3
-could have the new model beside the old state. The content of the file:
+A checkpoint is one file, because SageMaker copies the folder to S3 file by file, at any time: with two files, S3 could
+have the new model beside the old state. The content of the file:
 
-    leeway-checkpoint 1 TRAINING SAVED_AT      digest of the training that it belongs to, time in UTC
+    leeway-checkpoint 1 TRAINING SAVED_AT      digest of the identity of the training, time of the save in UTC
     {...}                                      the state, JSON
     payload, then the SHA-256 of all before it (64 hex digits)
 
-Independent of the ML framework. Travels in the training job's bundle, so it imports the standard library only.
+This module is independent of the ML framework. It is part of the training job's bundle, so it imports the standard
+library only.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HEAD = re.compile(rb"leeway-checkpoint 1 ([0-9a-f]{16}) (\S{1,40})\n")
-HEAD_BYTES = 100
-"""Longest first line; no more is read of a file to find out whether it is a checkpoint."""
-SEAL_BYTES = 64
+HEADER = re.compile(rb"leeway-checkpoint 1 ([0-9a-f]{16}) (\S{1,40})\n")
+MAX_HEADER_BYTES = 100
+"""Most bytes of the first line; no more of a file is read to find out whether it is a checkpoint."""
+DIGEST_BYTES = 64
+"""Length of the SHA-256 at the end of the file, in hex digits."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +40,24 @@ class Checkpoint:
 
     step: int
     saved_at: str
+    """Time of the save, ISO 8601 in UTC."""
     state: dict[str, Any]
+    """Any JSON values, such as the metrics so far."""
     payload: bytes
+    """Any bytes, such as the model."""
 
 
 class Checkpoints:
-    """The last few checkpoints of one training, in a folder that SageMaker copies to S3. For one writing process.
+    """The last few checkpoints of one training, in a folder that SageMaker copies to S3. Only one process may write.
 
     Other files, and checkpoints of other trainings, are neither restored nor removed.
 
     Args:
-        folder: of the checkpoints; created where it does not exist.
-        of: everything that determines the training (hyperparameters, digests of the data), as JSON values: only a
-            checkpoint of a training with equal values is restored.
+        folder: folder of the checkpoints; created where it does not exist.
+        identity: everything that determines the training (hyperparameters, digests of the data), as JSON values. Only
+            a checkpoint of a training with equal values is restored.
         keep: number of checkpoints to keep, at least 1. SageMaker deletes in S3 what is deleted here, perhaps before
-            it has copied the next one: keep more than 2 where checkpoints are seconds apart.
+            it has copied the next checkpoint: keep more than 2 where checkpoints are seconds apart.
         every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
 
     Raises:
@@ -60,20 +65,19 @@ class Checkpoints:
         OSError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, of: Mapping[str, Any], keep: int = 2, every_s: float = 30.0) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, Any], keep: int = 2, every_s: float = 30.0) -> None:
         if keep < 1 or not every_s >= 0:
             raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
         self.folder, self.keep, self.every_s = folder.absolute(), keep, every_s
-        self._of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
+        self._digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         self.folder.mkdir(parents=True, exist_ok=True)
         self._temporary = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether to save now, so that at most `every_s` of work can be lost. Call it after every step.
+        """Return whether to save now, so that at most `every_s` of work can be lost. Call this after every step.
 
-        The next step is assumed to take as long as the last one. Where a step takes longer than `every_s`, that step
-        can be lost.
+        The next step is assumed to take as long as the last one. A step that takes longer than `every_s` can be lost.
         """
         now = time.monotonic()
         step_s, self._checked_at_s = now - self._checked_at_s, now
@@ -83,25 +87,27 @@ class Checkpoints:
         """Save the state after `step` steps, and remove all but the last few checkpoints. Idempotent.
 
         Raises:
-            OSError: for example, the disk is full. Older checkpoints are untouched.
+            OSError: the file cannot be written; for example, the disk is full. Older checkpoints stay as they are.
         """
         target = self.folder / _format_file_name(step)
-        if os.path.lexists(target) and _read_head(target) is None:
+        if os.path.lexists(target) and _read_header(target) is None:
             _write_line(f"{target.name} in the checkpoint folder is not a checkpoint: step {step} is not saved")
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
-        self._write(target, f"leeway-checkpoint 1 {self._of} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
+        self._write(target, f"leeway-checkpoint 1 {self._digest} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
         self._saved_at_s = self._checked_at_s = time.monotonic()
-        own = [
-            number for number in sorted(_list_steps(self.folder)) if self._owns(self.folder / _format_file_name(number))
+        own_steps = [
+            own_step
+            for own_step in sorted(_list_steps(self.folder))
+            if self._is_own(self.folder / _format_file_name(own_step))
         ]
-        kept = [number for number in own if number <= step][-self.keep :]
-        for number in own:
-            if number not in kept:  # one later than `step` is broken: it was skipped when this training was restored
-                (self.folder / _format_file_name(number)).unlink(missing_ok=True)
+        kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.keep :]
+        for own_step in own_steps:
+            if own_step not in kept_steps:  # later steps than `step` are broken: `restore` skipped them
+                (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint of this training; None for a cold start. Prints which one."""
+        """Return the newest complete checkpoint of this training; None where there is none. Prints its name."""
         checkpoint = next(self._read_complete(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
         name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
@@ -117,13 +123,13 @@ class Checkpoints:
                 reason = error.strerror if isinstance(error, OSError) else error
                 _write_line(f"checkpoint {_format_file_name(step)} {reason}; trying the one before")
 
-    def _write(self, target: Path, head: bytes, payload: bytes) -> None:
-        """Write a file that is complete or absent, even after a power cut. Its temporary name is always the same."""
-        seal = hashlib.sha256(head)
-        seal.update(payload)
+    def _write(self, target: Path, header: bytes, payload: bytes) -> None:
+        """Write a file that is complete or absent, even after a power failure. Its temporary name never changes."""
+        digest = hashlib.sha256(header)
+        digest.update(payload)
         try:
             with self._temporary.open("wb") as file:
-                for part in (head, payload, seal.hexdigest().encode()):
+                for part in (header, payload, digest.hexdigest().encode()):
                     file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
@@ -131,30 +137,30 @@ class Checkpoints:
         finally:
             with suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
-        entry = os.open(self.folder, os.O_RDONLY)
+        descriptor = os.open(self.folder, os.O_RDONLY)
         try:
-            os.fsync(entry)
+            os.fsync(descriptor)
         finally:
-            os.close(entry)
+            os.close(descriptor)
 
     def _read(self, step: int) -> Checkpoint:
         path = self.folder / _format_file_name(step)
-        head = _read_head(path)
-        if head is None:
+        header = _read_header(path)
+        if header is None:
             raise ValueError("cannot be read as a checkpoint")
-        if head[0] != self._of:
+        if header[0] != self._digest:
             raise ValueError("belongs to other hyperparameters or other data")
         content = path.read_bytes()
-        body, seal = memoryview(content)[:-SEAL_BYTES], content[-SEAL_BYTES:]
-        if hashlib.sha256(body).hexdigest().encode() != seal:
+        body, digest = memoryview(content)[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+        if hashlib.sha256(body).hexdigest().encode() != digest:
             raise ValueError("is truncated or corrupt")
-        start = content.index(b"\n") + 1
-        end = content.index(b"\n", start) + 1
-        return Checkpoint(step, head[1], json.loads(content[start:end]), bytes(body[end:]))
+        state_start = content.index(b"\n") + 1
+        state_end = content.index(b"\n", state_start) + 1
+        return Checkpoint(step, header[1], json.loads(content[state_start:state_end]), bytes(body[state_end:]))
 
-    def _owns(self, path: Path) -> bool:
-        head = _read_head(path)
-        return head is not None and head[0] == self._of
+    def _is_own(self, path: Path) -> bool:
+        header = _read_header(path)
+        return header is not None and header[0] == self._digest
 
 
 def _choose_temporary_folder(folder: Path) -> Path:
@@ -162,21 +168,21 @@ def _choose_temporary_folder(folder: Path) -> Path:
 
     `folder` itself is returned where it is a mount of its own, or its parent is read-only.
     """
-    for place in (folder.parent, folder):
+    for candidate in (folder.parent, folder):
         try:
-            # A move is tried, because two mounts of one disk look the same. S3 stores no empty folders.
-            probe = Path(tempfile.mkdtemp(dir=place, prefix=".probe-"))
+            # Two mounts of one disk look the same, so a move is tried. The folder is empty: S3 stores no empty folders.
+            test_folder = Path(tempfile.mkdtemp(dir=candidate, prefix=".probe-"))
             try:
-                probe = probe.rename(folder / probe.name)
+                test_folder = test_folder.rename(folder / test_folder.name)
             finally:
-                probe.rmdir()
+                test_folder.rmdir()
         except OSError as error:
-            if place == folder:
+            if candidate == folder:
                 raise
             _write_line(f"incomplete checkpoints are written inside the folder, not beside it: {error.strerror}")
         else:
-            return place
-    raise AssertionError("the folder itself returns or raises")
+            return candidate
+    raise AssertionError("the loop returns or raises for the folder itself")
 
 
 def _format_file_name(step: int) -> str:
@@ -190,13 +196,13 @@ def _list_steps(folder: Path) -> Iterator[int]:
             yield int(name)
 
 
-def _read_head(path: Path) -> tuple[str, str] | None:
-    """Return the training of a checkpoint, and when it was saved; None where `path` is not a readable checkpoint."""
+def _read_header(path: Path) -> tuple[str, str] | None:
+    """Return the training's digest and the time of the save; None where `path` is not a readable checkpoint."""
     try:
         if not path.is_file():  # a folder, or a pipe, which would block
             return None
         with path.open("rb") as file:
-            match = HEAD.fullmatch(file.readline(HEAD_BYTES))
+            match = HEADER.fullmatch(file.readline(MAX_HEADER_BYTES))
     except OSError:
         return None
     return (match[1].decode(), match[2].decode(errors="replace")) if match else None

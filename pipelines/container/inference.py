@@ -1,7 +1,7 @@
-"""Serve a model of the registry in a SageMaker container, by the contract of its script mode.
+"""Serve a registered model in a SageMaker container, by the functions that its script mode calls.
 
-Travels as code/inference.py of a model.tar.gz whose other files are MLflow's package of the version. So it imports the
-standard library and the requirements of that package only.
+This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
+only the standard library and the requirements of that package.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pandas as pd
 LINES = "application/jsonlines"
 """Content type of requests and responses.
 
-Each line of a request has the features of a row, in the order of the model's signature, null for a missing one. Each
-line of a response has a score.
+Each line of a request is a JSON list with the features of a row, in the order of the model's signature; a missing value
+is null. Each line of a response is a score.
 """
 
 
 def model_fn(model_dir: str) -> Any:
-    """Load the packaged model of a folder."""
+    """Load the packaged model from a folder."""
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
     return mlflow.pyfunc.load_model(model_dir)
@@ -31,7 +31,7 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]]:
     """Parse the rows of a request.
 
     Raises:
-        ValueError: the request has another content type, or is not JSON.
+        ValueError: the content type is not `LINES`, or a line is not JSON.
     """
     if content_type != LINES:
         raise ValueError(f"content type {content_type} is not supported: send {LINES}")
@@ -55,7 +55,7 @@ def output_fn(scores: Iterable[float], accept: str) -> str:
     """Format the scores, one on each line, without loss of precision.
 
     Raises:
-        ValueError: the request accepts another content type only.
+        ValueError: the request does not accept `LINES`.
     """
     if accept != LINES:
         raise ValueError(f"content type {accept} is not supported: accept {LINES}")

@@ -1,4 +1,4 @@
-"""Run a script-mode training script on this machine, in the folder tree that SageMaker gives a training job."""
+"""Run a script-mode training script on this machine, in the folders that SageMaker gives a training job."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pipelines.system.files import replace_folder, sha256
 from pipelines.system.locks import hold_lock
 
 STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
-"""Exit codes of a script that was stopped and saved a checkpoint."""
+"""Exit codes of a script that was stopped by a signal and saved a checkpoint."""
 TAIL_LINES = 5
-"""Last lines of a crashed script that its error quotes."""
+"""Number of last lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
-"""Variable of SageMaker's script mode to the folder below the job's tree that it names."""
+"""Environment variable of SageMaker's script mode to the folder that it names, relative to the job's working folder."""
 Hyperparameters = Mapping[str, int | float | str]
 
 
@@ -40,7 +40,7 @@ class Script:
 
     @property
     def root(self) -> Path:
-        """The folder that the script imports `pipelines` from."""
+        """The folder from which the script imports `pipelines`."""
         return self.path.parents[3]
 
     def list_code(self) -> list[Path]:
@@ -52,13 +52,13 @@ class Script:
 def train(script: Script, features: Path, hyperparameters: Hyperparameters, model: Path, output: Path) -> str:
     """Run the training script; write its model to `model` and its record to `output`.
 
-    The name of the training is a function of features, code and hyperparameters, and so is its working folder: a
-    training that was killed resumes from its checkpoints when it is started again.
+    Features, code and hyperparameters determine the name of the training and its working folder. So a training that was
+    killed resumes from its checkpoints when it is started again.
 
     Args:
-        script: to run.
+        script: the script to run.
         features: folder with train/ and validation/.
-        hyperparameters: passed to the script as --NAME VALUE.
+        hyperparameters: name to value; passed to the script as --NAME VALUE.
         model: folder to write the model to; what was there is replaced.
         output: folder to write the record to; what was there is replaced.
 
@@ -77,7 +77,7 @@ def train(script: Script, features: Path, hyperparameters: Hyperparameters, mode
             raise DataError(f"{features / name}/data.parquet does not exist.", "The step `preprocess` writes it.")
     job = _name_job(script, list(channels.values()), hyperparameters)
     tree = settings().home / "training" / job
-    # The script inherits the lock, because it may outlive this process.
+    # The script inherits the lock, because it may run longer than this process.
     with hold_lock(tree.with_suffix(".lock"), f"another process runs the training {job}.") as lock:
         command, environment = _build_command(script, hyperparameters), _build_environment(script, job, tree, channels)
         _run_script(command, environment, tree, lock)
@@ -101,7 +101,7 @@ def _build_command(script: Script, hyperparameters: Hyperparameters) -> list[str
 
 
 def _build_environment(script: Script, job: str, tree: Path, channels: Mapping[str, Path]) -> dict[str, str]:
-    """Return the variables of SageMaker's script mode, beside those of this process."""
+    """Return the environment variables of SageMaker's script mode, added to those of this process."""
     return {
         **os.environ,
         **{variable: str(tree / folder) for variable, folder in FOLDERS.items()},
@@ -135,15 +135,17 @@ def _run_script(command: Sequence[str], environment: Mapping[str, str], tree: Pa
         raise _explain_failure(Path(command[2]).name, child.returncode, tree / "output" / "failure", tail)
 
 
-def _explain_failure(script: str, code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
+def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
     """Return the error for an exit code, with the text of the script's failure file, or else its last lines."""
     text = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
     text = text or " | ".join(line.strip() for line in tail)  # the file is empty where the disk was full
     if any(no_space in text for no_space in NO_SPACE_TEXTS):
-        return StorageError(f"{script} found no space on the disk.", "Free some; it resumes from its checkpoint.")
-    if code < 0 or code in STOPPED:
-        return ServiceError(f"{script} was stopped from outside (exit code {code}).", "Run it again: it resumes.")
-    return TrainingError(f"{script} ended with exit code {code}: {text}")
+        return StorageError(
+            f"{script} found no space on the disk.", "Free some space and run it again: it resumes from its checkpoint."
+        )
+    if exit_code < 0 or exit_code in STOPPED:
+        return ServiceError(f"{script} was stopped from outside (exit code {exit_code}).", "Run it again: it resumes.")
+    return TrainingError(f"{script} ended with exit code {exit_code}: {text}")
 
 
 def _write_line(line: str) -> str:

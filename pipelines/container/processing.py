@@ -1,7 +1,7 @@
 """Entry point of a processing job: run the step `preprocess` over a packed window, in SageMaker's folders.
 
-Runs as the __main__ of an archive of the whole of `pipelines`, so the container needs the libraries only. The error
-of a failed step becomes the job's ExitMessage, with the step's exit code before it.
+It runs as the __main__ of an archive that contains the package `pipelines`, so the container needs the libraries only.
+The error of a failed step becomes the job's ExitMessage, with the step's exit code before it.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ import os
 import sys
 from pathlib import Path
 
-MOST_CHARS = 1_000
-"""Longest message: SageMaker shows 1 KB."""
+MAX_MESSAGE_CHARS = 1_000
+"""Most characters of the message: SageMaker shows 1 KB."""
 
 
 def main() -> None:
-    """Write the features and the step's result to the job's output, or the step's error to its message."""
+    """Write the features and the step's result to the job's output, or the error of the step to its message."""
     base = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
     output, work = base / "processing" / "output", base / "processing" / "work"
     work.mkdir(parents=True, exist_ok=True)
     os.environ.update(LEEWAY_HOME=str(work), LEEWAY_PROJECT=str(work))
     result, window = output / "result.json", base / "processing" / "input" / "window"
-    places = {"--window": window, "--features": output / "features", "--out": result}
-    options = [part for name, place in places.items() for part in (name, str(place))]
+    paths = {"--window": window, "--features": output / "features", "--out": result}
+    options = [part for name, path in paths.items() for part in (name, str(path))]
     sys.argv = ["pipelines", "preprocess", *options, *sys.argv[1:]]
     from pipelines.cli import app
 
     try:
         app.main()
-    except SystemExit as ended:
-        if ended.code:
-            _write_message(base / "output" / "message", result, ended.code)
+    except SystemExit as exit_error:
+        if exit_error.code:
+            _write_message(base / "output" / "message", result, exit_error.code)
         raise
 
 
-def _write_message(message: Path, result: Path, code: object) -> None:
-    """Write the error that the step reported as the job's message, and remove the report from the output."""
+def _write_message(message: Path, result: Path, exit_code: object) -> None:
+    """Write the error from the step's report to the job's message, and remove the report from the output."""
     try:
         report = json.loads(result.read_text(encoding="utf-8"))
         text = f"{report['message']} {report['hint']}".strip()
@@ -44,7 +44,7 @@ def _write_message(message: Path, result: Path, code: object) -> None:
         text = "the step reported no error; see the job's log."
     result.unlink(missing_ok=True)
     message.parent.mkdir(parents=True, exist_ok=True)
-    message.write_text(f"[exit {code}] {text}"[:MOST_CHARS], encoding="utf-8")
+    message.write_text(f"[exit {exit_code}] {text}"[:MAX_MESSAGE_CHARS], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""SIGTERM and SIGINT on both sides of a training: in the script, which saves first, and in the process that starts it.
+"""Handle SIGTERM and SIGINT in a training script, which saves first, and in the process that starts the script.
 
-Travels in the training job's bundle, so it imports the standard library only.
+This module is part of the training job's bundle, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 120.0
-"""Seconds that a script has to save its work, as on SageMaker."""
+"""Seconds that a script has to save its work after a signal, as on SageMaker."""
 
 
 class Stopped(BaseException):
-    """A signal asked the script to stop. Like KeyboardInterrupt it is no Exception, so that no handler swallows it."""
+    """A signal requested a stop of the script. As with KeyboardInterrupt, `except Exception` does not catch it."""
 
 
 class StopSignal:
-    """Catches SIGTERM and SIGINT: raises `Stopped` at once, or sets `code` after a call of `defer`.
+    """Handles SIGTERM and SIGINT: it raises `Stopped` at once, or after a call of `defer` only sets `exit_code`.
 
-    A second signal changes nothing. Must be made in the main thread.
+    A second signal changes nothing. It must be created in the main thread.
     """
 
     def __init__(self) -> None:
-        self.code = 0
-        """Exit code for the signal that came (128 + its number); 0 while none came."""
+        self.exit_code = 0
+        """Exit code for the signal that was received, 128 + its number; 0 before a signal."""
         self._is_deferred = False
         for number in SIGNALS:
             signal.signal(number, self._handle)
-            # Python 3.11 removes handlers before it has ended: a second signal would change the exit code.
+            # Python 3.11 removes handlers before the process has ended: a second signal would change the exit code.
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
     def defer(self) -> None:
-        """From now on, raise nothing: the script looks at `code` where it is safe to stop, and saves first."""
+        """From now on, do not raise: the script checks `exit_code` where it is safe to stop, and saves first."""
         self._is_deferred = True
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        if self.code:  # a signal came before
+        if self.exit_code:  # this is a second signal
             return
-        self.code = 128 + number
+        self.exit_code = 128 + number
         if not self._is_deferred:
             raise Stopped
 
 
 class SignalRelay:
-    """Passes SIGTERM and SIGINT to a child as SIGTERM while the block runs; then raises them in this process.
+    """Passes SIGTERM and SIGINT to a child as SIGTERM while the `with` block runs; then sends them to this process.
 
-    So the child saves first, and then this process ends as it would have. A child that does not end is killed after
-    `grace_s` seconds, or at a second Ctrl-C. For the main thread.
+    So the child saves first, and then this process ends as it would without the relay. A child that does not end is
+    killed `grace_s` seconds after the signal, or at a second Ctrl-C. It must be used in the main thread.
     """
 
     def __init__(self, grace_s: float = GRACE_S) -> None:
@@ -67,7 +67,7 @@ class SignalRelay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the handlers, and send this process the signal that came."""
+        """Restore the handlers, and send this process the signal that was received."""
         if self._timer:
             self._timer.cancel()
         for number, handler in self._previous.items():
@@ -76,13 +76,13 @@ class SignalRelay:
             os.kill(os.getpid(), self._signal)
 
     def attach(self, child: subprocess.Popen[str]) -> None:
-        """Pass to the child every signal that comes from now on, and one that came before."""
+        """Pass every signal from now on to the child, and a signal that was received before."""
         self._child = child
         if self._signal:
             self._terminate(child)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        # Only Ctrl-C: stopping the whole process group brings SIGTERM more than once.
+        # Only Ctrl-C: whoever stops the whole process group sends SIGTERM more than once.
         is_second_interrupt = number == self._signal == signal.SIGINT
         self._signal = number
         if self._child and is_second_interrupt:

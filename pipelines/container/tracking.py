@@ -1,6 +1,6 @@
-"""Record a training: always in files, and in MLflow, too, where a server answers.
+"""Record a training: always in files, and in MLflow too where a server answers.
 
-Travels in the training job's bundle, so it imports the standard library, and mlflow where it is installed.
+This module is part of the training job's bundle, so it imports the standard library, and mlflow where it is installed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, prepa
 from pipelines.system.packages import find_versions
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
+"""Packages whose versions are recorded."""
 
 
 class Tracker:
@@ -27,9 +28,9 @@ class Tracker:
     A job that resumes from a checkpoint continues its record and its MLflow run.
 
     Args:
-        folder: of the record; created where it does not exist.
+        folder: folder of the record; created where it does not exist.
         job: name of the training job.
-        experiment: of MLflow.
+        experiment: name of the MLflow experiment.
     """
 
     def __init__(self, folder: Path, job: str, experiment: str) -> None:
@@ -38,7 +39,7 @@ class Tracker:
         self.rounds: list[dict[str, float]] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._mlflow = _connect(job, experiment)
-        self._sent = 0
+        self._sent_rounds = 0
 
     def start(self, params: dict[str, Any]) -> None:
         """Record parameters, code version and environment."""
@@ -63,11 +64,11 @@ class Tracker:
             writer.writerows(self.rounds)
         temporary.replace(self.folder / "rounds.csv")
         if self._mlflow:
-            self._mlflow.log_rounds(self.rounds[self._sent :])
-        self._sent = len(self.rounds)
+            self._mlflow.log_rounds(self.rounds[self._sent_rounds :])
+        self._sent_rounds = len(self.rounds)
 
     def finish(self, results: dict[str, float]) -> None:
-        """Complete the record with the results, and with the resources that the job used."""
+        """Complete the record with the results of the training, and with the resources that the job used."""
         self.flush()
         metrics = {**results, **measure_resources(self.started_s)}
         self._write("resources.json", metrics)
@@ -79,66 +80,73 @@ class Tracker:
 
 
 class _MlflowRun:
-    """The run of a job at an MLflow server, found again by its tag. An error of the server never stops the training."""
+    """The MLflow run of a job. An error of the server never stops the training."""
 
-    def __init__(self, client: Any, run_id: str, batch: Any) -> None:
-        self._client, self.run_id, self._metric = client, run_id, batch
-        self._lost = False
-        self._known: set[int] | None = None
+    def __init__(self, client: Any, run_id: str, metric_class: Any) -> None:
+        self._client, self.run_id, self._metric_class = client, run_id, metric_class
+        self._has_failed = False
+        self._logged_rounds: set[int] | None = None
 
     def log_params(self, params: dict[str, Any]) -> None:
-        self._try(lambda: [self._client.log_param(self.run_id, key, value) for key, value in params.items()])
+        self._call(lambda: [self._client.log_param(self.run_id, key, value) for key, value in params.items()])
 
     def set_tags(self, tags: dict[str, str]) -> None:
-        self._try(lambda: [self._client.set_tag(self.run_id, key, value) for key, value in tags.items()])
+        self._call(lambda: [self._client.set_tag(self.run_id, key, value) for key, value in tags.items()])
 
     def log_rounds(self, rounds: list[dict[str, float]]) -> None:
         now = int(time.time() * 1000)
         metrics = [
-            self._metric(name, value, now, int(row["round"]))
+            self._metric_class(name, value, now, int(row["round"]))
             for row in rounds
             if row["round"] not in self._find_logged(rounds)
             for name, value in row.items()
             if name != "round"
         ]
-        parts = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow accepts 1,000 in a request
-        self._try(lambda: [self._client.log_batch(self.run_id, part) for part in parts])
+        batches = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow accepts 1,000 in a request
+        self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 
     def finish(self, results: dict[str, float]) -> None:
         now = int(time.time() * 1000)
-        metrics = [self._metric(f"training_{name}", value, now, 0) for name, value in results.items()]
-        self._try(lambda: self._client.log_batch(self.run_id, metrics))
-        self._try(lambda: self._client.set_terminated(self.run_id))
+        metrics = [self._metric_class(f"training_{name}", value, now, 0) for name, value in results.items()]
+        self._call(lambda: self._client.log_batch(self.run_id, metrics))
+        self._call(lambda: self._client.set_terminated(self.run_id))
 
     def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
-        """Return the rounds that the run has already: MLflow would add a second value to the first."""
-        if self._known is None:
-            self._known = set()
+        """Return the numbers of the rounds that the run has already: MLflow would store a second value for each."""
+        if self._logged_rounds is None:
+            self._logged_rounds = set()
             name = next(name for name in rounds[0] if name != "round")
-            self._try(
-                lambda: self._known.update(metric.step for metric in self._client.get_metric_history(self.run_id, name))
+            self._call(
+                lambda: self._logged_rounds.update(
+                    metric.step for metric in self._client.get_metric_history(self.run_id, name)
+                )
             )
-        return self._known
+        return self._logged_rounds
 
-    def _try(self, call: Any) -> None:
-        if self._lost:  # every attempt would delay the training until the client's time-out
+    def _call(self, request: Any) -> None:
+        if self._has_failed:  # each further request would delay the training until the client's time-out
             return
         try:
-            call()
+            request()
         except Exception as error:  # mlflow raises errors of any type; the files have the same content
-            self._lost = True
-            sys.stderr.write(f"MLflow failed ({type(error).__name__}): from here on the record is in files only.\n")
+            self._has_failed = True
+            sys.stderr.write(
+                f"MLflow failed ({type(error).__name__}): from now on the training is recorded in files only.\n"
+            )
 
 
 def _connect(job: str, experiment: str) -> _MlflowRun | None:
-    """Find or create the job's run at MLFLOW_TRACKING_URI; None, with a line on stderr, where there is no server."""
+    """Find the job's run at MLFLOW_TRACKING_URI by its tag, or create it; None where MLflow cannot be used.
+
+    The reason is written to stderr, except where MLFLOW_TRACKING_URI is not set.
+    """
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
         return None
     if not is_reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
-    # So that a dead server costs seconds; by default, every call of MLflow waits for minutes.
+    # A server that does not answer then costs seconds. By default, every call of MLflow waits for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
@@ -161,7 +169,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
 
 
 def describe_environment() -> dict[str, str]:
-    """Return code version, Python, platform, cores and the versions of the packages that train the model."""
+    """Return the git commit, the versions of Python and of `PACKAGES`, the platform and the number of cores."""
     return {
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
         "python": platform.python_version(),

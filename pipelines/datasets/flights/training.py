@@ -107,7 +107,7 @@ class Training:
             self._run_round(booster, state)
             if self._is_checkpoint_due(state):
                 self._save_checkpoint(booster, state)
-            if self.stop_signal.code:
+            if self.stop_signal.exit_code:
                 raise Stopped
         self._save_checkpoint(booster, state)
         return Model(booster[: state["best_round"] + 1], self.schema)
@@ -141,7 +141,7 @@ class Training:
     def _is_checkpoint_due(self, state: dict[str, Any]) -> bool:
         interval = self.args.checkpoint_rounds
         is_interval_over = interval and state["round"] % interval == 0
-        return self.checkpoints.is_due() or bool(self.stop_signal.code or is_interval_over)
+        return self.checkpoints.is_due() or bool(self.stop_signal.exit_code or is_interval_over)
 
     def _save_checkpoint(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
         content = {**state, "rounds": self.tracker.rounds, "xgboost": xgb.__version__}
@@ -184,7 +184,7 @@ def main() -> int:
         _train(args, stop_signal)
     except Stopped:
         sys.stderr.write("stopped; the last checkpoint is saved\n")
-        return stop_signal.code
+        return stop_signal.exit_code
     except Exception as error:
         with suppress(OSError):  # for example, the disk is full
             # SageMaker shows this file as the job's FailureReason.

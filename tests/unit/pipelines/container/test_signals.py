@@ -84,13 +84,13 @@ try:
     if "defer" in sys.argv:
         stop.defer()
     print("ready", flush=True)
-    while not stop.code:
+    while not stop.exit_code:
         time.sleep(0.01)
     print("safe point", flush=True)
     time.sleep(0.3)
 except Stopped:
     print("at once", flush=True)
-sys.exit(stop.code)
+sys.exit(stop.exit_code)
 """
 
 
