@@ -17,7 +17,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-SENSITIVE = (
+STARTUP_PREFIXES = (
     "OMP_",
     "OPENBLAS_",
     "MKL_",
@@ -31,14 +31,15 @@ SENSITIVE = (
     "S3_",
     "MOTO_",
 )
-"""Prefixes of variables that Python or a library reads at its start. Where one differs, no fork is used."""
-FREE = ("PYTHONPATH",)
+"""Prefixes of variables that Python or a library reads at its start. If such a variable differs, no fork is used."""
+IGNORED_VARIABLES = ("PYTHONPATH",)
+"""Variables with such a prefix that may differ, because the child applies them itself."""
 _servers: dict[int, tuple[subprocess.Popen[bytes], str, dict[str, str]]] = {}
-"""Process ID to its server, socket and sensitive variables: a process forked from this one has its own server."""
+"""The server of each process, with its socket and startup variables, by process id. A fork starts its own server."""
 
 
-def server_socket() -> str:
-    """Return the path of this process's server, starting it first where there is none."""
+def ensure_server() -> str:
+    """Return the socket path of this process's server. Start the server if there is none."""
     if os.getpid() not in _servers:
         path = str(Path(tempfile.gettempdir()) / f"forking-{uuid.uuid4().hex[:12]}")
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -47,7 +48,7 @@ def server_socket() -> str:
         process = subprocess.Popen(
             command, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
-        _servers[os.getpid()] = process, path, sensitive(env)
+        _servers[os.getpid()] = process, path, select_startup_variables(env)
     process, path, _ = _servers[os.getpid()]
     deadline = time.monotonic() + 300
     while not Path(path).exists():
@@ -58,7 +59,7 @@ def server_socket() -> str:
 
 
 def stop_server() -> None:
-    """End this process's server. Its children live on. Idempotent."""
+    """End this process's server. The server's children continue to run. Idempotent."""
     process, path, _ = _servers.pop(os.getpid(), (None, "", {}))
     if process:
         assert process.stdin
@@ -68,13 +69,17 @@ def stop_server() -> None:
         shutil.rmtree(f"{path}-bin", ignore_errors=True)
 
 
-def sensitive(env: dict[str, str]) -> dict[str, str]:
+def select_startup_variables(env: dict[str, str]) -> dict[str, str]:
     """Return the variables that Python or a library reads when it starts."""
-    return {name: value for name, value in env.items() if name.startswith(SENSITIVE) and name not in FREE}
+    return {
+        name: value
+        for name, value in env.items()
+        if name.startswith(STARTUP_PREFIXES) and name not in IGNORED_VARIABLES
+    }
 
 
 def connect(path: str) -> socket.socket:
-    """Connect to a server, and retry for some seconds: one that has bound its socket may not listen yet."""
+    """Connect to a server, and retry for 5 seconds: a server that has bound its socket may not listen yet."""
     for _ in range(500):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -87,19 +92,19 @@ def connect(path: str) -> socket.socket:
 
 
 class Popen(subprocess.Popen[Any]):
-    """A subprocess.Popen whose process is forked from the server; where that is impossible, it is started anew.
+    """A subprocess.Popen whose process is forked from the server, or is started anew where no fork is possible.
 
     The first word of the command has to be this interpreter; the next are `[-u] -m MODULE`, `[-u] -c CODE` or
     `[-u] SCRIPT`.
 
     Args:
         args: the command.
-        executable_of_child: what `sys.executable` is in the child, such as a stand-in; empty: this interpreter.
-        options: of subprocess.Popen.
+        executable_of_child: value of `sys.executable` in the child, such as a stand-in. Empty means this interpreter.
+        options: options of subprocess.Popen.
     """
 
     _connection: socket.socket | None = None
-    _answers = b""
+    _buffer = b""
 
     def __init__(self, args: Any, *, executable_of_child: str = "", **options: Any) -> None:
         self._executable_of_child = executable_of_child
@@ -109,15 +114,15 @@ class Popen(subprocess.Popen[Any]):
         (args, executable, preexec_fn, _close_fds, pass_fds, cwd, env, _info, _flags, shell) = arguments[:10]
         pipes, (_restore, gid, gids, uid, umask, session, group) = arguments[10:16], arguments[16:23]
         environment = dict(os.environ if env is None else env)
-        plain = not (executable or preexec_fn or pass_fds or shell or gids) and (gid, uid, umask, group) == (
+        is_plain = not (executable or preexec_fn or pass_fds or shell or gids) and (gid, uid, umask, group) == (
             None, None, -1, -1,
         )  # fmt: skip
-        if not (plain and can_fork(args, environment)):
+        if not (is_plain and can_fork(args, environment)):
             super()._execute_child(*arguments)  # type: ignore[misc]
             return
         p2cread, _, _, c2pwrite, _, errwrite = pipes
         streams = enumerate((p2cread, c2pwrite, errwrite))
-        numbers = [pipe if pipe != -1 else standard for standard, pipe in streams]
+        descriptors = [pipe if pipe != -1 else standard for standard, pipe in streams]
         request = {
             "arguments": [os.fspath(word) for word in args[1:]], "cwd": os.path.abspath(os.fspath(cwd or os.getcwd())),
             "env": environment, "session": bool(session), "tied": False,
@@ -126,40 +131,40 @@ class Popen(subprocess.Popen[Any]):
         try:
             if not os.path.isdir(request["cwd"]):
                 raise FileNotFoundError(2, "No such file or directory", request["cwd"])
-            self._connection = connect(server_socket())
+            self._connection = connect(ensure_server())
             body = json.dumps(request).encode()
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", numbers))]
-            self._connection.sendmsg([len(body).to_bytes(8, "big")], rights)
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            self._connection.sendmsg([len(body).to_bytes(8, "big")], ancillary)
             self._connection.sendall(body)
-            self.pid = int(self._answer(None)["pid"])  # type: ignore[index]
+            self.pid = int(self._read_response(None)["pid"])  # type: ignore[index]
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
-    def _answer(self, timeout: float | None) -> dict[str, int] | None:
-        """Return the server's next line, or None where none came in time."""
+    def _read_response(self, timeout: float | None) -> dict[str, int] | None:
+        """Return the server's next response, or None where none came in time. Without a timeout, wait."""
         assert self._connection
-        while b"\n" not in self._answers:
+        while b"\n" not in self._buffer:
             if timeout is not None and not select.select([self._connection], [], [], timeout)[0]:
                 return None
             part = self._connection.recv(1_000)
             if not part:
                 raise ChildProcessError("the forking server is gone")
-            self._answers += part
-        line, _, self._answers = self._answers.partition(b"\n")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return dict(json.loads(line))
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if self._connection is None:
             return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
-        answer = self._answer(0.0 if wait_flags & os.WNOHANG else None)
-        if answer is None:
+        response = self._read_response(0.0 if wait_flags & os.WNOHANG else None)
+        if response is None:
             return 0, 0
-        self._connection.shutdown(socket.SHUT_WR)  # then the server reaps the child, and closes its end after that
+        self._connection.shutdown(socket.SHUT_WR)  # the server then reaps the child, and closes its end
         while self._connection.recv(100):
             pass
         self._connection.close()
-        return self.pid, answer["status"]
+        return self.pid, response["status"]
 
     def _internal_poll(self, *arguments: Any, **options: Any) -> int | None:
         if self._connection is None:
@@ -177,17 +182,17 @@ class Popen(subprocess.Popen[Any]):
 
 
 def can_fork(args: Any, env: dict[str, str]) -> bool:
-    """Whether the server can run the command."""
+    """Tell whether the server can run the command: a plain Python command with this process's startup variables."""
     if not hasattr(os, "pidfd_open") or isinstance(args, str | bytes) or os.fspath(args[0]) != sys.executable:
         return False
     words = [os.fspath(word) for word in args[1:]]
-    first = next((word for word in words if word != "-u"), "")
-    if len(words) < 2 or (first.startswith("-") and first not in ("-m", "-c")):
+    first_word = next((word for word in words if word != "-u"), "")
+    if len(words) < 2 or (first_word.startswith("-") and first_word not in ("-m", "-c")):
         return False
-    if "LEEWAY_PARENT" in env:  # a step compares it with its real parent, which would be the server
+    if "LEEWAY_PARENT" in env:  # a step compares this variable with its real parent, which would be the server
         return False
-    server_socket()
-    return sensitive(env) == _servers[os.getpid()][2]
+    ensure_server()
+    return select_startup_variables(env) == _servers[os.getpid()][2]
 
 
 def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[Any]:

@@ -2,11 +2,12 @@
 
 Run it as `python -P server.py SOCKET`. It ends when its standard input is closed.
 
-A request is one message: a header of 8 bytes (length of the body), then a JSON body, the header with the three file
-descriptors that become the child's stdin, stdout and stderr. The answers are lines of JSON: {"pid": N} from the child
-as soon as its directory and descriptors are set, and {"status": N} when it has ended, a status of waitpid(2). The child
-stays a zombie until the client closes its end of the connection, so that no other process gets its number; the server
-closes the other end when the child is reaped. A client that closes its end before that kills a child that is `tied`.
+A request is one message: a header of 8 bytes (length of the body), then a JSON body. The header carries the three file
+descriptors that become the child's stdin, stdout and stderr. The responses are lines of JSON: {"pid": N} from the
+child as soon as its directory and descriptors are set, and {"status": N}, a status of waitpid(2), when it has ended.
+The child stays a zombie until the client closes its end of the connection, so that no other process gets its process
+id. Then the server reaps the child, and closes the other end. A child that is `tied` is killed if the client closes its
+end before the child has ended.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PRELOADED = (
     *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),
     *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
 )
-"""Libraries that are imported once. None starts a thread or a pool at its import: `main` checks Python's threads."""
+"""Libraries that the server imports. No import may start a thread or a pool: `main` checks Python's threads."""
 
 
 class Child:
@@ -68,18 +69,18 @@ class Server:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(path)
         self.listener.listen(128)
-        self.lifeline = os.dup(0)
+        self.stdin_copy = os.dup(0)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ, self._accept)
-        self.selector.register(self.lifeline, selectors.EVENT_READ, self._exit)
+        self.selector.register(self.stdin_copy, selectors.EVENT_READ, self._exit)
 
     def serve(self) -> Callable[[], None]:
-        """Serve; return only in a child: the function that it has to call."""
+        """Serve requests. Return only in a forked child, with the function that the child has to call."""
         while True:
             for key, _ in self.selector.select():
                 # An earlier event of this batch may have closed the file.
-                if self.selector.get_map().get(key.fd) == key and (job := key.data()) is not None:
-                    return job
+                if self.selector.get_map().get(key.fd) == key and (run_child := key.data()) is not None:
+                    return run_child
 
     def _exit(self) -> None:
         os._exit(0)
@@ -98,22 +99,22 @@ class Server:
         for descriptor in descriptors:
             os.close(descriptor)
         child = Child(pid, connection, bool(request["tied"]))
-        self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._report(child))
-        self.selector.register(connection, selectors.EVENT_READ, lambda: self._release(child))
+        self.selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._report_end(child))
+        self.selector.register(connection, selectors.EVENT_READ, lambda: self._handle_disconnect(child))
         return None
 
-    def _report(self, child: Child) -> None:
-        """Tell the client that the child has ended; the child stays a zombie."""
-        ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert ended is not None
+    def _report_end(self, child: Child) -> None:
+        """Send the child's exit status to the client. The child stays a zombie."""
+        end_info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert end_info is not None
         child.has_ended = True
         self.selector.unregister(child.pidfd)
         os.close(child.pidfd)
-        code, is_signal = ended.si_status, ended.si_code != os.CLD_EXITED
+        code, is_signal = end_info.si_status, end_info.si_code != os.CLD_EXITED
         self._send(child, {"status": code if is_signal else code << 8})
 
-    def _release(self, child: Child) -> None:
-        """Reap the child whose client is gone, as soon as it has ended."""
+    def _handle_disconnect(self, child: Child) -> None:
+        """Reap the child whose client has closed the connection, as soon as the child has ended."""
         self.selector.unregister(child.connection)
         if not child.has_ended:
             self.selector.unregister(child.pidfd)
@@ -123,22 +124,22 @@ class Server:
                     os.killpg(child.pid, signal.SIGKILL)
         else:
             os.waitpid(child.pid, 0)
-        child.connection.close()  # the client waits for this: the child has to be reaped before
+        child.connection.close()  # the client waits for this, so the child has to be reaped first
 
     def _reap(self, child: Child) -> None:
         self.selector.unregister(child.pidfd)
         os.close(child.pidfd)
         os.waitpid(child.pid, 0)
 
-    def _send(self, child: Child, answer: dict[str, int]) -> None:
-        with contextlib.suppress(OSError):  # the client is gone: `_release` comes next
-            child.connection.sendall(json.dumps(answer).encode() + b"\n")
+    def _send(self, child: Child, response: dict[str, int]) -> None:
+        with contextlib.suppress(OSError):  # the client has closed the connection: `_handle_disconnect` is called next
+            child.connection.sendall(json.dumps(response).encode() + b"\n")
 
     def _close_server_files(self) -> None:
-        """Close in a child the files that belong to the server."""
-        registered = [key.fileobj for key in self.selector.get_map().values()]
+        """Close the server's files in a child."""
+        open_files = [key.fileobj for key in self.selector.get_map().values()]
         self.selector.close()
-        for file in registered:
+        for file in open_files:
             if isinstance(file, int):
                 os.close(file)
             else:
@@ -157,7 +158,7 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     while len(parts) < length:
         part = connection.recv(min(length - len(parts), 1 << 16))
         if not part:
-            raise ValueError("the client is gone")
+            raise ValueError("the client closed the connection")
         parts += part
     if len(descriptors) != 3:
         raise ValueError("three descriptors are needed")
@@ -191,25 +192,25 @@ def run_request(
     sys.executable = request["executable"] or sys.executable
     code = 1
     try:
-        _run(request["arguments"], libraries, exit_calls)
+        _run_program(request["arguments"], libraries, exit_calls)
         code = 0
     except SystemExit as error:
-        code = _exit_code(error)
+        code = _get_exit_code(error)
     except BaseException as error:
-        _show(error)
+        _print_error(error)
         if isinstance(error, KeyboardInterrupt):
             code = -signal.SIGINT
-    _end(code)
+    _end_process(code)
 
 
-def _exit_code(error: SystemExit) -> int:
+def _get_exit_code(error: SystemExit) -> int:
     if error.code is None or isinstance(error.code, int):
         return int(error.code or 0) & 0xFF
     print(error.code, file=sys.stderr)  # noqa: T201
     return 1
 
 
-def _show(error: BaseException) -> None:
+def _print_error(error: BaseException) -> None:
     """Write an uncaught error as the interpreter does, without this module's frames."""
     trace = error.__traceback__
     while trace and trace.tb_next and trace.tb_frame.f_code.co_filename == __file__:
@@ -217,8 +218,8 @@ def _show(error: BaseException) -> None:
     sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
-def _end(code: int) -> None:
-    """End the process as the interpreter does, but without freeing the preloaded objects one by one."""
+def _end_process(code: int) -> None:
+    """End the process as the interpreter does, but do not free the preloaded objects one by one."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -238,7 +239,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _run(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
+def _run_program(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
     """Run `[-u] -m MODULE ...`, `[-u] -c CODE ...` or `[-u] SCRIPT ...`."""
     if arguments[0] == "-u":
         arguments = arguments[1:]
@@ -249,7 +250,7 @@ def _run(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any,
     program = types.ModuleType("__main__")
     program.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = program
-    _register_first(exit_calls)
+    _register_exit_calls(exit_calls)
     if arguments[0] == "-m":
         import runpy
 
@@ -268,11 +269,11 @@ def _run(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any,
         exec(compile(script.read_bytes(), arguments[0], "exec"), program.__dict__)
 
 
-def _register_first(exit_calls: list[tuple[Any, ...]]) -> None:
-    """Register the libraries' exit calls after the program's first own one, as if it imported the libraries now.
+def _register_exit_calls(exit_calls: list[tuple[Any, ...]]) -> None:
+    """Register the libraries' exit calls after the program's first exit call, as if it imported the libraries then.
 
-    Before `python -m pipelines` imports anything, it registers a call that ends the process at once. Calls that are
-    registered later run before that one.
+    Exit calls run in reverse order. Before its imports, `python -m pipelines` registers a call that ends the process at
+    once. That call must be the last to run.
     """
     register = atexit.register
 
@@ -292,7 +293,7 @@ def _register_first(exit_calls: list[tuple[Any, ...]]) -> None:
 
 
 def preload() -> list[tuple[Any, ...]]:
-    """Import the libraries; return the exit calls that they registered."""
+    """Import the libraries, and return the exit calls that they registered."""
     exit_calls: list[tuple[Any, ...]] = []
     register = atexit.register
 
@@ -313,14 +314,14 @@ def preload() -> list[tuple[Any, ...]]:
 
 
 def main() -> Callable[[], None]:
-    """Serve; return only in a child: the function that it has to call."""
+    """Serve requests. Return only in a forked child, with the function that the child has to call."""
     exit_calls = preload()
     assert threading.active_count() == 1, threading.enumerate()
     assert not {"pipelines", "drydock", "leeway", "stack"} & sys.modules.keys(), (
         "only a child may import the code under test"
     )
     gc.collect()
-    gc.freeze()  # so the children's collector neither touches nor copies these objects
+    gc.freeze()  # the children's collector then neither touches nor copies these objects
     return Server(sys.argv[1], list(sys.path), exit_calls).serve()
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.tools.forking.client import server_socket
+from tests.tools.forking.client import ensure_server
 
 TEMPLATE = """#!{python} -IS
 import array, json, os, signal, socket, sys
@@ -16,7 +16,7 @@ program = words[1:] if words[:1] == ["-u"] else words
 if not program or (program[0] not in ("-m", "-c") and not program[0].endswith(".py")) or program[:1] == ["-c"]:
     os.execv({python!r}, [{python!r}, *words])
 parent = os.environ.pop("LEEWAY_PARENT", "")
-if parent:  # the child's parent is the server: so this process ends with the parent, and the child with it
+if parent:  # the server is the child's parent, so this process ends with the real parent, and ends the child
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
@@ -43,9 +43,9 @@ connection.sendmsg(
     [len(body).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
 )
 connection.sendall(body)
-answers = connection.makefile()
-child = json.loads(answers.readline())["pid"]
-status = json.loads(answers.readline())["status"]
+responses = connection.makefile()
+child = json.loads(responses.readline())["pid"]
+status = json.loads(responses.readline())["status"]
 if os.WIFSIGNALED(status):
     if os.WTERMSIG(status) != signal.SIGKILL:
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
@@ -55,20 +55,20 @@ os._exit(os.WEXITSTATUS(status))
 
 
 def ensure_stand_in() -> str:
-    """Return the path of this process's stand-in; write it first where there is none."""
-    path = Path(f"{server_socket()}-bin") / "python"
+    """Return the path of this process's stand-in. Write it if there is none."""
+    path = Path(f"{ensure_server()}-bin") / "python"
     return str(path if path.exists() else write_stand_in(path.parent))
 
 
 def write_stand_in(folder: Path) -> Path:
     """Write the executable `python` into a folder, and return its path.
 
-    It forks for `[-u] -m MODULE` and `[-u] SCRIPT.py`; other commands run in the real interpreter. The child is in a
-    process group of its own: signals are forwarded to it, and it is killed when the stand-in is killed. Use it in tests
-    of what steps do, not in tests of processes.
+    The stand-in forks for `[-u] -m MODULE` and `[-u] SCRIPT.py`. Other commands run in the real interpreter. The child
+    is in a process group of its own: signals are forwarded to it, and it is killed when the stand-in is killed. Use a
+    stand-in in tests of what steps do, not in tests of processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "python"
-    path.write_text(TEMPLATE.format(python=os.path.abspath(sys.executable), path=server_socket()))
+    path.write_text(TEMPLATE.format(python=os.path.abspath(sys.executable), path=ensure_server()))
     path.chmod(0o755)
     return path
