@@ -69,14 +69,14 @@ class DrydockBackend(ModelsBackend):
         arn = FakeTrainingJob.arn_formatter(request["TrainingJobName"], self.account_id, self.region_name)
         fraction = self.queue.market.policy.billable_fraction
         job = TrainingJob.create(self.store, request, self.account_id, self.region_name, arn, fraction)
-        return self._add(job)
+        return self._add_job(job)
 
     def create_processing(self, request: Mapping[str, Any]) -> ProcessingJob:
         """Create a processing job and add it to the queue. Raises the same as `create_training`."""
         processing_rules.check_request(request)
         arn = FakeProcessingJob.arn_formatter(request["ProcessingJobName"], self.account_id, self.region_name)
         job = ProcessingJob.create(self.store, request, self.account_id, self.region_name, arn)
-        return self._add(job)
+        return self._add_job(job)
 
     def create_transform(self, request: Mapping[str, Any]) -> TransformJob:
         """Create a transform job of an existing model and add it to the queue. Raises the same as `create_training`."""
@@ -84,7 +84,7 @@ class DrydockBackend(ModelsBackend):
         container = self.find_container(request["ModelName"])
         arn = FakeTransformJob.arn_formatter(request["TransformJobName"], self.account_id, self.region_name)
         job = TransformJob.create(self.store, request, self.account_id, self.region_name, arn, container)
-        return self._add(job)
+        return self._add_job(job)
 
     def restore(self, kind: str, record: Record) -> Job:
         """Add a job that an earlier server process stored, and return it. The job is not queued.
@@ -129,10 +129,10 @@ class DrydockBackend(ModelsBackend):
         """
         status = self.queue.stop(job)
         if status.is_final:
-            text = f"The request was rejected because the {job.kind} job is in status {status}."
-            raise AWSValidationException(text)
+            message = f"The request was rejected because the {job.kind} job is in status {status}."
+            raise AWSValidationException(message)
 
-    def _add(self, job: J) -> J:
+    def _add_job(self, job: J) -> J:
         """Store a new job and add it to the queue, if its name is not in use."""
         jobs_of_kind = self.jobs[type(job)]
         with self._create_lock:

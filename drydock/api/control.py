@@ -55,14 +55,14 @@ class ControlEndpoints:
         return response(environ, start_response)
 
     def _find_endpoint(self, request: Request) -> Endpoint:
-        requested = request.path.removeprefix(CONTROL_PREFIX)
-        methods = {method: endpoint for (method, name), endpoint in self._endpoints.items() if name == requested}
-        if not methods:
+        requested_name = request.path.removeprefix(CONTROL_PREFIX)
+        endpoints = {method: endpoint for (method, name), endpoint in self._endpoints.items() if name == requested_name}
+        if not endpoints:
             paths = ", ".join(f"{method} {CONTROL_PREFIX}{name}" for method, name in self._endpoints)
             raise NotFound(f"no endpoint {request.path}; the endpoints are {paths}")
-        if request.method not in methods:
-            raise MethodNotAllowed(description=f"use {', '.join(methods)}")
-        return methods[request.method]
+        if request.method not in endpoints:
+            raise MethodNotAllowed(description=f"use {', '.join(endpoints)}")
+        return endpoints[request.method]
 
     def _describe_health(self, _: Body) -> dict[str, Any]:
         executor = {"executor": type(self._queue.executor).__name__, "opt_ml": self._queue.executor.has_opt_ml}
@@ -70,7 +70,7 @@ class ControlEndpoints:
         return {**status, "jobs": sagemaker.count_jobs_by_status(), **self._queue.describe_load()}
 
     def _interrupt(self, body: Body) -> dict[str, Any]:
-        job, policy = self._find_running_spot_job(body), self._queue.market.policy
+        job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
         running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
         after_s = _get_number(body, "after_s", 0.0)
         back_after_s = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
@@ -78,7 +78,7 @@ class ControlEndpoints:
         self._queue.market.request_interruption(job, Interruption(running_s + after_s, back_after_s, notice_s))
         return {"job": job.name, "after_s": after_s, "capacity_back_after_s": back_after_s, "notice_s": notice_s}
 
-    def _find_running_spot_job(self, body: Body) -> Job:
+    def _find_unfinished_spot_job(self, body: Body) -> Job:
         filters = {key: _get_text(body, key, "") for key in ("account_id", "region")}
         name = _get_text(body, "job")
         jobs = [

@@ -25,8 +25,8 @@ SORT_VALUES: dict[str, Callable[[Job], str]] = {
 def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
     """Return the response of a List operation: one page of job summaries, and NextToken if there are more.
 
-    A token names the last job of its page. So no job is listed twice or left out because another job is created between
-    two requests.
+    A token names the last job of its page. So a job that is created between two requests does not make another job
+    appear twice or not at all.
 
     Args:
         jobs: All jobs of the account and region.
@@ -36,23 +36,29 @@ def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> d
     Raises:
         AWSValidationException: NextToken is not a token of this server.
     """
-    sort_value = SORT_VALUES[request.get("SortBy", "CreationTime")]
+    get_sort_value = SORT_VALUES[request.get("SortBy", "CreationTime")]
     is_descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def sort_key(job: Job) -> SortKey:
-        return sort_value(job), job.name
+    def build_sort_key(job: Job) -> SortKey:
+        return get_sort_value(job), job.name
 
     # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters that page.
-    filters_page = "MaxResults" in request and member == "TrainingJobSummaries"
-    filters = {name: value for name, value in request.items() if not (filters_page and name == "StatusEquals")}
-    selected = sorted((job for job in list(jobs) if _matches(job, filters)), key=sort_key, reverse=is_descending)
+    is_page_filtered = "MaxResults" in request and member == "TrainingJobSummaries"
+    filters = {name: value for name, value in request.items() if not (is_page_filtered and name == "StatusEquals")}
+    selected_jobs = sorted(
+        (job for job in list(jobs) if _matches(job, filters)), key=build_sort_key, reverse=is_descending
+    )
     if "NextToken" in request:
-        last = _parse_token(request["NextToken"])
-        selected = [job for job in selected if (sort_key(job) < last if is_descending else sort_key(job) > last)]
+        last_key = _parse_token(request["NextToken"])
+        selected_jobs = [
+            job
+            for job in selected_jobs
+            if (build_sort_key(job) < last_key if is_descending else build_sort_key(job) > last_key)
+        ]
     size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
-    response: dict[str, Any] = {member: [job.summarize() for job in selected[:size] if _matches(job, request)]}
-    if len(selected) > size:
-        response["NextToken"] = _make_token(sort_key(selected[size - 1]))
+    response: dict[str, Any] = {member: [job.summarize() for job in selected_jobs[:size] if _matches(job, request)]}
+    if len(selected_jobs) > size:
+        response["NextToken"] = _make_token(build_sort_key(selected_jobs[size - 1]))
     return response
 
 

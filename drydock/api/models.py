@@ -1,4 +1,4 @@
-"""SageMaker models: creating a model never replaces one, and a transform job gets the container of its model."""
+"""SageMaker models: no request replaces an existing model, and a transform job gets the container of its model."""
 
 import threading
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ class ModelsBackend(SageMakerModelBackend):
             AWSValidationException: A model of this name exists, which moto would replace. A retry cannot help.
         """
         with self._model_lock:
-            if existing := self._models.get(model_name):
-                raise AWSValidationException(f'Cannot create already existing model "{existing.arn}".')
+            if existing_model := self._models.get(model_name):
+                raise AWSValidationException(f'Cannot create already existing model "{existing_model.arn}".')
             return super().create_model(model_name, *args, **kwargs)
 
     def find_container(self, name: str) -> Mapping[str, Any]:

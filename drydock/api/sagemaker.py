@@ -1,6 +1,6 @@
 """Replace moto's SageMaker by drydock's: `install` sets the class of moto's SageMaker backends.
 
-moto keeps that class in a registry, creates a backend for each account and region, and asks it for its URL handlers.
+moto keeps that class in a registry, creates a backend for each account and region, and gets the URL handlers from it.
 """
 
 from collections import Counter

@@ -54,7 +54,7 @@ class Application:
         # Only browsers send an Origin. moto would answer any web page, but no web page may run code on this machine.
         if environ.get("HTTP_ORIGIN", self._url) != self._url:
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
-            return [b"drydock answers no web page but its own\n"]
+            return [b"drydock refuses requests from web pages of other sites\n"]
         # A signed request under this path is for an object in an S3 bucket that is called drydock.
         is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PREFIX) and "HTTP_AUTHORIZATION" not in environ
         return (self._control_endpoints if is_control else self._services)(environ, start_response)
@@ -112,7 +112,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
         listener: The socket, from `open_listener`.
 
     Raises:
-        CannotStart: The data of an earlier server cannot be read. A retry can help.
+        CannotStart: The data of an earlier server cannot be read, or its processes cannot be killed. A retry can help.
     """
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
@@ -137,7 +137,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
     """Kill everything that an earlier server on this data folder left running. Idempotent.
 
     Raises:
-        CannotStart: It cannot be killed. A retry can help.
+        CannotStart: Something cannot be killed. A retry can help.
     """
     try:
         for kind in KINDS:
@@ -151,9 +151,9 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
 
 def _build_application(settings: Settings, store: Store, queue: JobQueue) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto_application = DomainDispatcherApplication(create_backend_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
-    outages = Outages(ExternalS3Middleware(add_s3_middleware(moto), settings.s3_url))
+    outages = Outages(ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url))
     logs_backend.install(store)
     sagemaker.install(queue, store)
     return Application(UnimplementedMiddleware(outages), ControlEndpoints(queue, outages), settings.url)
@@ -163,7 +163,7 @@ def _open_store(data: Path) -> Store:
     try:
         return Store(data / "drydock.sqlite")
     except sqlite3.Error as error:
-        raise CannotStart(f"cannot read what is stored in {data}: {error}") from None
+        raise CannotStart(f"cannot open the database in the data folder {data}: {error}") from None
 
 
 def _create_server(listener: socket.socket, application: Application) -> BaseWSGIServer:

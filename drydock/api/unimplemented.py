@@ -30,7 +30,7 @@ class UnimplementedMiddleware:
         try:
             return self._application(environ, start_response)
         except NotImplementedError as error:
-            log.warning("refused: %s", error)
+            log.warning("refused a request: %s", error)
             return _refuse(str(error) or "moto does not implement this operation", environ, start_response)
 
 

@@ -30,22 +30,21 @@ def validate_request(operation_name: str, request: Any) -> dict[str, Any]:
         request: The parsed body of the request.
 
     Raises:
-        AWSValidationException: The request does not have the shape. A retry cannot help.
+        AWSValidationException: The request does not have the operation's shape. A retry cannot help.
     """
     shape = load_operation(operation_name).input_shape
     if not isinstance(request, dict):
         raise AWSValidationException("The request body is not a JSON object.")
-    cleaned: dict[str, Any] = _remove_nulls(request)
-    problems = list(_find_problems(cleaned, shape, ""))
+    cleaned_request: dict[str, Any] = _remove_nulls(request)
+    problems = list(_find_problems(cleaned_request, shape, ""))
     if problems:
         plural = "s" if len(problems) > 1 else ""
-        listed = "; ".join(problems)
-        text = f"{len(problems)} validation error{plural} detected: {listed}"
-        raise AWSValidationException(truncate(text, MESSAGE_MAX_CHARS))
-    report = ParamValidator().validate(cleaned, shape)
+        message = f"{len(problems)} validation error{plural} detected: {'; '.join(problems)}"
+        raise AWSValidationException(truncate(message, MESSAGE_MAX_CHARS))
+    report = ParamValidator().validate(cleaned_request, shape)
     if report.has_errors():
         raise AWSValidationException(truncate(report.generate_report(), MESSAGE_MAX_CHARS))
-    return cleaned
+    return cleaned_request
 
 
 def _remove_nulls(value: Any) -> Any:
@@ -99,9 +98,9 @@ def _find_string_problems(value: str, shape: Shape, path: str) -> Iterator[str]:
     if pattern and not _matches(pattern, value):
         yield _describe_violation(value, path, f"satisfy regular expression pattern: {pattern}")
     if shape.enum and value not in shape.enum:
-        shown = ", ".join(shape.enum[:ENUM_VALUES_SHOWN])
+        values = ", ".join(shape.enum[:ENUM_VALUES_SHOWN])
         more = ", ..." if len(shape.enum) > ENUM_VALUES_SHOWN else ""
-        yield _describe_violation(value, path, f"satisfy enum value set: [{shown}{more}]")
+        yield _describe_violation(value, path, f"satisfy enum value set: [{values}{more}]")
 
 
 def _find_range_problems(value: Any, size: float, shape: Shape, path: str, measure: str) -> Iterator[str]:

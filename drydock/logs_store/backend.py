@@ -20,12 +20,12 @@ from drydock.store import Store
 
 
 class StoredLogsResponse(LogsResponse):
-    """moto's HTTP responses for CloudWatch Logs, with the parameter that moto ignores."""
+    """moto's HTTP responses for CloudWatch Logs. FilterLogEvents also supports logStreamNamePrefix."""
 
     body: str
 
     def filter_log_events(self) -> str:
-        """Answer FilterLogEvents. moto 5.2.5 ignores logStreamNamePrefix."""
+        """Answer FilterLogEvents, with logStreamNamePrefix, which moto 5.2.5 ignores."""
         if prefix := self._get_param("logStreamNamePrefix"):
             group = self.logs_backend.groups.get(self._get_param("logGroupName"))
             names = [name for name in list(group.streams if group else ()) if name.startswith(prefix)]
@@ -66,11 +66,11 @@ class StoredLogs(LogsBackend):
         return {path.format(""): StoredLogsResponse.dispatch for path in urls.url_paths}
 
     def create_log_group(self, log_group_name: str, tags: dict[str, str], **kwargs: Any) -> LogGroup:
-        """Create a group. Raises moto's exception if that is not possible."""
+        """Create a group. Raises moto's exception if the group exists or its name is invalid."""
         with self._lock:
-            plain_group = super().create_log_group(log_group_name, tags, **kwargs)
+            moto_group = super().create_log_group(log_group_name, tags, **kwargs)
             del self.groups[log_group_name]
-            group = StoredGroup(self._store, 0, plain_group)
+            group = StoredGroup(self._store, 0, moto_group)
             row = group.build_row()
             with self._store.transaction() as db:
                 insert = "INSERT INTO log_groups (account, region, name, record) VALUES (?, ?, ?, ?)"
@@ -94,7 +94,7 @@ class StoredLogs(LogsBackend):
             super().delete_log_group(log_group_name)
 
     def create_log_stream(self, log_group_name: str, log_stream_name: str) -> None:
-        """Create a stream. Raises moto's exception if that is not possible."""
+        """Create a stream. Raises moto's exception if the stream exists, or its group does not exist."""
         with self._lock:
             super().create_log_stream(log_group_name, log_stream_name)
 
@@ -125,7 +125,7 @@ class StoredLogs(LogsBackend):
 
 
 def install(store: Store) -> None:
-    """Store moto's CloudWatch Logs in this process from now on, and restore what is stored already."""
+    """Make moto's CloudWatch Logs in this process durable from now on, and restore what is stored already."""
     store.create_tables(SCHEMA)
     logs_backends.clear()
     logs_backends.backend = bind_arguments(StoredLogs, store)

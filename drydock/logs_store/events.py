@@ -25,9 +25,10 @@ CREATE INDEX IF NOT EXISTS log_events_in_order ON log_events (stream, at);
 # CloudWatch Logs' limits for one response. It counts 26 bytes for each event, in addition to the message.
 PAGE_EVENTS = 10_000
 PAGE_BYTES = 1 << 20
-EVENT_BYTES = 26
-# The first read of a stream is small, since thousands of streams may be merged. Each next read is twice as large.
-_FIRST_CHUNK, _MAX_CHUNK = 16, 1024
+EVENT_OVERHEAD_BYTES = 26
+# Numbers of events for one read. The first read of a stream is small, since thousands of streams may be merged. Each
+# next read is twice as large.
+_FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 1024
 _MAX_TIMESTAMP = 1 << 62
 
 # Timestamp and id of an event: events of a stream are ordered by them.
@@ -96,11 +97,11 @@ class Events:
 
     def _read_chunks(self, statement: str, position: Position, limit: int) -> Iterator[Event]:
         # In chunks, since a stream may be larger than the memory, and other threads need the store meanwhile.
-        chunk = _FIRST_CHUNK
-        while rows := self._store.query(statement, (self._stream, *position, limit, chunk)):
+        chunk_size = _FIRST_CHUNK_SIZE
+        while rows := self._store.query(statement, (self._stream, *position, limit, chunk_size)):
             events = [Event(*row) for row in rows]
             yield from events
-            position, chunk = events[-1].position, min(2 * chunk, _MAX_CHUNK)
+            position, chunk_size = events[-1].position, min(2 * chunk_size, _MAX_CHUNK_SIZE)
 
 
 def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], bool]:
@@ -114,10 +115,10 @@ def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], 
         At most limit events and at most 1 MiB, but at least one event if there is one; and whether there are more.
     """
     page: list[Event] = []
-    room = PAGE_BYTES
+    bytes_left = PAGE_BYTES
     for event in events:
-        room -= len(event.message.encode()) + EVENT_BYTES
-        if page and (room < 0 or len(page) == (limit or PAGE_EVENTS)):
+        bytes_left -= len(event.message.encode()) + EVENT_OVERHEAD_BYTES
+        if page and (bytes_left < 0 or len(page) == (limit or PAGE_EVENTS)):
             return page, True
         page.append(event)
     return page, False

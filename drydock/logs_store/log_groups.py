@@ -12,10 +12,10 @@ from drydock.logs_store.events import START, Event, take_page
 from drydock.logs_store.log_streams import StoredStream, make_token, parse_token
 from drydock.store import Store
 
-_STREAMS = """
+_SELECT_STREAMS = """
 SELECT id, name, created, first, last, ingested, bytes, batches FROM log_streams WHERE log_group = ? ORDER BY id
 """
-_NEW_STREAM = """
+_INSERT_STREAM = """
 INSERT INTO log_streams (log_group, name, created) VALUES (?, ?, ?)
 RETURNING id, name, created, first, last, ingested, bytes, batches
 """
@@ -35,12 +35,12 @@ class StoredGroup(LogGroup):
     def __init__(self, store: Store, number: int, group: LogGroup) -> None:
         self.__dict__.update(vars(group))
         self.store, self.number = store, number
-        self.streams = {row[1]: StoredStream(self.store, self, row) for row in store.query(_STREAMS, (number,))}
+        self.streams = {row[1]: StoredStream(self.store, self, row) for row in store.query(_SELECT_STREAMS, (number,))}
 
     def build_row(self) -> tuple[str, str, str, str]:
         """Return the group's row, without its id. Do not call this inside a transaction of the store.
 
-        moto's registry has a lock. A thread that holds it may be waiting for the store, to create a backend.
+        moto's registry has a lock. A thread that holds this lock may be waiting for the store, to create a backend.
         """
         tags = logs_backends[self.account_id][self.region].tagger.get_tag_dict_for_resource(self.arn)
         record = {"state": {name: getattr(self, name) for name in _SETTINGS}, "tags": tags}
@@ -62,7 +62,7 @@ class StoredGroup(LogGroup):
             raise ResourceAlreadyExistsException()
         values = (self.number, log_stream_name, utcnow().isoformat())
         with self.store.transaction() as db:
-            row = db.execute(_NEW_STREAM, values).fetchone()
+            row = db.execute(_INSERT_STREAM, values).fetchone()
         self.streams[log_stream_name] = StoredStream(self.store, self, row)
 
     def delete_log_stream(self, log_stream_name: str) -> None:
@@ -110,12 +110,12 @@ class StoredGroup(LogGroup):
         streams = [
             stream for name, stream in list(self.streams.items()) if not log_stream_names or name in log_stream_names
         ]
-        matching = (stream.read_matching(position, start_time, end_time, filter_pattern) for stream in streams)
-        events, has_more = take_page(heapq.merge(*matching), limit)
+        matching_events = (stream.read_matching(position, start_time, end_time, filter_pattern) for stream in streams)
+        events, has_more = take_page(heapq.merge(*matching_events), limit)
         names = {stream.number: stream.log_stream_name for stream in streams}
-        searched = [{"logStreamName": name, "searchedCompletely": True} for name in names.values()]
+        searched_streams = [{"logStreamName": name, "searchedCompletely": True} for name in names.values()]
         token = make_token("f", events[-1].position) if has_more else None
-        return [_describe_event(event, names[event.stream]) for event in events], token, searched
+        return [_describe_event(event, names[event.stream]) for event in events], token, searched_streams
 
 
 def _describe_event(event: Event, stream_name: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class StoredStream(LogStream):
     Args:
         store: Storage of the events.
         group: The stream's group.
-        row: The stream's row in the store, without its group: id, name, creation time and so on.
+        row: The stream's row in the store: the columns that `log_groups` selects.
     """
 
     def __init__(self, store: Store, group: LogGroup, row: tuple[Any, ...]) -> None:
@@ -69,19 +69,19 @@ class StoredStream(LogStream):
         Raises:
             ResourceNotFoundException: The stream was deleted.
         """
-        now = int(unix_time_millis(utcnow()))
+        now_ms = int(unix_time_millis(utcnow()))
         # JSON can contain half of a surrogate pair, which UTF-8 cannot encode.
-        texts = [event["message"].encode(errors="replace") for event in log_events]
+        messages = [event["message"].encode(errors="replace") for event in log_events]
         times = [event["timestamp"] for event in log_events]
         with self._store.transaction() as db:
-            number = db.execute("SELECT coalesce(max(id), 0) + 1 FROM log_events").fetchone()[0]
+            first_id = db.execute("SELECT coalesce(max(id), 0) + 1 FROM log_events").fetchone()[0]
             rows = [
-                (number + i, self.number, time, now, text.decode())
-                for i, (time, text) in enumerate(zip(times, texts, strict=True))
+                (event_id, self.number, time, now_ms, message.decode())
+                for event_id, (time, message) in enumerate(zip(times, messages, strict=True), start=first_id)
             ]
             db.executemany("INSERT INTO log_events VALUES (?, ?, ?, ?, ?)", rows)
-            first, last, ingested = min(times, default=None), max(times, default=None), now if times else None
-            totals = db.execute(_ADD_BATCH, (first, last, ingested, sum(map(len, texts)), self.number)).fetchone()
+            first, last, ingested = min(times, default=None), max(times, default=None), now_ms if times else None
+            totals = db.execute(_ADD_BATCH, (first, last, ingested, sum(map(len, messages)), self.number)).fetchone()
             if totals is None:
                 raise ResourceNotFoundException("The specified log stream does not exist.")
             # Inside the transaction, so that the attributes follow the batches of several threads in the same order.
@@ -105,14 +105,17 @@ class StoredStream(LogStream):
         is_forward, position = bool(start_from_head), START if start_from_head else END
         if next_token is not None:
             is_forward, position = parse_token(next_token)
-        read = self._events.read_after if is_forward else self._events.read_before
-        page, _ = take_page(read(position, start_time, end_time), limit)
+        read_events = self._events.read_after if is_forward else self._events.read_before
+        page, _ = take_page(read_events(position, start_time, end_time), limit)
         if not is_forward:
             page.reverse()
         first, last = (page[0].position, page[-1].position) if page else (position, position)
         if not page and position == END:
             first = last = START
-        entries = [{"ingestionTime": e.ingestion_time, "message": e.message, "timestamp": e.timestamp} for e in page]
+        entries = [
+            {"ingestionTime": event.ingestion_time, "message": event.message, "timestamp": event.timestamp}
+            for event in page
+        ]
         return entries, make_token("b", first), make_token("f", last)
 
     def read_matching(self, position: Position, since: int | None, until: int | None, pattern: str) -> Iterator[Event]:
@@ -129,10 +132,10 @@ class StoredStream(LogStream):
         return (event for event in events if message_filter.matches(event.message))
 
     def _forward_to_subscriptions(self, rows: list[tuple[Any, ...]]) -> None:
-        for target in self.log_group.subscription_filters.values():
+        for subscription in self.log_group.subscription_filters.values():
             events = [{"id": row[0], "timestamp": row[2], "message": row[4]} for row in rows]
-            service = target.destination_arn.split(":")[2]
-            self._send_log_events(service, target.destination_arn, target.name, events)
+            service = subscription.destination_arn.split(":")[2]
+            self._send_log_events(service, subscription.destination_arn, subscription.name, events)
 
 
 def make_token(direction: str, position: Position) -> str:

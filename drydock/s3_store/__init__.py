@@ -1,1 +1,1 @@
-"""S3 objects on disk: what a request writes is stored before it is answered."""
+"""S3 objects on disk: the changes of a request are stored before the request is answered."""

@@ -1,8 +1,8 @@
 """moto's S3, stored on disk: a change is stored before its request is answered, and survives a kill -9 of the server.
 
-Stored are buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
-checksums. Not stored are incomplete multipart uploads, moto's table buckets, and what other services of moto write to a
-bucket outside of a request.
+The store has buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
+checksums. It does not have incomplete multipart uploads, moto's table buckets, and changes that other services of moto
+make to a bucket outside of a request.
 """
 
 import functools
@@ -24,7 +24,7 @@ from drydock.wsgi import WsgiApplication
 
 
 class StoredS3(S3Backend):
-    """The S3 of one account and partition."""
+    """The S3 of one account and AWS partition."""
 
     def __init__(self, tables: S3Tables, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -47,16 +47,19 @@ class StoredS3(S3Backend):
         return bucket
 
     def get_bucket(self, bucket_name: str) -> FakeBucket:
-        """Return a bucket, which the request may change."""
+        """Return a bucket, and record in the transaction that the request may change it."""
         bucket = super().get_bucket(bucket_name)
         self.tables.transaction.buckets[bucket.name] = bucket
         return bucket
 
     def get_object(self, *args: Any, **kwargs: Any) -> FakeKey | None:
-        """Return a version of an object, which the request may change; None if it does not exist."""
+        """Return a version of an object, and record in the transaction that the request may change it.
+
+        None if the version does not exist.
+        """
         key = super().get_object(*args, **kwargs)
         if isinstance(key, StoredKey):
-            self.tables.transaction.accessed[id(key)] = key
+            self.tables.transaction.accessed_versions[id(key)] = key
         return key
 
     def upload_part(self, *args: Any, **kwargs: Any) -> FakeKey:
@@ -67,7 +70,7 @@ class StoredS3(S3Backend):
 
 
 def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middleware]:
-    """Store moto's S3 in this process from now on, and restore what is stored already.
+    """Make moto's S3 in this process durable from now on, and restore the buckets and objects that are stored already.
 
     Args:
         store: Storage of the records.
@@ -80,7 +83,7 @@ def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middlew
     s3_backends.clear()
     s3_backends.bucket_accounts.clear()
     s3_backends.backend = bind_arguments(StoredS3, tables)
-    # moto 5.2.5 keeps every model it has ever created, for its dashboard. In a server this is a memory leak.
+    # moto 5.2.5 keeps every model that it creates in memory, for its dashboard. In a server this is a memory leak.
     for model in model_data["s3"].values():
         cast(Any, model).instances_tracked = deque(maxlen=0)
     tables.restore()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from drydock.errors import DrydockError
 
-# Names of the subfolders: the first two hexadecimal digits of a file's name. So no folder becomes too large to list.
+# The first two hexadecimal digits of a file's name are its subfolder's name. So no folder becomes too large to list.
 _SUBFOLDERS = [f"{number:02x}" for number in range(256)]
 
 
@@ -46,8 +46,8 @@ class BlobFolder:
     def write(self, data: bytes) -> Blob:
         """Write bytes to a new file.
 
-        The file needs no temporary name: nobody knows its name before the row that refers to it is committed, and
-        `delete_except` removes what a kill -9 leaves behind.
+        The file needs no temporary name: no reader knows its name before the row that refers to it is committed. If the
+        server is killed before that, `delete_except` deletes the file.
 
         Raises:
             OSError: The disk is full or not writable; the file is deleted then. A retry can help.
@@ -72,7 +72,7 @@ class BlobFolder:
         except OSError as error:
             raise BlobDamaged(f"{blob.name} cannot be read: {error.strerror or error}") from error
         if len(data) != blob.size or zlib.crc32(data) != blob.crc:
-            raise BlobDamaged(f"{blob.name} has {len(data)} bytes that are not the {blob.size} that were written")
+            raise BlobDamaged(f"{blob.name} has {len(data)} bytes, which differ from the {blob.size} bytes written")
         return data
 
     def delete(self, name: str) -> None:
@@ -81,10 +81,10 @@ class BlobFolder:
 
     def delete_except(self, names: Collection[str]) -> int:
         """Delete every file except those with the given names. Return how many were deleted."""
-        unused = [path for path in self._folder.glob("??/*") if path.name not in names]
-        for path in unused:
+        unused_files = [path for path in self._folder.glob("??/*") if path.name not in names]
+        for path in unused_files:
             path.unlink()
-        return len(unused)
+        return len(unused_files)
 
     def _get_path(self, name: str) -> Path:
         return self._folder / name[:2] / name

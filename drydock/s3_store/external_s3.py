@@ -1,4 +1,4 @@
-"""S3 on another server: refuse the requests for S3 that reach this server, so that no object gets lost here."""
+"""S3 on another server: refuse requests for S3 to this server, so that no object is stored in the wrong place."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,8 +11,8 @@ class ExternalS3Middleware:
     """WSGI middleware: refuse requests signed for S3 while S3 is on another server.
 
     Args:
-        application: Answers every other request.
-        s3_url: URL of that server; "" if this server has the buckets, and then nothing is refused.
+        application: Answers all other requests.
+        s3_url: URL of the other server; "" if this server has the buckets, and then nothing is refused.
     """
 
     def __init__(self, application: WsgiApplication, s3_url: str) -> None:
@@ -22,8 +22,8 @@ class ExternalS3Middleware:
         """Answer one request."""
         if not self._s3_url or read_signed_service(environ) != "s3":
             return self._application(environ, start_response)
-        message = f"this drydock keeps no objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
+        message = f"this drydock stores no S3 objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
         # Clients do not retry a 400.
         start_response("400 Bad Request", [("Content-Type", "application/xml")])
-        error = f"<Code>InvalidRequest</Code><Message>{escape(message)}</Message>"
-        return [f"<?xml version='1.0'?><Error>{error}</Error>".encode()]
+        error_xml = f"<Code>InvalidRequest</Code><Message>{escape(message)}</Message>"
+        return [f"<?xml version='1.0'?><Error>{error_xml}</Error>".encode()]

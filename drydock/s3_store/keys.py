@@ -15,7 +15,8 @@ from drydock.s3_store.blobs import Blob, BlobDamaged, BlobFolder
 
 log = logging.getLogger(__name__)
 
-# Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and our own.
+# Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and those that
+# StoredKey adds.
 _TRANSIENT = frozenset({
     "_value_buffer", "lock", "disposed", "multipart", "_max_buffer_size", "_transitions", "model_name", "_tick",
     "_time_progressed", "blob", "blobs", "row", "record_hash",
@@ -68,7 +69,7 @@ class StoredKey(FakeKey):
 
     @classmethod
     def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
-        """Return the version whose `state` was stored."""
+        """Return the version that a stored `state` describes."""
         key = object.__new__(cls)
         parts = state.pop("parts")
         key.__dict__.update({**_TRANSIENT_DEFAULTS, **state})
@@ -101,7 +102,7 @@ class StoredKey(FakeKey):
         """Do nothing: the file is deleted after its row."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "StoredKey":
-        """Return a copy that shares the bytes: moto copies every key of which it lists the versions."""
+        """Return a copy that shares the bytes. moto makes such copies when it lists versions."""
         copy = object.__new__(StoredKey)
         copy.__dict__.update(vars(self))
         return copy
@@ -128,7 +129,7 @@ class StoredKeys(_VersionedKeyStore):
     Args:
         bucket_name: Name of the bucket.
         blobs: Folder for the bytes.
-        before_change: Called with this object and a name before the versions of that name change.
+        before_change: Called with this StoredKeys and a name before the versions of that name change.
         after_create: Called with each new version before it is added.
     """
 

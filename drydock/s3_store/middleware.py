@@ -1,4 +1,4 @@
-"""The S3 middleware: requests for one object wait for each other, and each is stored before it is answered."""
+"""The S3 middleware: requests for one object wait for each other, and are answered after their changes are stored."""
 
 import io
 import logging
@@ -41,22 +41,22 @@ class S3Middleware:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        numbers = find_lock_numbers(environ)
+        lock_numbers = find_lock_numbers(environ)
         # The body is read first, since a client that sends slowly must not hold a lock.
-        if numbers and not _read_body(environ):
+        if lock_numbers and not _read_body(environ):
             return _answer_incomplete_body(start_response)
-        with self._hold_locks(numbers), self._tables.begin_transaction() as transaction:
-            calls: list[tuple[Any, ...]] = []
-            response = self._application(environ, lambda *arguments: calls.append(arguments))
-            fault = self._store_changes(transaction, environ["REQUEST_METHOD"], str(calls[-1][0]))
+        with self._hold_locks(lock_numbers), self._tables.begin_transaction() as transaction:
+            start_calls: list[tuple[Any, ...]] = []
+            response = self._application(environ, lambda *arguments: start_calls.append(arguments))
+            fault = self._store_changes(transaction, environ["REQUEST_METHOD"], str(start_calls[-1][0]))
         if fault:
             return fault(environ, start_response)
-        start_response(*calls[-1])
+        start_response(*start_calls[-1])
         return response
 
     def _store_changes(self, transaction: Transaction, method: str, status: str) -> StorageFault | None:
-        """Store the changes of a request, or undo them if moto refused it. Return the error response, if any."""
-        if method in READ_METHODS and not transaction.before:
+        """Store the changes of a request, or undo them if moto refused it. Return an error response if this fails."""
+        if method in READ_METHODS and not transaction.earlier_versions:
             return None
         if status >= "4":
             # moto adds an object before it refuses the object's tags.
@@ -71,16 +71,16 @@ class S3Middleware:
         return None
 
     @contextmanager
-    def _hold_locks(self, numbers: Iterable[int]) -> Iterator[None]:
+    def _hold_locks(self, lock_numbers: Iterable[int]) -> Iterator[None]:
         with ExitStack() as locks:
             # Always in the same order, so that two requests never wait for each other.
-            for number in sorted(numbers):
+            for number in sorted(lock_numbers):
                 locks.enter_context(self._locks[number])
             yield
 
 
 def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
-    """Return the numbers of the locks that a request needs, for the object in its path and the one it copies from."""
+    """Return the numbers of the locks that a request needs: for the object in its path, and for one that it copies."""
     path, is_write = str(environ.get("PATH_INFO", "/")), environ["REQUEST_METHOD"] not in READ_METHODS
     host = environ.get("HTTP_HOST", "")
     if S3Response.subdomain_based_buckets(SimpleNamespace(headers={"host": host}, url="")):
@@ -93,10 +93,10 @@ def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
 
 
 def _read_body(environ: dict[str, Any]) -> bool:
-    """Read the request's body into memory, as moto would. Return False if the client stopped sending too early."""
+    """Read the request's body into memory, as moto would. Return whether the whole body arrived."""
     length = environ.get("CONTENT_LENGTH")
-    source = environ["wsgi.input"]
-    body = source.read(int(length)) if length else source.read() if environ.get("wsgi.input_terminated") else b""
+    stream = environ["wsgi.input"]
+    body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
     environ.update({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
     return not length or len(body) == int(length)
 

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS s3_objects (
 """
 _INSERT = "INSERT INTO s3_objects (bucket, name, blob, size, crc, record) VALUES (?, ?, ?, ?, ?, ?)"
 # Attributes of a bucket that are not part of its record.
-_CONTENTS = frozenset({"keys", "multiparts"})
+_CONTENT_ATTRIBUTES = frozenset({"keys", "multiparts"})
 
 
 class S3Tables:
@@ -60,8 +60,8 @@ class S3Tables:
             self._current.transaction = None
 
     def create_keys(self, bucket_name: str) -> StoredKeys:
-        """Return the container for the objects of a new bucket, without objects."""
-        return StoredKeys(bucket_name, self.blobs, self._record_versions, self._record_created)
+        """Return an empty container for the objects of a bucket."""
+        return StoredKeys(bucket_name, self.blobs, self._record_versions, self._record_created_version)
 
     def commit(self, transaction: Transaction) -> None:
         """Store the changes of a request, and delete files that no version needs any more.
@@ -70,20 +70,20 @@ class S3Tables:
             sqlite3.Error: The disk is full or not writable; the store is unchanged. A retry can help.
             TypeError: The request set a value that cannot be stored. A retry cannot help.
         """
-        buckets = {
+        bucket_changes = {
             name: record
             for name, bucket in transaction.buckets.items()
             if (record := self._find_bucket_change(bucket)) is not None
         }
-        updates = [
+        version_changes = [
             (key, text)
-            for key in transaction.accessed.values()
+            for key in transaction.accessed_versions.values()
             if key.row and hash(text := _encode_record(key)) != key.record_hash
         ]
-        if transaction.before or buckets or updates:
-            self._write(transaction, buckets, updates)
-            self._bucket_records.update(buckets)
-            for key, record in updates:
+        if transaction.earlier_versions or bucket_changes or version_changes:
+            self._write(transaction, bucket_changes, version_changes)
+            self._bucket_records.update(bucket_changes)
+            for key, record in version_changes:
                 key.record_hash = hash(record)
         transaction.delete_unused_files(self.blobs)
 
@@ -92,13 +92,13 @@ class S3Tables:
         for name, account, partition, record in self._store.query("SELECT * FROM s3_buckets ORDER BY rowid"):
             self._bucket_records[name] = record
             self._restore_bucket(name, account, partition, record)
-        used = set()
+        used_files = set()
         for row, bucket, name, blob, size, crc, record in self._store.query("SELECT * FROM s3_objects ORDER BY id"):
             account, partition = s3_backends.bucket_accounts[bucket][::-1]
             keys = s3_backends[account][partition].buckets[bucket].keys
             self._restore_version(keys, name, row, Blob(blob, size, crc) if blob else None, record)
-            used.add(blob)
-        self.blobs.delete_except(used)
+            used_files.add(blob)
+        self.blobs.delete_except(used_files)
 
     def delete_bucket(self, bucket: FakeBucket) -> None:
         """Delete a bucket and its objects from the store."""
@@ -110,9 +110,11 @@ class S3Tables:
         for (blob,) in rows:
             self.blobs.delete(blob)
 
-    def _write(self, transaction: Transaction, buckets: dict[str, str], updates: list[tuple[StoredKey, str]]) -> None:
-        # The rows are built before the store is locked: moto's registry has a lock too, and Logs' backend reads the
-        # store while it holds that lock.
+    def _write(
+        self, transaction: Transaction, bucket_changes: dict[str, str], version_changes: list[tuple[StoredKey, str]]
+    ) -> None:
+        # The rows are built before the store is locked. moto's registry has a lock too, and a thread may read the store
+        # while it holds that lock, to create a backend of Logs.
         differences = [
             (removed, [(version, _build_row(bucket, name, version)) for version in added])
             for bucket, name, removed, added in transaction.list_differences()
@@ -122,16 +124,16 @@ class S3Tables:
                 db.executemany("DELETE FROM s3_objects WHERE id = ?", [(version.row,) for version in removed])
                 for version, values in added:
                     version.row = db.execute(_INSERT, values).lastrowid
-            rows = [(record, key.row) for key, record in updates]
+            rows = [(record, key.row) for key, record in version_changes]
             db.executemany("UPDATE s3_objects SET record = ? WHERE id = ?", rows)
-            for name, record in buckets.items():
+            for name, record in bucket_changes.items():
                 _write_bucket(db, transaction.buckets[name], record)
 
     def _record_versions(self, keys: StoredKeys, name: str) -> None:
         self.transaction.record_versions(keys, name)
 
-    def _record_created(self, key: StoredKey) -> None:
-        self.transaction.created.append(key)
+    def _record_created_version(self, key: StoredKey) -> None:
+        self.transaction.created_versions.append(key)
 
     def _find_bucket_change(self, bucket: FakeBucket) -> str | None:
         """Return a bucket's record if the store has another one, "" if the bucket was deleted, None if unchanged."""
@@ -150,23 +152,24 @@ class S3Tables:
             backend.tagger.tags[bucket.arn] = record["tags"]
 
     def _restore_version(self, keys: StoredKeys, name: str, row: int, blob: Blob | None, text: str) -> None:
-        record, earlier = encoding.loads(text), keys.getlist(name, [])
+        record, earlier_versions = encoding.loads(text), keys.getlist(name, [])
         if blob:
             version: Any = StoredKey.from_record(record["state"], blob, self.blobs)
             version.record_hash = hash(text)
             if record["tags"]:
                 s3_backends[version.account_id][version.partition].tagger.tags[version.arn] = record["tags"]
         else:
-            # moto copies attributes of the version below a delete marker into the marker.
-            version = FakeDeleteMarker(earlier[-1] if earlier else SimpleNamespace(name=name))
+            # moto's constructor copies attributes of the previous version into the delete marker.
+            previous_version: Any = earlier_versions[-1] if earlier_versions else SimpleNamespace(name=name)
+            version = FakeDeleteMarker(previous_version)
             version.__dict__.update(record["state"])
         version.row = row
-        keys.restore_versions(name, [*earlier, version])
+        keys.restore_versions(name, [*earlier_versions, version])
 
 
 def _encode_record(model: FakeBucket | StoredKey) -> str:
     if isinstance(model, FakeBucket):
-        state = {name: value for name, value in vars(model).items() if name not in _CONTENTS}
+        state = {name: value for name, value in vars(model).items() if name not in _CONTENT_ATTRIBUTES}
     else:
         state = model.state
     tagger = s3_backends[model.account_id][model.partition].tagger
@@ -174,6 +177,7 @@ def _encode_record(model: FakeBucket | StoredKey) -> str:
 
 
 def _write_bucket(db: sqlite3.Connection, bucket: FakeBucket, record: str) -> None:
+    """Replace a bucket's row; an empty record only deletes the row."""
     db.execute("DELETE FROM s3_buckets WHERE name = ?", (bucket.name,))
     if record:
         row = (bucket.name, bucket.account_id, bucket.partition, record)
