@@ -1,7 +1,7 @@
 """The lake: Apache Iceberg tables, written one partition (a day) at a time.
 
-Every write of a partition is one commit: readers see the old partition or the new one, never a mixture, and a
-writer that dies leaves the old one. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration
+Every write of a partition is one commit: readers see either its old rows or its new rows. Where a writer dies, the old
+rows stay. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration
 (`PYICEBERG_CATALOG__LEEWAY__URI` and the like, or ~/.pyiceberg.yaml) names another one: Glue, REST or PostgreSQL.
 """
 
@@ -14,7 +14,7 @@ from pipelines.lake.commits import (
     Commit,
     retry_conflicts,
 )
-from pipelines.lake.history import forget_snapshots
+from pipelines.lake.history import expire_old_snapshots
 from pipelines.lake.lake import Lake
 from pipelines.system.duckdb_session import connect
 
@@ -27,6 +27,6 @@ __all__ = [
     "Commit",
     "Lake",
     "connect",
-    "forget_snapshots",
+    "expire_old_snapshots",
     "retry_conflicts",
 ]

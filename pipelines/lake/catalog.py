@@ -1,4 +1,4 @@
-"""The Iceberg catalog of the lake: open it, find a table in it, create one."""
+"""Open the Iceberg catalog of the lake; find, load and create its tables."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
     """Create a table that is partitioned by `date`, unless it exists. Idempotent.
 
     Args:
-        catalog: where to create it.
+        catalog: where to create the table.
         name: of the table.
-        schema: its columns, in types that Iceberg has.
-        partition_columns: columns that the table is partitioned by, too.
+        schema: columns of the table, in types that Iceberg has.
+        partition_columns: further columns by which the table is partitioned.
     """
     identifier = (NAMESPACE, name)
     if catalog.table_exists(identifier):
@@ -71,7 +71,7 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
 
 
 def _build_embedded_properties() -> dict[str, str]:
-    """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg's configuration has one."""
+    """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg has a configured catalog."""
     if Config().get_catalog_config(NAMESPACE):
         return {}
     folder = settings().home / "lake"

@@ -1,4 +1,4 @@
-"""Commits to the lake: what one reports, and how it is retried while other processes commit."""
+"""Commits to the lake: what a commit reports, and how it is retried while other processes commit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ DIGEST_PROPERTY = "leeway.digest"
 """Snapshot property: SHA-256 over the files that a commit wrote."""
 RETRY_S = 120.0
 """Longest time that a commit is retried while other processes commit to the same table."""
-RETRIES = "commit.retry.num-retries"
+RETRIES_PROPERTY = "commit.retry.num-retries"
+"""Table property: how often pyiceberg itself retries a commit."""
 TABLE_PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    # With retries of its own, pyiceberg 0.12 would append its rows to those that another writer committed meanwhile.
-    RETRIES: "0",
+    # If pyiceberg 0.12 retried a commit, it would append the rows to those that another writer committed meanwhile.
+    RETRIES_PROPERTY: "0",
 }
 
 
@@ -39,7 +40,7 @@ class Changes:
     added: int = 0
     removed: int = 0
     changed: int = 0
-    """Rows whose key was there before, with other values."""
+    """Rows with the same key as before, and other values."""
 
     def __bool__(self) -> bool:
         """Return whether any row changed."""
@@ -51,14 +52,14 @@ class Commit:
     """What one write to a partition did."""
 
     snapshot_id: int
-    """Snapshot that wrote the partition's present rows: it stays the same while the rows do."""
+    """Snapshot that wrote the partition's present rows. It stays the same as long as the rows do."""
     changed: bool
     """Whether this write made that snapshot; False where the rows were the same already."""
     rows: int = 0
     """Rows of the partition."""
     changes: Changes = Changes()
     columns: Sequence[str] = ()
-    """What the write did to the table's columns, one line for each column."""
+    """How the write changed the table's columns, one line for each changed column."""
 
 
 def retry_conflicts() -> Iterable:  # type: ignore[type-arg]
@@ -80,8 +81,8 @@ def _is_conflict(error: BaseException) -> bool:
         # "already exists": another process is creating the catalog's own tables at this moment.
         text = str(error.orig)
         return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "already exists" in text)
-    # IntegrityError: another process created the namespace or the table first. ValidationException: another process
-    # committed the same partition first; the next attempt reads that partition again, and replaces it.
+    # IntegrityError: another process created the namespace or the table first.
+    # ValidationException: another process wrote the same partition first; the next attempt reads and replaces it.
     return isinstance(error, (CommitFailedException, IntegrityError, ValidationException))
 
 

@@ -1,7 +1,8 @@
 """Count how many rows of a partition a write changes, in memory that does not grow with the partition.
 
-Rows are compared by 64-bit hashes of the row and of its key. The hashes are written to files by the hash of the key,
-and compared one file at a time. A changed row goes unnoticed once in 2^64. DuckDB gives equal rows equal hashes.
+Rows are compared by 64-bit hashes of the row and of its key. The hash of the key decides to which of `BUCKETS` files
+the hashes are written; one file is compared at a time. The probability that a changed row is not noticed is 2^-64.
+DuckDB gives equal rows equal hashes.
 """
 
 from __future__ import annotations
@@ -21,54 +22,55 @@ from pipelines.lake.spool import Spool
 from pipelines.system.duckdb_session import connect, create_view, quote_identifier, spill_folder
 
 BUCKETS = 64
-"""Number of files for the hashes: for 10 M rows before and 10 M after, each has 5 MB."""
+"""Number of files for the hashes. For 10 million old and 10 million new rows, each file has 5 MB."""
 BATCH_ROWS = 64 * 1024
+"""Rows whose hashes are read at a time."""
 _HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("is_old", "?")])
 # One query for old and new rows, so that a column has one type: equal numbers of two types have different hashes.
-_HASHES = """
+_HASH_QUERY = """
 SELECT hash({key}) AS key, hash({row}) AS row, {is_old} AS is_old
 FROM (SELECT true AS {is_old}, * FROM old_rows UNION ALL BY NAME SELECT false AS {is_old}, * FROM new_rows)
 """
 
 
-def count_changes(old: DataScan, spool: Spool, key: Sequence[str], aside: Sequence[str] = ()) -> Changes:
+def count_changes(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str] = ()) -> Changes:
     """Count how the spool's rows differ from those of the scan; the order of the rows does not matter.
 
     Args:
-        old: the partition as it is.
-        spool: the partition as it is to become.
-        key: columns that identify a row; without them, a changed row counts as one removed and one added.
-        aside: columns that are not compared.
+        old_scan: the rows that the partition has.
+        spool: the rows that the partition will have.
+        key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+        ignored_columns: columns that are not compared.
     """
-    schema = _merge_schemas(views.read_schema(old), spool.schema)
-    compared = [name for name in schema.names if name not in aside]
+    schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
+    compared_columns = [name for name in schema.names if name not in ignored_columns]
     with connect() as connection, spill_folder() as folder:
         with (
-            views.create_scan_view(connection, "old_rows", old, schema),
-            create_view(connection, "new_rows", views.localize_files(old.io, spool.paths, folder), schema),
+            views.create_scan_view(connection, "old_rows", old_scan, schema),
+            create_view(connection, "new_rows", views.localize_files(old_scan.io, spool.paths, folder), schema),
         ):
-            _write_buckets(_read_hashes(connection, compared, key or compared), folder)
+            _write_buckets(_read_hashes(connection, compared_columns, key or compared_columns), folder)
         paths = [_get_bucket_path(folder, number) for number in range(BUCKETS)]
         counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
-    added, removed, same_key = (sum(column) for column in zip(*counts, strict=True))
-    changed = same_key if key else 0
+    added, removed, common_keys = (sum(column) for column in zip(*counts, strict=True))
+    changed = common_keys if key else 0
     return Changes(added=added - changed, removed=removed - changed, changed=changed)
 
 
-def _merge_schemas(old: pa.Schema, new: pa.Schema) -> pa.Schema:
+def _merge_schemas(old_schema: pa.Schema, new_schema: pa.Schema) -> pa.Schema:
     """Return the columns of both, in the types of the new rows where they have the column."""
-    types = {column.name: column.type for column in old} | {column.name: column.type for column in new}
+    types = {column.name: column.type for column in old_schema} | {column.name: column.type for column in new_schema}
     return pa.schema(list(types.items()))
 
 
 def _read_hashes(
     connection: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]
 ) -> pa.RecordBatchReader:
-    # DuckDB 2.0 would keep the content of the files in its own memory, though each file is read only once.
+    # DuckDB 2.0 would keep the content of the files in memory, although each file is read only once.
     connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET preserve_insertion_order = false")
     row_columns, key_columns = (", ".join(quote_identifier(name) for name in names) for names in (columns, key))
-    query = _HASHES.format(key=key_columns, row=row_columns, is_old=quote_identifier("leeway is_old"))
+    query = _HASH_QUERY.format(key=key_columns, row=row_columns, is_old=quote_identifier("leeway is_old"))
     return connection.sql(query).to_arrow_reader(BATCH_ROWS)
 
 
@@ -92,9 +94,9 @@ def _get_bucket_path(folder: Path, number: int) -> Path:
 
 
 def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
-    """Return how many rows are new, how many are gone, and how many of both have the same key."""
-    rows, first, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
+    """Return how many rows were added, how many were removed, and how many of these have their key in both."""
+    rows, first_index, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
     balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(rows))
-    keys, key_index = np.unique(records["key"][first], return_inverse=True)
+    keys, key_index = np.unique(records["key"][first_index], return_inverse=True)
     added, removed = (np.bincount(key_index, np.maximum(surplus, 0), len(keys)) for surplus in (balance, -balance))
     return int(added.sum()), int(removed.sum()), int(np.minimum(added, removed).sum())

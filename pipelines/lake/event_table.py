@@ -1,4 +1,4 @@
-"""Tables of events of models: events are added by compare and swap, and never changed."""
+"""Tables of events of models. Events are added by compare and swap; they are never changed or removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMON_COLUMNS = [
     (PARTITION, pa.date32()),  # first day of the month of `at`
     ("id", TEXT),
     ("model", TEXT),
-    ("place", pa.int64()),  # among the model's events, from 0: clocks of two machines differ
+    ("place", pa.int64()),  # position among the model's events, from 0; `at` cannot order them, since clocks differ
     ("kind", TEXT),
 ]
 """The first columns of every table of events."""
@@ -42,12 +42,12 @@ S = TypeVar("S")
 
 
 class EventTable(ABC, Generic[E, S]):
-    """A table of events of one kind. Subclasses define an event's columns, and how events add up to a state."""
+    """A table of events. Subclasses define the columns of an event, and how a state is computed from events."""
 
     table: ClassVar[str]
     """Name of the table."""
     columns: ClassVar[pa.Schema]
-    """Its columns: `COMMON_COLUMNS`, and those of `to_row`."""
+    """Columns of the table: `COMMON_COLUMNS`, and those of `to_row`."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months
@@ -69,23 +69,23 @@ class EventTable(ABC, Generic[E, S]):
 
     @abstractmethod
     def fold(self, rows: Iterable[Row]) -> S:
-        """Return the state after the events of these rows: oldest first, without partition and place."""
+        """Return the state after the events of these rows, which come oldest first and without partition and place."""
 
     def read_state(self, model: str) -> S:
         """Return the state of a model after all its events."""
         return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
 
     def change(self, model: str, decide: Callable[[S], E | None]) -> E | None:
-        """Add the event that `decide` returns for the model's state; add nothing where it returns None.
+        """Change the model's state by the event that `decide` returns for it; add nothing where `decide` returns None.
 
-        Compare and swap: where another process added an event first, `decide` is called again with the state after it.
+        Compare and swap: where another process added an event first, `decide` is called again, with the new state.
         Idempotent: an event whose id is in the table is not added again.
 
         Returns:
-            The event that was added; None where none was.
+            The event that was added; None where no event was added.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other writers committed first in every attempt. A retry can help.
         """
         return self._months.update(lambda version: self._append(version, model, decide))
 
@@ -96,9 +96,9 @@ class EventTable(ABC, Generic[E, S]):
             return None
         month = get_month(event.at)
         row = {**self.to_row(event), PARTITION: month, "place": len(rows)}
-        added = pa.Table.from_pylist([row], schema=self.columns)
-        # All events of a month in one file: with a file for each event, reading a thousand of them takes seconds.
-        version.replace_month(month, pa.concat_tables([version.read_month(month), added]))
+        new_row = pa.Table.from_pylist([row], schema=self.columns)
+        # All events of a month are in one file: with one file for each event, reading a thousand events takes seconds.
+        version.replace_month(month, pa.concat_tables([version.read_month(month), new_row]))
         return event
 
 

@@ -1,7 +1,7 @@
-"""Changes of a table's columns: added and widened columns are accepted, removed and narrowed ones are refused.
+"""Changes of a table's columns: added and widened columns are accepted, removed and narrowed columns are refused.
 
-A partition of a day before a change may still have the columns of that time. So table properties record the first
-partition that has an added column, and the first that has a widened one.
+A partition of a day before a change may still be written with the columns that the table had then. So table properties
+record the first partition that has an added column, and the first partition that has a widened column.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from pyiceberg.table import Table, Transaction
 from pipelines.errors import DataError
 from pipelines.lake.commits import PARTITION
 
-SINCE, WIDE_SINCE = "leeway.since.", "leeway.wide-since."
-_WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+SINCE_PREFIX, WIDE_SINCE_PREFIX = "leeway.since.", "leeway.wide-since."
+"""Table properties, each followed by a column: the first partition that has the column, or has its wide type."""
+_WIDENINGS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+"""Pairs of a type and the wider type that Iceberg can change it to."""
 _ICEBERG_TYPES = {
     **dict.fromkeys((pa.int8(), pa.int16(), pa.uint8(), pa.uint16()), pa.int32()),
     **dict.fromkeys((pa.uint32(), pa.uint64()), pa.int64()),
@@ -36,7 +38,7 @@ class Evolution:
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
     """Column to its type before and after."""
     since: Mapping[str, str] = field(default_factory=dict)
-    """Table properties to set: since which partition a column is there, or is wide."""
+    """Table properties to set: the first partition that has a column, or has its wide type."""
 
     def describe(self) -> list[str]:
         """Describe the changes, one line for each column."""
@@ -44,31 +46,31 @@ class Evolution:
         return lines + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]
 
     def apply(self, transaction: Transaction) -> None:
-        """Make the changes in the transaction's table."""
-        kinds = {**self.added, **{name: new for name, (_, new) in self.widened.items()}}
-        if kinds:
+        """Apply the changes to the table of the transaction."""
+        new_types = {**self.added, **{name: new for name, (_, new) in self.widened.items()}}
+        if new_types:
             with transaction.update_schema() as update:
-                update.union_by_name(pa.schema(list(kinds.items())))
+                update.union_by_name(pa.schema(list(new_types.items())))
         if self.since:
             transaction.set_properties(dict(self.since))
 
 
-def to_iceberg_schema(schema: pa.Schema, known: pa.Schema | None = None) -> pa.Schema:
+def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) -> pa.Schema:
     """Return the schema in types that Iceberg has.
 
-    A column without any value has the type that the table has for it, or is left out where the table lacks it.
+    A column without any value gets its type in the table, or is left out where the table lacks the column.
 
     Args:
         schema: of the rows to write.
-        known: of the table, where there is one.
+        table_schema: of the table; None where there is no table.
     """
     fields = []
     for column in schema:
         kind = _to_iceberg_type(column.type)
         if pa.types.is_null(kind):
-            if known is None or column.name not in known.names:
+            if table_schema is None or column.name not in table_schema.names:
                 continue
-            kind = known.field(column.name).type
+            kind = table_schema.field(column.name).type
         fields.append(pa.field(column.name, kind))
     return pa.schema(fields)
 
@@ -77,7 +79,7 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
     """Plan how writing a partition changes the table's columns.
 
     Args:
-        table: as it is.
+        table: the table before the write.
         schema: of the partition, as `to_iceberg_schema` returns it.
         day: the partition.
 
@@ -90,12 +92,18 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
     added = {name: kind for name, kind in new.items() if name not in old}
     widened = {name: (kind, new[name]) for name, kind in old.items() if name in new and _is_wider(kind, new[name])}
     problems = [
-        f"column {name} is gone" for name in old if name not in new and not _is_before(properties, SINCE, name, day)
+        f"column {name} is gone"
+        for name in old
+        if name not in new and not _is_before_change(properties, SINCE_PREFIX, name, day)
     ]
     for name, kind in old.items():
         new_kind = new.get(name, kind)
         is_narrower = _is_wider(new_kind, kind)
-        if new_kind == kind or name in widened or (is_narrower and _is_before(properties, WIDE_SINCE, name, day)):
+        if (
+            new_kind == kind
+            or name in widened
+            or (is_narrower and _is_before_change(properties, WIDE_SINCE_PREFIX, name, day))
+        ):
             continue
         problems.append(f"column {name} {'was narrowed' if is_narrower else 'changed'} from {kind} to {new_kind}")
     if problems:
@@ -117,18 +125,18 @@ def _plan_properties(
     widened: Mapping[str, object],
     columns: Mapping[str, pa.DataType],
 ) -> dict[str, str]:
-    """Return the properties to set: for added and widened columns, and for columns that this earlier day has, too."""
-    changes = {f"{SINCE}{name}": day.isoformat() for name in added}
-    changes |= {f"{WIDE_SINCE}{name}": day.isoformat() for name in widened}
+    """Return the properties to set: for added and widened columns, and for added columns that this earlier day has."""
+    changes = {f"{SINCE_PREFIX}{name}": day.isoformat() for name in added}
+    changes |= {f"{WIDE_SINCE_PREFIX}{name}": day.isoformat() for name in widened}
     earlier = {
         name: day.isoformat()
         for name, first in properties.items()
-        if name.startswith(SINCE) and name.removeprefix(SINCE) in columns and day.isoformat() < first
+        if name.startswith(SINCE_PREFIX) and name.removeprefix(SINCE_PREFIX) in columns and day.isoformat() < first
     }
     return changes | earlier
 
 
-def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
+def _is_before_change(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
     """Return whether the day is before the first partition that a property records for the column."""
     first = properties.get(f"{prefix}{name}")
     return first is not None and name != PARTITION and day.isoformat() < first
@@ -138,7 +146,7 @@ def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
     """Return whether `new` holds every value of `old`, and Iceberg can widen a column to it."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision < new.precision)
-    return (old, new) in _WIDER
+    return (old, new) in _WIDENINGS
 
 
 def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:

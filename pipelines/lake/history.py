@@ -1,4 +1,4 @@
-"""Snapshots of a table: which partition each of them wrote, and with what content."""
+"""Snapshots of a table: which partition each snapshot wrote, and with what content."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 
 MAX_SNAPSHOTS = 30
+"""Number of old snapshots at which all of them are expired."""
 
 
 def find_pin(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
@@ -52,10 +53,11 @@ def find_digest(table: Table, day: dt.date) -> str | None:
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 
 
-def forget_snapshots(table: Table) -> None:
-    """Expire all snapshots but the last, where there are `MAX_SNAPSHOTS` old ones: for tables that keep all rows.
+def expire_old_snapshots(table: Table) -> None:
+    """Expire all snapshots but the last, where there are `MAX_SNAPSHOTS` old ones.
 
-    pyiceberg 0.12 copies the metadata 19 times in each commit, so commits would take longer and longer.
+    It is for tables that keep all rows, so that nobody reads their old snapshots. pyiceberg 0.12 copies the metadata 19
+    times in each commit: with all snapshots, commits would take longer and longer.
     """
     old = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old) >= MAX_SNAPSHOTS:
@@ -76,7 +78,7 @@ def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
 def _may_have_written(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:
     """Return whether a commit may have written a partition in `first`..`last`.
 
-    A commit without the property was made by another program, and may have written any.
+    A commit without the property was made by another program, and may have written any partition.
     """
     partition = _read_property(snapshot, PARTITION_PROPERTY)
     return partition is None or first <= dt.date.fromisoformat(partition) <= last

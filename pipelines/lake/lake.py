@@ -20,7 +20,7 @@ from pipelines.lake.commits import (
     DIGEST_PROPERTY,
     PARTITION,
     PARTITION_PROPERTY,
-    RETRIES,
+    RETRIES_PROPERTY,
     Changes,
     Commit,
     retry_conflicts,
@@ -54,12 +54,12 @@ class Lake:
         rows: pa.Table | pa.RecordBatchReader,
         key: Sequence[str] = (),
         part: Mapping[str, str] = _WHOLE_PARTITION,
-        aside: Sequence[str] = (),
+        ignored_columns: Sequence[str] = (),
     ) -> Commit:
-        """Write all rows of one partition, replacing those that it had. Idempotent: equal rows commit nothing.
+        """Write all rows of one partition, replacing its old rows. Idempotent: equal rows are not committed again.
 
-        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks are added to
-        it; columns that it has in a narrower type are widened.
+        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks are added;
+        columns that the table has in a narrower type are widened.
 
         Args:
             name: of the table; created with the rows' schema where there is none.
@@ -68,12 +68,12 @@ class Lake:
             key: columns that identify a row. Without them, a changed row counts as one removed and one added.
             part: column to its value in all the rows: only the partition's rows with these values are replaced. Every
                 write to the table must name the same columns.
-            aside: columns that are ignored when rows are compared with those of before.
+            ignored_columns: columns that are not compared: a row that differs only in these counts as equal.
 
         Raises:
             DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type. A
                 retry cannot help.
-            ConflictError: other writers kept winning for `RETRY_S`. A retry can help.
+            ConflictError: other writers committed first in every attempt. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(day, rows.schema, batches)
@@ -83,19 +83,19 @@ class Lake:
         with write_spool(table, day, schema, batches) as spool:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(name, _filter(day, part), day, spool, key, aside)
+                    return self._commit(name, _build_filter(day, part), day, spool, key, ignored_columns)
         raise AssertionError("tenacity returns or raises")
 
     def clear_partition(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> bool:
-        """Delete the rows of a partition, or those with the values of `part`. Idempotent.
+        """Delete the rows of a partition, or only its rows with the values of `part`. Idempotent.
 
         Returns:
-            Whether there were any.
+            Whether there were such rows.
         """
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                where = _filter(day, part)
+                where = _build_filter(day, part)
                 if table is None or not views.list_files(table.scan(row_filter=where)):
                     return False
                 table.delete(where, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
@@ -111,14 +111,14 @@ class Lake:
             rows: to append.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other writers committed first in every attempt. A retry can help.
         """
         for attempt in retry_conflicts():
             with attempt:
                 create_table(self.catalog, name, rows.schema)
                 table = load_table(self.catalog, name)
                 table.append(rows, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
-        history.forget_snapshots(table)
+        history.expire_old_snapshots(table)
 
     def read_partition(self, name: str, day: dt.date) -> pa.Table:
         """Return the rows of one partition, in memory; no rows where it was never written.
@@ -127,7 +127,7 @@ class Lake:
             DataError: there is no such table.
         """
         table = load_table(self.catalog, name)
-        return table.scan(row_filter=_filter(day)).to_arrow().cast(table.schema().as_arrow())
+        return table.scan(row_filter=_build_filter(day)).to_arrow().cast(table.schema().as_arrow())
 
     def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None where there is no such table."""
@@ -166,10 +166,10 @@ class Lake:
     def open_files(
         self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None = None
     ) -> Iterator[tuple[list[str], pa.Schema]]:
-        """Yield paths of Parquet files with the rows of `first`..`last`, and their columns as of the snapshot.
+        """Yield the paths of Parquet files with the rows of `first`..`last`, and the columns as of the snapshot.
 
-        The paths are on this machine and valid until the block ends. A file may lack a column (then it is null), or
-        have it in a narrower type.
+        The paths are on this machine, and valid until the block ends. A column that a file lacks is null; a file may
+        have a column in a narrower type.
 
         Raises:
             DataError: there is no such table or snapshot.
@@ -212,7 +212,7 @@ class Lake:
     def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
         """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
 
-        So a window keeps its id while other days arrive, and what is derived from it is computed once.
+        The id stays the same while other days are written, so results that depend on the window are computed once.
 
         Raises:
             DataError: the table does not exist or is empty.
@@ -223,9 +223,9 @@ class Lake:
         return int(snapshot.snapshot_id)
 
     def find_versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
-        """Return the version of each of `days` that was written: days with equal rows have equal versions.
+        """Return the version of each of `days` that was written; empty where there is no such table.
 
-        Empty where there is no such table.
+        Days with equal rows have equal versions.
         """
         table = find_table(self.catalog, name)
         return history.find_versions(table, days) if table else {}
@@ -240,26 +240,34 @@ class Lake:
     def _scan_days(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
         table = load_table(self.catalog, name)
         if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
-            raise DataError(f"table {name} has no snapshot {snapshot_id}: it was expired, or belongs to another lake.")
+            raise DataError(f"table {name} has no snapshot {snapshot_id}: it has expired, or belongs to another lake.")
         between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
         return table.scan(row_filter=between, snapshot_id=snapshot_id)
 
     def _commit(
-        self, name: str, where: BooleanExpression, day: dt.date, spool: Spool, key: Sequence[str], aside: Sequence[str]
+        self,
+        name: str,
+        where: BooleanExpression,
+        day: dt.date,
+        spool: Spool,
+        key: Sequence[str],
+        ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that match by the spool's files, once; commit nothing where they are the same."""
+        """Replace the rows that match with the spool's files, in one attempt; commit nothing where they are equal."""
         table = load_table(self.catalog, name)
-        plan, old = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
-        has_rows = bool(views.list_files(old))
+        plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
+        has_rows = bool(views.list_files(old_scan))
         if has_rows and not plan.describe() and history.find_digest(table, day) == spool.digest:
             return _report_unchanged(table, day, spool)
-        changes = differences.count_changes(old, spool, key, aside) if has_rows else Changes(added=spool.rows)
+        changes = (
+            differences.count_changes(old_scan, spool, key, ignored_columns) if has_rows else Changes(added=spool.rows)
+        )
         if not changes and not plan.describe():
             return _report_unchanged(table, day, spool)
         properties = {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
         with CachingTransaction(table) as transaction:
-            if table.properties.get(RETRIES) != "0":
-                transaction.set_properties({RETRIES: "0"})
+            if table.properties.get(RETRIES_PROPERTY) != "0":
+                transaction.set_properties({RETRIES_PROPERTY: "0"})
             plan.apply(transaction)
             if has_rows:
                 transaction.delete(where, snapshot_properties=properties)
@@ -270,7 +278,7 @@ class Lake:
         return Commit(snapshot.snapshot_id, True, spool.rows, changes, plan.describe())
 
 
-def _filter(day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> BooleanExpression:
+def _build_filter(day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> BooleanExpression:
     return reduce(And, (EqualTo(name, value) for name, value in part.items()), EqualTo(PARTITION, day.isoformat()))
 
 

@@ -1,6 +1,6 @@
 """A table of the lake whose partitions are months, changed by compare and swap.
 
-For tables with a few rows a day: a year of them is a dozen files, which are read in a moment.
+It is for tables with a few rows a day: a year of rows is in twelve files, which are read quickly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pyiceberg.table import Table
 
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import PARTITION, PARTITION_PROPERTY, retry_conflicts
-from pipelines.lake.history import forget_snapshots
+from pipelines.lake.history import expire_old_snapshots
 
 T = TypeVar("T")
 ALL_COLUMNS = ("*",)
+"""pyiceberg's selection of all columns."""
 
 
 def get_month(moment: dt.datetime) -> dt.date:
@@ -34,7 +35,7 @@ def get_month_of_day(day: dt.date) -> dt.date:
 
 
 class TableVersion:
-    """The table as one attempt loaded it: what the attempt reads and what it writes belong to this version."""
+    """The version of the table that an attempt loaded. A commit of the attempt fails if the version is not current."""
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:
         self._table, self._schema = table, schema
@@ -50,10 +51,10 @@ class TableVersion:
         return self.read(EqualTo(PARTITION, month.isoformat()))
 
     def replace_month(self, month: dt.date, rows: pa.Table) -> None:
-        """Write all rows of a month, as one commit and one file, in place of those that it had.
+        """Write all rows of a month, as one commit and one file, replacing its old rows.
 
         Args:
-            month: its first day.
+            month: first day of the month.
             rows: in the table's schema; `date` is `month` in all of them.
 
         Raises:
@@ -61,7 +62,7 @@ class TableVersion:
         """
         where = EqualTo(PARTITION, month.isoformat())
         with warnings.catch_warnings():
-            # pyiceberg 0.12 warns where there is nothing to overwrite: a new month.
+            # pyiceberg 0.12 warns where a month has no rows to overwrite.
             warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
@@ -70,9 +71,9 @@ class TableVersion:
             )
         self.is_replaced = True
 
-    def forget_snapshots(self) -> None:
-        """Expire the snapshots before the last one, where there are many."""
-        forget_snapshots(self._table)
+    def expire_old_snapshots(self) -> None:
+        """Expire all snapshots but the last, where there are many."""
+        expire_old_snapshots(self._table)
 
 
 class MonthTable:
@@ -80,9 +81,9 @@ class MonthTable:
 
     Args:
         name: of the table.
-        schema: its columns, `date` (the month's first day) among them.
-        catalog: that has the table; the configured one where it is not given.
-        keeps_snapshots: whether old snapshots stay. Without them, commits stay fast however many there were.
+        schema: columns of the table, with `date`, the first day of the month.
+        catalog: the catalog of the table; the configured catalog where it is not given.
+        keeps_snapshots: whether old snapshots are kept. Without them, commits stay fast, however many there have been.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -108,8 +109,8 @@ class MonthTable:
         """Return the rows that match, in memory; no rows where there is no such table.
 
         Args:
-            where: which rows; all of them where it is not given.
-            columns: which columns; all of them where they are not given.
+            where: the rows to read; all rows where it is not given.
+            columns: the columns to read; all columns where they are not given.
         """
         table = find_table(self.catalog, self.name)
         if table is None:
@@ -118,17 +119,17 @@ class MonthTable:
         return table.scan(row_filter=where or AlwaysTrue(), selected_fields=tuple(columns)).to_arrow()
 
     def update(self, change: Callable[[TableVersion], T]) -> T:
-        """Call `change` with the table's current version, again where another writer committed first.
+        """Call `change` with the current version of the table; call it again where another writer committed first.
 
         Args:
-            change: reads from the version that it is given, and replaces at most one month. It is called for each
-                attempt, so it must change nothing else.
+            change: reads from its version, and replaces at most one month of it. It must change nothing else, because
+                it is called for each attempt.
 
         Returns:
-            What the last call returned.
+            The result of the last call.
 
         Raises:
-            ConflictError: other writers kept winning. A retry can help.
+            ConflictError: other writers committed first in every attempt. A retry can help.
         """
         self.create()
         for attempt in retry_conflicts():
@@ -136,7 +137,7 @@ class MonthTable:
                 version = self._load()
                 result = change(version)
         if version.is_replaced and not self._keeps_snapshots:
-            version.forget_snapshots()
+            version.expire_old_snapshots()
         return result
 
     def _load(self) -> TableVersion:

@@ -1,4 +1,4 @@
-"""Rows of the lake for DuckDB, which reads the data files themselves."""
+"""Views of the lake's rows in DuckDB, which reads the data files itself."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def create_scan_view(
     Args:
         connection: to DuckDB.
         name: of the view.
-        scan: its filter selects whole partitions.
-        schema: columns of the view; the scan's where it is not given. Columns that the rows lack are null.
+        scan: rows of the view; its filter must select whole partitions.
+        schema: columns of the view; the scan's columns where it is not given. Columns that the rows lack are null.
     """
     with open_files(scan) as paths, create_view(connection, name, paths, schema or read_schema(scan)):
         yield
@@ -39,7 +39,7 @@ def open_files(scan: DataScan) -> Iterator[list[str]]:
     """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
     tasks = list_files(scan)
     with spill_folder() as folder:
-        # Other engines delete rows by delete files, which DuckDB would ignore.
+        # Other engines delete rows by writing delete files, which DuckDB would ignore.
         if any(task.delete_files for task in tasks):
             yield [_write_remaining_rows(scan, folder)]
         else:
@@ -47,16 +47,16 @@ def open_files(scan: DataScan) -> Iterator[list[str]]:
 
 
 def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
-    """Return paths on this machine of data files; copy those of other machines to `folder`."""
+    """Return paths on this machine of data files; copy files that are not on this machine to `folder`."""
     return [
-        _find_local_path(location) or _copy(io, location, folder / f"{number}.parquet")
+        _find_local_path(location) or _copy_file(io, location, folder / f"{number}.parquet")
         for number, location in enumerate(locations)
     ]
 
 
 def list_files(scan: DataScan) -> list[FileScanTask]:
     """Return the scan's data files, always in the same order."""
-    return sorted(scan.plan_files(), key=lambda task: _sort_key(task.file.file_path))
+    return sorted(scan.plan_files(), key=lambda task: _build_sort_key(task.file.file_path))
 
 
 def read_schema(scan: DataScan) -> pa.Schema:
@@ -65,18 +65,18 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 
 def _find_local_path(location: str) -> str:
-    """Return the path of a data file on this machine; empty where it is elsewhere, or DuckDB would see a pattern."""
+    """Return the path of a data file on this machine; empty where it is elsewhere, or DuckDB would see a pattern in it."""
     scheme, _, path = PyArrowFileIO.parse_location(location)
     return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)
 
 
-def _sort_key(location: str) -> tuple[str, str]:
-    """Sort a partition's files by the number at the end of their name, so that rows come in the order of the write."""
+def _build_sort_key(location: str) -> tuple[str, str]:
+    """Return a key that sorts files by the number at the end of their name: rows come in the order of the write."""
     folder, _, name = location.rpartition("/")
     return folder, name.rpartition("-")[2]
 
 
-def _copy(io: FileIO, location: str, path: Path) -> str:
+def _copy_file(io: FileIO, location: str, path: Path) -> str:
     with io.new_input(location).open() as source, path.open("wb") as target:
         shutil.copyfileobj(source, target, 1 << 20)
     return str(path)

@@ -122,7 +122,9 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
         )
         rows = pa.RecordBatchReader.from_batches(schema, batches)
-        commit = lake.write_partition(dataset.predictions, day, rows, dataset.key, part=model, aside=[SCORED_AT])
+        commit = lake.write_partition(
+            dataset.predictions, day, rows, dataset.key, part=model, ignored_columns=[SCORED_AT]
+        )
     path = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{day}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, path)

@@ -236,6 +236,6 @@ def test_snapshots_that_another_process_removed_are_no_failure(home: Path, monke
         add_evidence(number)
     monkeypatch.setattr(history, "MAX_SNAPSHOTS", 1)
     first, second = (Lake.open().catalog.load_table(("leeway", results_table.TABLE)) for _ in range(2))
-    history.forget_snapshots(second)
-    history.forget_snapshots(first)
+    history.expire_old_snapshots(second)
+    history.expire_old_snapshots(first)
     assert len(Lake.open().catalog.load_table(("leeway", results_table.TABLE)).snapshots()) == 1
