@@ -28,21 +28,23 @@ from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
-OWN = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
+OWN_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
 """Prefixes of the variables that must not leak from the machine into a test."""
-PORTS = range(20_000, 32_000)
-"""Ports below the ephemeral range: the system gives none of them to another process by itself."""
-PRINTED = 3_000
-"""Characters that a failed test shows of its output."""
+PORT_RANGE = range(20_000, 32_000)
+"""Ports below the ephemeral range, which the system never chooses for another process."""
+MAX_OUTPUT_CHARS = 3_000
+"""Number of characters of its output that a failed test shows."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew from this run")
+    parser.addoption(
+        "--store-durations", action="store_true", help="replace tests/durations.json by the durations of this run"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Remove the shell's variables from the environment, and give Airflow a new home, which it reads at import."""
-    for name in [name for name in os.environ if name.startswith((*OWN, "AIRFLOW_"))]:
+    """Remove the shell's variables, and set AIRFLOW_HOME to a new folder before Airflow is imported."""
+    for name in [name for name in os.environ if name.startswith((*OWN_PREFIXES, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
     # The stack sets these, too: MLflow starts no idle job processes, and waiting threads of OpenMP do not spin.
@@ -64,12 +66,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Cut the output of a failed test to its end: hundreds of boosting rounds would hide the failure."""
     report = yield
-    report.sections = [(name, text[-PRINTED:]) for name, text in report.sections]
+    report.sections = [(name, text[-MAX_OUTPUT_CHARS:]) for name, text in report.sections]
     return report
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _aws_models_are_parsed_once() -> Iterator[None]:
+def _aws_model_cache() -> Iterator[None]:
     """Cache botocore's JSON models: each session parses megabytes, a sixth of the tests' CPU time."""
     from botocore.loaders import JSONFileLoader
 
@@ -148,17 +150,17 @@ def day_rows(source: Any) -> Callable[[str], Any]:
     """Return the function that gives the real rows of a day (YYYY-MM-DD)."""
     tables: dict[str, Any] = {}
 
-    def rows(day: str) -> Any:
+    def read_rows(day: str) -> Any:
         if day not in tables:
             tables[day] = source.read(dt.date.fromisoformat(day)).read_all()
         return tables[day]
 
-    return rows
+    return read_rows
 
 
 @pytest.fixture(scope="session")
 def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
-    """Return a LEEWAY_HOME with January to March published. Neither write nor copy it: a lake's paths are absolute."""
+    """Return a LEEWAY_HOME with January to March published. Do not change or copy it: a lake's paths are absolute."""
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
@@ -175,12 +177,12 @@ def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
 
 @pytest.fixture
 def in_quarter(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set LEEWAY_HOME to the quarter's; outputs go to `tmp_path`, the working directory."""
+    """Set LEEWAY_HOME to the fixture `quarter`. Outputs go to `tmp_path`, the working directory."""
     _set_home(monkeypatch, quarter, ROOT)
     return quarter
 
 
-SMALL = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
+SMALL_HYPERPARAMETERS = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
 
 
 @pytest.fixture(scope="session")
@@ -197,7 +199,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, quarter: Path) -> SimpleNa
             snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)
         )
         features = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-        training = train.run(train.TrainSpec(hyperparameters=SMALL))
+        training = train.run(train.TrainSpec(hyperparameters=SMALL_HYPERPARAMETERS))
         evaluation = evaluate.run(evaluate.EvaluateSpec())
     settings.cache_clear()
     data = folder / "data"
@@ -231,8 +233,8 @@ class Commands:
             options: Options of Popen.
         """
         options = {"cwd": self.cwd, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        popen = subprocess.Popen if is_real else forking.Popen
-        child = popen(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
+        popen_class = subprocess.Popen if is_real else forking.Popen
+        child = popen_class(command, env={**self.env, **(env or {})}, text=True, start_new_session=True, **options)
         self.started.append(child)
         return child
 
@@ -242,13 +244,13 @@ class Commands:
         out, err = child.communicate(timeout=300)
         return SimpleNamespace(code=child.returncode, out=out or "", err=err or "")
 
-    def step(self, *arguments: str, **options: Any) -> SimpleNamespace:
+    def run_step(self, *arguments: str, **options: Any) -> SimpleNamespace:
         """Run `python -m pipelines` with these arguments. Python processes that it starts are forked, too."""
         if not options.get("is_real"):
             options["executable_of_child"] = forking.ensure_stand_in()
         return self.run(sys.executable, "-m", "pipelines", *arguments, **options)
 
-    def members(self, group: int) -> list[psutil.Process]:
+    def list_members(self, group: int) -> list[psutil.Process]:
         """List the live processes of a process group."""
         processes = []
         for process in psutil.process_iter():
@@ -277,18 +279,18 @@ def commands(home: Path, tmp_path: Path) -> Iterator[Commands]:
 
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
-    """Return the function that gives a free loopback port, which no other worker of this test run is given."""
+    """Return the function that gives a free loopback port, which no other worker of this test run gets."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    numbers = iter(random.sample(PORTS[worker % 16 :: 16], len(PORTS) // 16))
+    numbers = iter(random.sample(PORT_RANGE[worker % 16 :: 16], len(PORT_RANGE) // 16))
 
-    def port() -> int:
+    def find_port() -> int:
         for number in numbers:
-            with contextlib.suppress(OSError), socket.socket() as probe:
-                probe.bind(("127.0.0.1", number))
+            with contextlib.suppress(OSError), socket.socket() as listener:
+                listener.bind(("127.0.0.1", number))
                 return number
         raise AssertionError("no port is free")
 
-    return port
+    return find_port
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def start_suspended_training(
         child: subprocess.Popen[str] = commands.start(*command, env=env)
         until(lambda child=child: child.poll() is not None or has_checkpoint(), max_pause_s=0.01)
         signal_group(child, signal.SIGSTOP)
-        if len(commands.members(child.pid)) == 2:  # the step and the script
+        if len(commands.list_members(child.pid)) == 2:  # the step and the script
             return child
         signal_group(child, signal.SIGCONT)
         _, err = child.communicate(timeout=60)

@@ -1,6 +1,6 @@
 """Run docker-compose.yaml without Docker: each service by its command in the file, on free ports of loopback.
 
-PostgreSQL and Redis are the system's. SeaweedFS is on no package index, so a second drydock serves S3.
+PostgreSQL and Redis are the system's. No package index has SeaweedFS, so a second drydock serves S3.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ START_ORDER = [
     *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs"),
     *("api-server", "scheduler", "dag-processor", "triggerer", "worker"),
 ]
-"""Services in an order in which each comes after those that it depends on."""
-SLIM = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
+"""All services, each after the services that it depends on."""
+SLIM_SERVICES = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
 """Services whose image has no ML libraries."""
 PORTS = {
     "postgres": 5432, "redis": 6379, "s3": 8333, "mlflow": 5000, "drydock": 5005, "docs": 8000, "api-server": 8080,
     "scheduler": 8974,
 }  # fmt: skip
-SETTINGS = {
+ENV_SETTINGS = {
     "AIRFLOW_HEARTBEAT_TIMEOUT": "20",
     "AIRFLOW_API_WORKERS": "1",
     "MLFLOW_WORKERS": "1",
@@ -49,7 +49,7 @@ SHORT_INTERVALS = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     "AIRFLOW__CORE__HOSTNAME_CALLABLE": "socket.gethostname",
 }
-"""Airflow checks more often than by default, and does the same."""
+"""Settings that make Airflow check more often than by default. They change nothing else."""
 
 
 def find_program(name: str, package: str) -> str:
@@ -68,17 +68,17 @@ class Stack:
         env = folder / ".env"
         subprocess.run([sys.executable, str(compose.ROOT / "docker/init_env.py"), str(env)], check=True)
         self.secrets = compose.read_env(env)
-        self.services = compose.load(self.secrets | SETTINGS)["services"]
+        self.services = compose.load(self.secrets | ENV_SETTINGS)["services"]
         self.ports = {(name, port): free_port() for name, port in PORTS.items()}
         self.translator = compose.LocalTranslator(self.services, self.ports, self._make_folders())
         self.site = slim.write_site(folder / "site", "airflow")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.restarted: list[str] = []
         self.stopped: set[str] = set()
-        """Services that a test has stopped. Others are started again when they end, as their restart policy says."""
+        """Services that a test has stopped. All others are started again when they end, by their restart policy."""
 
     def _make_folders(self) -> dict[str, str]:
-        """Make the folders of the volumes; return each path in a container with its local path."""
+        """Make the folders of the volumes. Return the local path of each path in a container."""
         for name in ("airflow/passwords", "airflow/logs", "leeway", "drydock", "seaweedfs", "redis"):
             (self.folder / "var" / name).mkdir(parents=True)
         return {
@@ -90,7 +90,7 @@ class Stack:
             "/data": str(self.folder / "var/redis"),
         }
 
-    def url(self, service: str) -> str:
+    def get_url(self, service: str) -> str:
         """Return the address of a service."""
         return f"http://127.0.0.1:{self.ports[service, PORTS[service]]}"
 
@@ -98,17 +98,18 @@ class Stack:
         """Start a service and wait until it is healthy; the service init has to end with exit code 0."""
         child = self._start_process(service)
         if service == "init":
-            assert child.wait() == 0, self.log(service)
+            assert child.wait() == 0, self.read_log(service)
             return
         deadline = time.monotonic() + 120
         while child.poll() is None and not self.is_healthy(service):
-            assert time.monotonic() < deadline, f"{service}: {self.health_output}\n{self.log(service)}"
+            assert time.monotonic() < deadline, f"{service}: {self.health_output}\n{self.read_log(service)}"
             time.sleep(0.3)  # each check starts a process
-        assert child.poll() is None, self.log(service)
+        assert child.poll() is None, self.read_log(service)
 
     def _start_process(self, service: str) -> subprocess.Popen[bytes]:
-        command, env = self._command(service), self._environment(service)
-        options: dict[str, Any] = {"env": env, "cwd": self.folder, "stdin": subprocess.DEVNULL, **self._user(service)}
+        command, env = self._build_command(service), self._build_environment(service)
+        user_options = self._build_user_options(service)
+        options: dict[str, Any] = {"env": env, "cwd": self.folder, "stdin": subprocess.DEVNULL, **user_options}
         with (self.folder / f"{service}.log").open("ab") as log:
             child = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options)
         self.processes[service] = child
@@ -116,7 +117,7 @@ class Stack:
         return child
 
     def wait_until(self, condition: Callable[[], Any], timeout_s: float = 300.0) -> Any:
-        """Wait until a condition is true, and return its value. Restart services meanwhile, as Docker would.
+        """Wait until a condition is true, and return its value. Restart services that end, as Docker would.
 
         A failed request in the condition counts as false.
         """
@@ -136,11 +137,12 @@ class Stack:
 
     def is_healthy(self, service: str) -> bool:
         """Run the health check of the file."""
-        if service == "s3":  # drydock's page has another path than SeaweedFS's
-            command = [sys.executable, str(compose.ROOT / "docker/healthy.py"), f"{self.url(service)}/drydock/health"]
+        if service == "s3":  # drydock's health page has another path than SeaweedFS's
+            url = f"{self.get_url(service)}/drydock/health"
+            command = [sys.executable, str(compose.ROOT / "docker/healthy.py"), url]
         else:
             command = self._use_local_programs(service, self.translator.translate_healthcheck(service))
-        env = self._environment(service)
+        env = self._build_environment(service)
         result = subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True)
         self.health_output = result.stdout + result.stderr
         return result.returncode == 0
@@ -162,12 +164,12 @@ class Stack:
         child.send_signal(getattr(signal, self.services[service].get("stop_signal", "SIGTERM")))
         child.wait(120)
 
-    def log(self, service: str) -> str:
+    def read_log(self, service: str) -> str:
         """Return the end of a service's log."""
         return (self.folder / f"{service}.log").read_text(errors="replace")[-4_000:]
 
     def _use_local_programs(self, service: str, command: list[str]) -> list[str]:
-        """Replace the program of a command by the one of this machine."""
+        """Replace the program of a container's command by this machine's program."""
         name, *arguments = command
         if name in ("airflow", "celery"):
             return [sys.executable, "-m", name, *arguments]
@@ -177,14 +179,11 @@ class Stack:
             return [find_program(name, "postgresql"), *arguments]
         return [find_program(name, name) if name == "redis-server" else name, *arguments]
 
-    def _command(self, service: str) -> list[str]:
+    def _build_command(self, service: str) -> list[str]:
         port = str(self.ports.get((service, PORTS.get(service, 0)), 0))
         if service == "s3":
-            python, data = (
-                self.translator.paths["/opt/drydock/bin/python"],
-                self.translator.paths["/var/lib"] + "/seaweedfs",
-            )
-            return [python, "-m", "drydock", "--port", port, "--data", data]
+            python, folder = (self.translator.paths[path] for path in ("/opt/drydock/bin/python", "/var/lib"))
+            return [python, "-m", "drydock", "--port", port, "--data", f"{folder}/seaweedfs"]
         command = self._use_local_programs(service, self.translator.translate_command(service))
         if service == "postgres":
             sockets = ("-c", f"unix_socket_directories={self.postgres}", "-c", "fsync=off")
@@ -193,23 +192,20 @@ class Stack:
             return [port if word == "8000" else word for word in command]
         return [*command, "--bind", "127.0.0.1", "--port", port] if service == "redis" else command
 
-    def _environment(self, service: str) -> dict[str, str]:
-        inherited = {
-            name: os.environ[name]
-            for name in ("HOME", "LANG", "TMPDIR", "MLFLOW_DISABLE_TELEMETRY")
-            if name in os.environ
-        }
-        roots = [str(self.site)] if service in SLIM else []
-        roots += [str(compose.ROOT), str(compose.ROOT / "plugins")]
+    def _build_environment(self, service: str) -> dict[str, str]:
+        names = ("HOME", "LANG", "TMPDIR", "MLFLOW_DISABLE_TELEMETRY")
+        inherited = {name: os.environ[name] for name in names if name in os.environ}
+        import_folders = [str(self.site)] if service in SLIM_SERVICES else []
+        import_folders += [str(compose.ROOT), str(compose.ROOT / "plugins")]
         env = {
             **inherited,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "PYTHONPATH": os.pathsep.join(roots),
+            "PYTHONPATH": os.pathsep.join(import_folders),
             **self.translator.translate_environment(service),
         }
-        if service == "mlflow":  # untranslated: it names the hosts of the containers' network
+        if service == "mlflow":  # not translated: this variable names hosts of the containers' network
             env["MLFLOW_SERVER_ALLOWED_HOSTS"] = self.services[service]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
-        if service in SLIM:
+        if service in SLIM_SERVICES:
             env |= {"AIRFLOW_HOME": str(self.folder / "airflow"), **SHORT_INTERVALS}
         ports = {
             "api-server": "AIRFLOW__API__PORT",
@@ -222,20 +218,20 @@ class Stack:
             env[ports[service]] = str(self.ports[service, PORTS[service]])
         return env
 
-    def _user(self, service: str) -> dict[str, Any]:
+    def _build_user_options(self, service: str) -> dict[str, Any]:
         if service == "postgres" and os.getuid() == 0:
             return {"user": "nobody", "group": "nogroup", "extra_groups": [], "cwd": self.postgres}
         return {}
 
     @contextlib.contextmanager
-    def cluster(self) -> Iterator[None]:
-        """Make an empty PostgreSQL cluster as its image does, with the password of .env; remove it at the end."""
+    def run_cluster(self) -> Iterator[None]:
+        """Run the block with an empty PostgreSQL cluster, made as the image makes it, with the password of .env."""
         # PostgreSQL does not run as root, and other users cannot enter tmp_path.
         self.postgres = Path(tempfile.mkdtemp(prefix="leeway-pg-", dir="/tmp"))
         try:
             password_file = self.postgres / "password"
             password_file.write_text(self.secrets["POSTGRES_PASSWORD"])
-            if user := self._user("postgres"):
+            if user := self._build_user_options("postgres"):
                 shutil.chown(self.postgres, "nobody", "nogroup")
                 shutil.chown(password_file, "nobody", "nogroup")
             command = [find_program("initdb", "postgresql"), "-D", f"{self.postgres}/data", "-U", "postgres"]
@@ -248,7 +244,8 @@ class Stack:
     def make_databases(self) -> None:
         """Run the script that the service mounts, as the image of PostgreSQL does at its first start."""
         (mount,) = [volume for volume in self.services["postgres"]["volumes"] if "initdb.d" in volume]
-        env = self._environment("postgres") | {"PGHOST": "127.0.0.1", "PGPASSWORD": self.secrets["POSTGRES_PASSWORD"]}
+        login = {"PGHOST": "127.0.0.1", "PGPASSWORD": self.secrets["POSTGRES_PASSWORD"]}
+        env = self._build_environment("postgres") | login
         script = str(compose.ROOT / mount.split(":")[0])
         subprocess.run(["/bin/sh", script], env=env, check=True, capture_output=True)
 
@@ -257,29 +254,29 @@ class Stack:
         for service in reversed(list(self.processes)):
             self.kill(service)
 
-    def call(self, method: str, path: str, **options: Any) -> Any:
+    def call_api(self, method: str, path: str, **options: Any) -> Any:
         """Call Airflow's API as the admin, and return the response's JSON."""
         login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
-        token = requests.post(f"{self.url('api-server')}/auth/token", json=login, timeout=60).json()["access_token"]
+        token = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=60).json()["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
         response = requests.request(
-            method, f"{self.url('api-server')}/api/v2{path}", headers=headers, timeout=60, **options
+            method, f"{self.get_url('api-server')}/api/v2{path}", headers=headers, timeout=60, **options
         )
         response.raise_for_status()
         return response.json() if response.content else None
 
-    def client(self, service: str, server: str = "drydock") -> Any:
+    def create_client(self, service: str, server: str = "drydock") -> Any:
         """Return a client of an AWS service of drydock, or of another server."""
         names = ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
         key, secret = (self.secrets[name] for name in names)
         options = {"aws_access_key_id": key, "aws_secret_access_key": secret, "region_name": "us-east-1"}
-        return boto3.client(service, endpoint_url=self.url(server), **options)
+        return boto3.client(service, endpoint_url=self.get_url(server), **options)
 
-    def step(self, *arguments: str) -> Any:
+    def run_step(self, *arguments: str) -> Any:
         """Run a step in the environment of the worker."""
         return subprocess.run(
             [self.translator.paths["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
-            env=self._environment("worker"), cwd=compose.ROOT, capture_output=True, text=True,
+            env=self._build_environment("worker"), cwd=compose.ROOT, capture_output=True, text=True,
         )  # fmt: skip
 
 
@@ -291,7 +288,7 @@ def stack(
     for name, package in (("initdb", "postgresql"), ("redis-server", "redis-server"), ("redis-cli", "redis-tools")):
         find_program(name, package)
     stack = Stack(tmp_path_factory.mktemp("compose"), free_port, until)
-    with stack.cluster():
+    with stack.run_cluster():
         try:
             for service in START_ORDER:
                 stack.start(service)

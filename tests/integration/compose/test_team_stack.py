@@ -25,16 +25,16 @@ class Run:
         (self.rows / "rows").write_text(f"rows of {day}")
         conf = {"day": day, "rows": str(self.rows), "gate": str(gate or "")}
         body = {"dag_run_id": self.run_id, "logical_date": None, "conf": conf}
-        stack.call("POST", f"/dags/{dag_id}/dagRuns", json=body)
+        stack.call_api("POST", f"/dags/{dag_id}/dagRuns", json=body)
 
     def get_tasks(self) -> dict[str, dict[str, Any]]:
         """Return the task instances by task ID."""
         path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances"
-        return {task["task_id"]: task for task in self.stack.call("GET", path)["task_instances"]}
+        return {task["task_id"]: task for task in self.stack.call_api("GET", path)["task_instances"]}
 
     def get_state(self) -> str:
         """Return the state of the run."""
-        return str(self.stack.call("GET", f"/dags/{self.dag_id}/dagRuns/{self.run_id}")["state"])
+        return str(self.stack.call_api("GET", f"/dags/{self.dag_id}/dagRuns/{self.run_id}")["state"])
 
     def has_succeeded(self) -> bool:
         """Whether the run has succeeded; fail if it has failed."""
@@ -50,19 +50,19 @@ class Run:
     def get_result(self, task_id: str) -> dict[str, Any]:
         """Return the result of a task."""
         path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/xcomEntries/return_value"
-        value = self.stack.call("GET", path)["value"]
+        value = self.stack.call_api("GET", path)["value"]
         return dict(json.loads(value) if isinstance(value, str) else value)
 
     def get_log(self, task_id: str, try_number: int) -> str:
         """Return the log of a try of a task."""
         path = f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
-        return str(self.stack.call("GET", path)["content"])
+        return str(self.stack.call_api("GET", path)["content"])
 
     def list_job_states(self) -> list[str]:
         """List the states of all jobs of the training task, old ones included."""
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
-        list_jobs = self.stack.client("sagemaker").list_training_jobs
+        list_jobs = self.stack.create_client("sagemaker").list_training_jobs
         name = build_base_name(self.dag_id, self.run_id, "train", -1)
         summaries = list_jobs(MaxResults=100, NameContains=name)["TrainingJobSummaries"]
         return [summary["TrainingJobStatus"] for summary in summaries]
@@ -71,7 +71,7 @@ class Run:
         """Whether the script of the training job runs."""
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
-        logs, name = self.stack.client("logs"), build_base_name(self.dag_id, self.run_id, "train", -1)
+        logs, name = self.stack.create_client("logs"), build_base_name(self.dag_id, self.run_id, "train", -1)
         try:
             page = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=name)
         except logs.exceptions.ResourceNotFoundException:
@@ -82,15 +82,15 @@ class Run:
 def assert_done_once(run: Run) -> None:
     """Assert that all work of the run was done, and only once."""
     assert run.list_job_states() == ["Completed"]
-    events = run.stack.call("GET", "/assets/events?limit=100")["asset_events"]
+    events = run.stack.call_api("GET", "/assets/events?limit=100")["asset_events"]
     day_events = [event for event in events if event["extra"].get("partition") == run.day]
     assert [event["source_run_id"] for event in day_events] == [run.run_id]
     # A repeated ingestion finds the same rows as in the source: none is missing, none is duplicated.
-    result = run.stack.step("ingest", "--dataset", "flights", "--partition", run.day)
+    result = run.stack.run_step("ingest", "--dataset", "flights", "--partition", run.day)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["changed"] is False
     bucket, _, key = run.get_result("train")["model"].removeprefix("s3://").partition("/")
-    content = run.stack.client("s3", server="s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    content = run.stack.create_client("s3", server="s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         assert tar.extractfile("model").read() == f"rows of {run.day}".encode()
 
@@ -100,8 +100,8 @@ def stack_with_dags(stack: Any) -> Any:
     """Return the stack as soon as Airflow has parsed the DAGs."""
 
     def has_dags() -> bool:
-        assert not stack.call("GET", "/importErrors")["import_errors"]
-        return {dag["dag_id"] for dag in stack.call("GET", "/dags")["dags"]} == {"deferred", "waiting"}
+        assert not stack.call_api("GET", "/importErrors")["import_errors"]
+        return {dag["dag_id"] for dag in stack.call_api("GET", "/dags")["dags"]} == {"deferred", "waiting"}
 
     stack.wait_until(has_dags)
     return stack
@@ -168,7 +168,7 @@ def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_
         stack.wait_until(run.has_succeeded, 400)
         assert_done_once(run)
     assert gated_run.get_try("ingest") == gated_run.get_try("validate") == ("success", 1)
-    page = f"{stack.url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=experiment"
+    page = f"{stack.get_url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=experiment"
     assert requests.get(page, timeout=60).ok
 
 

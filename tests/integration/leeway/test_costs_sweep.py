@@ -49,7 +49,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
 
 
 def test_command_prints_the_jobs_that_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:
-    result = commands.step("costs", "sweep", "--days", "1", "--json", env={"LEEWAY_HOME": str(tmp_path / "new")})
+    result = commands.run_step("costs", "sweep", "--days", "1", "--json", env={"LEEWAY_HOME": str(tmp_path / "new")})
     assert result.code == 0, result.err
     assert isinstance(json.loads(result.out), list)
 
@@ -58,6 +58,6 @@ def test_command_names_the_variable_of_the_region_when_it_is_missing(
     set_aws_variables: None, commands: Any, tmp_path: Path
 ) -> None:
     no_region = {"AWS_DEFAULT_REGION": "", "AWS_REGION": "", "AWS_CONFIG_FILE": "/dev/null"}
-    result = commands.step("costs", "sweep", env={"LEEWAY_HOME": str(tmp_path / "new"), **no_region})
+    result = commands.run_step("costs", "sweep", env={"LEEWAY_HOME": str(tmp_path / "new"), **no_region})
     assert (result.code, len(result.err.splitlines())) == (2, 1)
     assert "Set AWS_DEFAULT_REGION" in result.err

@@ -37,7 +37,7 @@ def test_second_machine_pulls_the_stage_that_the_first_pushed(
         "COUNT": str(tmp_path / "count"),
     }
     for workspace in ("one", "two"):
-        result = commands.step("repro", "--workspace", workspace, "--targets", '["features"]', env=env)
+        result = commands.run_step("repro", "--workspace", workspace, "--targets", '["features"]', env=env)
         assert result.code == 0, result.err[-3_000:]
         output = json.loads(result.out)["stages"]["features"]["data/features"]
         assert (output["files"], output["size_bytes"]) == (2, 8)

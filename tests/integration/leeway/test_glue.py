@@ -33,10 +33,10 @@ def set_glue_variables(
 def test_day_is_ingested_validated_and_published_in_a_lake_on_glue(
     set_glue_variables: None, commands: Any, drydock_server: Any
 ) -> None:
-    result = commands.step("backfill", "--first", DAY, "--last", DAY)
+    result = commands.run_step("backfill", "--first", DAY, "--last", DAY)
     assert result.code == 0, result.err[-3_000:]
     tables = drydock_server.client("glue").get_tables(DatabaseName="leeway")["TableList"]
     assert {"flights_raw", "flights"} <= {table["Name"] for table in tables}
     assert all(table["StorageDescriptor"]["Location"].startswith(f"s3://{BUCKET}/lake") for table in tables)
-    result = commands.step("ingest", "--dataset", "flights", "--partition", DAY)
+    result = commands.run_step("ingest", "--dataset", "flights", "--partition", DAY)
     assert json.loads(result.out)["changed"] is False

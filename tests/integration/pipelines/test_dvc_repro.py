@@ -154,10 +154,10 @@ def test_a_stopped_run_leaves_no_process(
     )
     until(lambda: child.poll() is not None or list(shared_home.glob("training/*/checkpoints/[0-9]*")))
     assert child.poll() is None, log.read_text()[-2_000:]
-    assert len(commands.members(child.pid)) >= 3
+    assert len(commands.list_members(child.pid)) >= 3
     child.terminate()
     child.communicate(timeout=60)
-    until(lambda: not commands.members(child.pid))
+    until(lambda: not commands.list_members(child.pid))
     assert not (shared_home / "workspaces/stopped/data/model").exists()
     shutil.rmtree(shared_home / "training", ignore_errors=True)
     assert run_repro("stopped").ran == [], "the workspace is usable again"

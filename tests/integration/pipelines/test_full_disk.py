@@ -63,19 +63,19 @@ def test_ingest_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    first = commands.step("ingest", "--partition", "2013-01-01", env=env)
+    first = commands.run_step("ingest", "--partition", "2013-01-01", env=env)
     assert first.code == 0, first.err
     fill_disk(left_kib)
-    result = commands.step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
+    result = commands.run_step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
     if result.code == 0:
         assert left_kib >= 120, "120 KiB are enough"
         return
     check_no_space(result)
     assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
     (disk / "filler").unlink()
-    unchanged_day = commands.step("ingest", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step("ingest", "--partition", "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was ingested before is unchanged"
-    after = commands.step("ingest", "--partition", "2013-01-02", env=env)
+    after = commands.run_step("ingest", "--partition", "2013-01-02", env=env)
     assert json.loads(after.out)["changed"] is True
     assert json.loads(after.out)["rows"] == 943
 
@@ -85,24 +85,24 @@ def test_validate_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    backfill = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
+    backfill = commands.run_step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
     assert backfill.code == 0, backfill.err
-    assert commands.step("ingest", "--partition", "2013-01-02", env=env).code == 0
+    assert commands.run_step("ingest", "--partition", "2013-01-02", env=env).code == 0
     fill_disk(left_kib)
-    check_no_space(commands.step("validate", "--partition", "2013-01-02", env=env))
+    check_no_space(commands.run_step("validate", "--partition", "2013-01-02", env=env))
     (disk / "filler").unlink()
-    unchanged_day = commands.step("validate", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step("validate", "--partition", "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was published before is unchanged"
-    after = commands.step("validate", "--partition", "2013-01-02", env=env)
+    after = commands.run_step("validate", "--partition", "2013-01-02", env=env)
     assert (json.loads(after.out)["changed"], json.loads(after.out)["rows"]) == (True, 943)
 
 
 def test_a_new_home_on_a_full_disk_fails_with_75(disk: Path, fill_disk: Callable[[int], None], commands: Any) -> None:
     fill_disk(0)
     env = {"LEEWAY_HOME": str(disk / "home")}
-    check_no_space(commands.step("ingest", "--partition", "2013-01-01", env=env))
+    check_no_space(commands.run_step("ingest", "--partition", "2013-01-01", env=env))
     (disk / "filler").unlink()
-    assert commands.step("ingest", "--partition", "2013-01-01", env=env).code == 0
+    assert commands.run_step("ingest", "--partition", "2013-01-01", env=env).code == 0
 
 
 @pytest.mark.parametrize("left_kib", [0, soak_case(60), 300])
@@ -113,12 +113,14 @@ def test_train_fails_with_75_in_a_full_home(
     env = {"LEEWAY_HOME": str(disk / "home")}
     hyperparameters = '{"num_round": 60, "early_stopping_rounds": 60, "checkpoint_rounds": 5}'
     fill_disk(left_kib)
-    check_no_space(commands.step("train", "--hyperparameters", hyperparameters, env=env))
+    check_no_space(commands.run_step("train", "--hyperparameters", hyperparameters, env=env))
     assert not Path("data/model").exists()
     (disk / "filler").unlink()
-    result = commands.step("train", "--hyperparameters", hyperparameters, env=env)
+    result = commands.run_step("train", "--hyperparameters", hyperparameters, env=env)
     assert result.code == 0, result.err
-    on_another_disk = commands.step("train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2")
+    on_another_disk = commands.run_step(
+        "train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2"
+    )
     assert json.loads(on_another_disk.out)["digest"] == json.loads(result.out)["digest"]
 
 
@@ -143,11 +145,11 @@ def test_a_full_disk_keeps_the_old_output(
         step, ()
     )
     env = {"LEEWAY_HOME": str(quarter)} if step == "preprocess" else {}
-    check_no_space(commands.step(step, option, str(target), *arguments, env=env))
+    check_no_space(commands.run_step(step, option, str(target), *arguments, env=env))
     assert sha256(target) == before, "the old output is unchanged"
     assert {path.name for path in disk.iterdir()} == {output, "filler"}, "no partial file is left"
     (disk / "filler").unlink()
-    result = commands.step(step, option, str(target), *arguments, env=env)
+    result = commands.run_step(step, option, str(target), *arguments, env=env)
     assert result.code == 0, result.err
     if step != "evaluate":
         assert sha256(target) != before
@@ -157,7 +159,7 @@ def test_a_full_disk_keeps_the_old_result_file(disk: Path, fill_disk: Callable[[
     write_evaluation(Path("data"))
     (disk / "result.json").write_text("old")
     fill_disk(0)
-    result = commands.step("gate", "--out", str(disk / "result.json"))
+    result = commands.run_step("gate", "--out", str(disk / "result.json"))
     assert result.code == 75
     assert "Traceback" not in result.err
     assert (disk / "result.json").read_text() == "old"

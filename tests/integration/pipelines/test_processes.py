@@ -55,10 +55,10 @@ def test_a_step_ends_when_its_operator_is_killed(
     operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN, stderr=log, is_real=True)
     step = int(operator.stdout.readline())
     wait_for_checkpoint()
-    assert len(commands.members(step)) == 2, "the step and the training script"
+    assert len(commands.list_members(step)) == 2, "the step and the training script"
     operator.send_signal(signal.SIGKILL)
     operator.wait()
-    until(lambda: not commands.members(step))
+    until(lambda: not commands.list_members(step))
 
 
 def test_a_step_without_an_operator_outlives_its_parent(
@@ -71,9 +71,9 @@ def test_a_step_without_an_operator_outlives_its_parent(
     wait_for_checkpoint()
     shell.send_signal(signal.SIGKILL)
     shell.wait()
-    assert len(commands.members(step)) == 2
+    assert len(commands.list_members(step)) == 2
     os.killpg(step, signal.SIGKILL)
-    until(lambda: not commands.members(step))
+    until(lambda: not commands.list_members(step))
 
 
 def test_a_step_does_nothing_if_its_operator_is_dead_already(put_features: None, commands: Any, home: Path) -> None:
@@ -93,7 +93,7 @@ def test_sigterm_to_an_operators_step_ends_the_training_script(
     child.terminate()
     child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM
-    until(lambda: not commands.members(child.pid))
+    until(lambda: not commands.list_members(child.pid))
     assert "Traceback" not in read_log(log)
     assert not Path("data/model").exists()
 
@@ -108,7 +108,7 @@ def test_ctrl_c_prints_no_traceback_and_leaves_no_process(
     assert child.returncode == 130
     assert out == ""
     assert "Traceback" not in read_log(log)
-    until(lambda: not commands.members(child.pid))
+    until(lambda: not commands.list_members(child.pid))
 
 
 def test_sigterm_ends_a_backfill_that_then_resumes(commands: Any, home: Path, until: Callable[..., Any]) -> None:
@@ -120,6 +120,6 @@ def test_sigterm_ends_a_backfill_that_then_resumes(commands: Any, home: Path, un
     _, err = child.communicate(timeout=60)
     assert child.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
     assert "Traceback" not in err
-    result = commands.step("backfill", "--first", "2013-01-01", "--last", "2013-01-04")
+    result = commands.run_step("backfill", "--first", "2013-01-01", "--last", "2013-01-04")
     assert result.code == 0, result.err
     assert json.loads(result.out)["published"] + json.loads(result.out)["skipped"] == 4

@@ -25,7 +25,7 @@ def test_all_processes_of_a_group_are_stopped(commands, until, after, is_reaped)
     if is_reaped:
         leader.wait()
     end_group(leader)
-    until(lambda: not commands.members(leader.pid))
+    until(lambda: not commands.list_members(leader.pid))
     end_group(leader)  # a second call does nothing and raises nothing
 
 

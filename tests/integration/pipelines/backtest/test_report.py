@@ -48,7 +48,7 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
 
 def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, commands: Any, mlflow_uri: str) -> None:
     env = {"MLFLOW_TRACKING_URI": mlflow_uri}
-    no_model = commands.step("backtest", "report", "--model", "nobody", "--dataset", "flights", env=env)
+    no_model = commands.run_step("backtest", "report", "--model", "nobody", "--dataset", "flights", env=env)
     assert (no_model.code, no_model.out) == (2, "")
     assert "no version of nobody that passed the gate. Backfill flights_train first" in no_model.err
 
@@ -68,7 +68,9 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
     assert [champion.version for champion in never.served] == [first, first]
     assert result.months[0].auc[first] == pytest.approx(compute_auc(model, first, "2013-02-01", "2013-02-28"), abs=1e-9)
 
-    process = commands.step("backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env)
+    process = commands.run_step(
+        "backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env
+    )
     assert process.code == 0, process.err
     assert f"mean AUC {np.mean(monthly.list_monthly_auc(result.months)):.4f}, 3 trainings, cost unknown" in process.out
     page = (commands.cwd / "report" / "backtest.html").read_text()
@@ -133,7 +135,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
         ("2013-03-10", "not_passed"),
     ]  # fmt: skip
     command = ("loop", "report", model, "--from", "2013-02-01", "--out", "loop")
-    process = commands.step(*command, env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    process = commands.run_step(*command, env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
     assert f"{result.weeks[0].auc[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
 
@@ -153,7 +155,7 @@ def test_invalid_arguments_give_an_error_message(model: str, commands: Any) -> N
         (("--from", "2013-03-01", "--to", "2013-02-01"), "is after --to"),
         (("--drop", "2"), "--drop"),
     ):
-        process = commands.step("backtest", "report", *arguments)
+        process = commands.run_step("backtest", "report", *arguments)
         assert (process.code, process.out) == (2, "")
         assert message in process.err
         assert "Traceback" not in process.err

@@ -307,7 +307,7 @@ def test_a_stopped_step_lets_the_script_save_a_checkpoint(
     log = (home.parent / "step.log").read_text()
     assert process.returncode == code, log[-2_000:]
     assert out == ""
-    assert not commands.members(process.pid), "the script ends before the step"
+    assert not commands.list_members(process.pid), "the script ends before the step"
     assert [path.name for path in home.glob("training/*/checkpoints/[0-9]*")] == [f"{count_rounds(log):06d}"]
     assert "stopped; the last checkpoint is saved" in log
 

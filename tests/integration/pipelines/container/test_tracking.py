@@ -55,7 +55,7 @@ def check_rounds(uri: str, job: str) -> None:
 def train(commands: Any, uri: str, hyperparameters: dict[str, Any], **options: Any) -> SimpleNamespace:
     """Run the step `train` and return its exit code, stdout and stderr."""
     env = {"MLFLOW_TRACKING_URI": uri}
-    process: SimpleNamespace = commands.step(
+    process: SimpleNamespace = commands.run_step(
         "train", "--hyperparameters", json.dumps(hyperparameters), env=env, **options
     )
     return process

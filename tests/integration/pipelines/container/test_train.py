@@ -89,9 +89,9 @@ def test_an_interrupted_training_ends_with_the_same_model(
         os.killpg(process.pid, number)
         os.killpg(process.pid, signal.SIGCONT)
         process.communicate(timeout=60)
-        until(lambda group=process.pid: not commands.members(group))
+        until(lambda group=process.pid: not commands.list_members(group))
         assert not Path("data/model").exists(), "an interrupted training leaves no model"
-    last_process = commands.step("train", "--hyperparameters", json.dumps(SLOW))
+    last_process = commands.run_step("train", "--hyperparameters", json.dumps(SLOW))
     assert last_process.code == 0, last_process.err[-2_000:]
     assert "resuming from the checkpoint after round" in last_process.err, last_process.err[:1_000]
     assert json.loads(last_process.out)["digest"] == uninterrupted
@@ -103,7 +103,7 @@ def test_a_killed_script_gives_an_error_that_can_be_retried(
 ) -> None:
     """The kernel kills a script that uses too much memory."""
     process = start_slow_training(commands, until, home, 20)
-    script = next(member for member in commands.members(process.pid) if member.pid != process.pid)
+    script = next(member for member in commands.list_members(process.pid) if member.pid != process.pid)
     script.kill()
     process.send_signal(signal.SIGCONT)
     _, err = process.communicate(timeout=60)
@@ -115,17 +115,17 @@ def test_refuses_a_second_run_of_the_same_training(
     features: Path, commands: Any, until: Callable[..., Any], home: Path
 ) -> None:
     process = start_slow_training(commands, until, home, 10)
-    second = commands.step("train", "--hyperparameters", json.dumps(SLOW))
+    second = commands.run_step("train", "--hyperparameters", json.dumps(SLOW))
     assert second.code == 75
     assert "another process runs the training" in second.err
     # A script whose step was killed runs on, and keeps the lock of the folder.
     process.kill()
     process.wait()
-    assert len(commands.members(process.pid)) == 1
-    assert commands.step("train", "--hyperparameters", json.dumps(SLOW)).code == 75
+    assert len(commands.list_members(process.pid)) == 1
+    assert commands.run_step("train", "--hyperparameters", json.dumps(SLOW)).code == 75
     os.killpg(process.pid, signal.SIGCONT)
-    until(lambda: not commands.members(process.pid))
-    after = commands.step("train", "--hyperparameters", json.dumps(SLOW))
+    until(lambda: not commands.list_members(process.pid))
+    after = commands.run_step("train", "--hyperparameters", json.dumps(SLOW))
     assert after.code == 0, after.err[-2_000:]
 
 
@@ -139,7 +139,7 @@ def test_resumes_from_the_checkpoint_before_a_damaged_one(
     with newest.open("r+b") as file:
         file.seek(-200, os.SEEK_END)
         file.write(os.urandom(100))
-    last_process = commands.step("train", "--hyperparameters", json.dumps(SLOW))
+    last_process = commands.run_step("train", "--hyperparameters", json.dumps(SLOW))
     assert last_process.code == 0, last_process.err[-2_000:]
     assert f"checkpoint {newest.name} is truncated or corrupt; trying the one before" in last_process.err
     assert f"checkpoint restored: name={int(newest.name) - SLOW['checkpoint_rounds']:06d} " in last_process.err
@@ -174,12 +174,12 @@ def test_a_crash_keeps_the_model_of_the_run_before(features: Path) -> None:
 
 def test_prints_a_traceback_only_with_leeway_debug(features: Path, commands: Any) -> None:
     Path("data/features/train/data.parquet").write_bytes(b"no parquet")
-    process = commands.step("train")
+    process = commands.run_step("train")
     assert process.code == 2
     assert "Traceback" not in process.err
     assert len([line for line in process.err.splitlines() if line.startswith("error: ")]) == 1
     assert "training.py ended with exit code 1: ArrowInvalid" in process.err
-    assert "Traceback" in commands.step("train", env={"LEEWAY_DEBUG": "1"}).err
+    assert "Traceback" in commands.run_step("train", env={"LEEWAY_DEBUG": "1"}).err
 
 
 def test_refuses_to_train_without_features(home: Path) -> None:
@@ -246,7 +246,7 @@ def test_the_number_of_threads_does_not_change_the_model(features: Path, command
     for threads in (0, 1, 2, 3):
         hyperparameters = json.dumps({"num_round": 20, "nthread": threads})
         outputs = ("--model", f"m{threads}", "--record", f"r{threads}")
-        process = commands.step("train", "--hyperparameters", hyperparameters, *outputs)
+        process = commands.run_step("train", "--hyperparameters", hyperparameters, *outputs)
         assert process.code == 0, process.err
         digests.add(json.loads(process.out)["digest"])
     assert len(digests) == 1

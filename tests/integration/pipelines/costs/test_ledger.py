@@ -222,20 +222,20 @@ def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_
     now = dt.datetime.now(dt.UTC).isoformat()
     text = make_spec(make_job("j-1", dt.datetime.fromisoformat(now)), project="").model_dump_json()
     (tmp_path / "charge.json").write_text(text)
-    charge_process = commands.step("charge", "--spec", "charge.json", env=env)
+    charge_process = commands.run_step("charge", "--spec", "charge.json", env=env)
     assert charge_process.code == 0, charge_process.err
     command = ("budget", "--instance-types", '["ml.m5.large"]', "--max-run-s")
-    budget_process = commands.step(*command, "3600", env=env)
+    budget_process = commands.run_step(*command, "3600", env=env)
     assert budget_process.code == 0, "a budget that is exceeded is a result, not an error"
     result = json.loads(budget_process.out)
     assert result["month_spent_usd"] == pytest.approx(json.loads(charge_process.out)["cost_usd"])
     assert (result["allowed"], result["month_budget_usd"]) == (False, 0.1)
     assert "trains's 0.1000 USD" in result["reason"]
-    assert json.loads(commands.step(*command, "60", env=env).out)["allowed"]
+    assert json.loads(commands.run_step(*command, "60", env=env).out)["allowed"]
 
 
 def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any) -> None:
-    process = commands.step(
+    process = commands.run_step(
         "budget", "--region", "us-east-1", "--instance-types", '["ml.m5.lage"]', "--max-run-s", "60"
     )
     assert process.code == 2
@@ -246,7 +246,7 @@ def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any) -> N
 
 
 def test_an_empty_ledger_gives_one_line(commands: Any, tmp_path: Path) -> None:
-    process = commands.step("costs", "report", "--png", "costs.png")
+    process = commands.run_step("costs", "report", "--png", "costs.png")
     assert (process.code, process.out.count("\n"), process.err) == (0, 1, "")
     assert "No training was charged yet" in process.out
     assert not (tmp_path / "costs.png").exists()
@@ -262,24 +262,24 @@ def two_months(home: Path) -> charge.ChargeResult:
 def test_the_report_has_a_table_json_and_a_chart(
     two_months: charge.ChargeResult, commands: Any, tmp_path: Path
 ) -> None:
-    process = commands.step("costs", "report", "--png", "charts/costs.png")
+    process = commands.run_step("costs", "report", "--png", "charts/costs.png")
     assert process.code == 0, process.err
     for text in ("2026-10", "2026-11", "ml.m5.large", "ml.c5.xlarge", "66.7", "all", "prices as of 2025"):
         assert text in process.out
     image = (tmp_path / "charts/costs.png").read_bytes()
     assert image.startswith(b"\x89PNG") and len(image) > 10_000
-    assert commands.step("costs", "report", "--png", "again.png").code == 0
+    assert commands.run_step("costs", "report", "--png", "again.png").code == 0
     assert (tmp_path / "again.png").read_bytes() == image
-    report = json.loads(commands.step("costs", "report", "--json", "--by", "instance_type").out)
+    report = json.loads(commands.run_step("costs", "report", "--json", "--by", "instance_type").out)
     assert [group["instance_type"] for group in report["groups"]] == ["ml.c5.xlarge", "ml.m5.large"]
     assert report["total"]["cost_usd"] == pytest.approx(two_months.cost_usd)
     assert report["total"]["saved_usd"] == pytest.approx(two_months.on_demand_usd - two_months.cost_usd)
 
 
 def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.ChargeResult, commands: Any) -> None:
-    assert json.loads(commands.step("costs", "report", "--month", "2026-10", "--json").out)["total"]["jobs"] == 1
-    assert json.loads(commands.step("costs", "report", "--project", "flights", "--json").out)["total"]["jobs"] == 2
-    assert "No training" in commands.step("costs", "report", "--project", "nobody").out
+    assert json.loads(commands.run_step("costs", "report", "--month", "2026-10", "--json").out)["total"]["jobs"] == 1
+    assert json.loads(commands.run_step("costs", "report", "--project", "flights", "--json").out)["total"]["jobs"] == 2
+    assert "No training" in commands.run_step("costs", "report", "--project", "nobody").out
 
 
 @pytest.mark.parametrize(
@@ -296,14 +296,14 @@ def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.Charge
     ],
 )
 def test_an_invalid_request_gives_one_line_and_exit_code_2(arguments: list[str], message: str, commands: Any) -> None:
-    process = commands.step("costs", *arguments)
+    process = commands.run_step("costs", *arguments)
     assert (process.code, process.out) == (2, "")
     assert process.err.count("\n") == 1 and message in process.err
 
 
 def test_every_command_has_help(commands: Any) -> None:
     for arguments in ([], ["report"], ["forecast"]):
-        process = commands.step("costs", *arguments, "--help", env={"COLUMNS": "200"})
+        process = commands.run_step("costs", *arguments, "--help", env={"COLUMNS": "200"})
         assert process.code == 0 and "Usage" in process.out
 
 
@@ -328,7 +328,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory, put_airflow_database:
 
 def run_forecast(commands: Any, *arguments: str, **env: str) -> SimpleNamespace:
     """Run `costs forecast` and return its exit code, stdout and stderr."""
-    process: SimpleNamespace = commands.step("costs", "forecast", *arguments, env=env)
+    process: SimpleNamespace = commands.run_step("costs", "forecast", *arguments, env=env)
     return process
 
 

@@ -22,7 +22,7 @@ SPLITS = ("train", "validation", "holdout")
 
 def build_features(commands: Any, engine: str, *arguments: str) -> Any:
     """Run `preprocess` in a process, which Spark's JVM ends with; return the result."""
-    result = commands.step("preprocess", "--engine", engine, "--features", engine, *arguments)
+    result = commands.run_step("preprocess", "--engine", engine, "--features", engine, *arguments)
     assert result.code == 0, result.err[-2_000:]
     return json.loads(result.out)
 
@@ -42,8 +42,8 @@ def test_engines_give_identical_features_of_whole_weeks_and_of_a_packed_window(
     assert duck["rows_train"] > 10_000 and duck["rows_holdout"] > 10_000
     assert {**duck, "features": ""} == {**spark, "features": ""}
     assert sha256(tmp_path / "duckdb") == sha256(tmp_path / "spark") == duck["digest"]
-    assert commands.step("pack", "--folder", "packed").code == 0
-    packed = commands.step("preprocess", "--window", "packed", "--features", "from_packed")
+    assert commands.run_step("pack", "--folder", "packed").code == 0
+    packed = commands.run_step("preprocess", "--window", "packed", "--features", "from_packed")
     assert json.loads(packed.out)["digest"] == duck["digest"]
 
 
@@ -149,12 +149,12 @@ def test_engines_read_files_from_before_a_column_was_added_or_widened(
 def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, in_quarter: Path, tmp_path: Path) -> None:
     commands.env["LEEWAY_HOME"] = str(in_quarter)
     snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
-    no_java = commands.step("preprocess", "--engine", "spark", env={"JAVA_HOME": str(tmp_path)})
+    no_java = commands.run_step("preprocess", "--engine", "spark", env={"JAVA_HOME": str(tmp_path)})
     assert no_java.code == 2 and "error: engine spark needs Java 17" in no_java.err
     (tmp_path / "hide").mkdir()
     (tmp_path / "hide" / "pyspark.py").write_text("raise ModuleNotFoundError('hidden', name='pyspark')")
     path = f"{tmp_path / 'hide'}:{commands.env['PYTHONPATH']}"
-    hidden = commands.step("preprocess", "--engine", "spark", env={"PYTHONPATH": path}, is_real=True)
+    hidden = commands.run_step("preprocess", "--engine", "spark", env={"PYTHONPATH": path}, is_real=True)
     assert hidden.code == 2 and "pyspark is not installed" in hidden.err
     assert not Path("data/features").exists()
 
@@ -166,7 +166,7 @@ def test_the_processing_container_needs_no_lake(commands: Any, in_quarter: Path,
     snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     base = tmp_path / "ml"
     window = base / "processing/input/window"
-    assert commands.step("pack", "--folder", str(window)).code == 0
+    assert commands.run_step("pack", "--folder", str(window)).code == 0
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['pyiceberg', 'mlflow', 'dvc', 'great_expectations', 'boto3']))\n"
         "sys.argv = ['x', *sys.argv[1:]]\nfrom pipelines.container.processing import main\nmain()"

@@ -156,7 +156,7 @@ def test_a_killed_ingest_leaves_the_old_rows_or_the_new_ones(
     arguments = ("ingest", "--dataset", "weather", "--partition", str(DAY), "--folder", str(folder))
     assert commands.run(sys.executable, "-c", code, *arguments).code == -9
     assert read_temperatures() == ([40.0, 41.0] if moment == "after the commit" else [40.0, 40.0])
-    result = commands.step(*arguments)
+    result = commands.run_step(*arguments)
     assert result.code == 0, result.err
     assert json.loads(result.out)["changed"] is (moment != "after the commit")
     assert read_temperatures() == [40.0, 41.0]

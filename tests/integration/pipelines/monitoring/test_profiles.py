@@ -183,10 +183,10 @@ def test_refuses_a_file_that_is_not_a_reference(text: str, rows: Path, tmp_path:
 
 def test_the_command_profiles_a_file_and_refuses_a_missing_one(commands: Any, rows: Path, record: Path) -> None:
     command = ("profile", "--model-name", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
-    process = commands.step(*command, "--reference", str(record))
+    process = commands.run_step(*command, "--reference", str(record))
     assert process.code == 0, process.err
     assert json.loads(process.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in process.err
-    failed_process = commands.step(*command[:-1], "gone.parquet", "--reference", str(record))
+    failed_process = commands.run_step(*command[:-1], "gone.parquet", "--reference", str(record))
     assert failed_process.code == 2 and "gone.parquet cannot be read as a Parquet file" in failed_process.err
 
 

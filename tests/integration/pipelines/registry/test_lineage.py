@@ -142,6 +142,6 @@ def test_refuses_invalid_arguments(with_mlflow: str) -> None:
 
 
 def test_the_command_line_reports_a_missing_registry(commands: Any) -> None:
-    process = commands.step("lineage", "--partition", "2013-02-08")
+    process = commands.run_step("lineage", "--partition", "2013-02-08")
     assert (process.code, process.out) == (2, "")
     assert process.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")

@@ -220,7 +220,7 @@ def test_an_unreachable_server_gives_one_line_and_exit_code_75(
     data: Path, commands: Any, free_port: Callable[[], int]
 ) -> None:
     env = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{free_port()}"}
-    process = commands.step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
+    process = commands.run_step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
     assert process.code == 75, process.err
     assert process.out == ""
     assert next(line for line in process.err.splitlines() if line.startswith("error: ")).startswith(
@@ -245,7 +245,7 @@ def test_an_unreachable_server_is_a_service_error_of_each_step(
 
 
 def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) -> None:
-    process = commands.step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    process = commands.run_step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
     assert json.loads(process.out)["version"] == "1"
 

@@ -51,7 +51,7 @@ def cut_rows(rows: pa.Table) -> pa.Table:
 
 def test_a_model_without_a_champion_is_no_error(publish: Publish, with_mlflow: str, commands: Any) -> None:
     publish()
-    process = commands.step("score", "--model-name", "nobody", "--partition", str(DAY))
+    process = commands.run_step("score", "--model-name", "nobody", "--partition", str(DAY))
     assert process.code == 0, process.err
     result = json.loads(process.out)
     assert (result["scored"], result["rows"], result["table"]) == (0, None, "flights_predictions")
@@ -70,7 +70,7 @@ def test_an_error_is_one_line_and_an_exit_code(
 ) -> None:
     if is_published:
         publish()
-    process = commands.step(*SCORE, env={"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"})
+    process = commands.run_step(*SCORE, env={"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"})
     assert process.code == code
     assert process.err.splitlines()[-1].startswith(line.strip())
     assert "Traceback" not in process.err

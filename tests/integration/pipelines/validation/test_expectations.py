@@ -231,18 +231,18 @@ def test_replay_reports_days_that_were_never_validated(week: list[dt.date]) -> N
 def test_suggest_and_replay_work_as_commands(validated_days: list[dt.date], commands: Any, tmp_path: Path) -> None:
     window = ("--from", str(FIRST), "--to", str(LAST))
     suggest = ("expectations", "suggest", "--table", "flights_raw", *window)
-    draft = commands.step(*suggest, "--out", "mine.json")
+    draft = commands.run_step(*suggest, "--out", "mine.json")
     assert (draft.code, draft.out) == (0, ""), draft.err
     first = (tmp_path / "mine.json").read_bytes()
-    repeat = commands.step(*suggest, "--out", "mine.json")
+    repeat = commands.run_step(*suggest, "--out", "mine.json")
     assert repeat.code == 2 and "--force" in repeat.err
     assert (tmp_path / "mine.json").read_bytes() == first
-    assert commands.step(*suggest, "--out", "mine.json", "--force").code == 0
-    assert commands.step(*suggest).out.encode() != b""
-    report = commands.step("expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window)
+    assert commands.run_step(*suggest, "--out", "mine.json", "--force").code == 0
+    assert commands.run_step(*suggest).out.encode() != b""
+    report = commands.run_step("expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window)
     assert report.code == 0, report.err
     assert "7 partitions: 7 passed" in report.out
-    json_report = commands.step(
+    json_report = commands.run_step(
         "expectations", "replay", "--suite", "mine.json", "--table", "flights_raw", *window, "--json"
     )
     assert json.loads(json_report.out)["totals"]["never_validated"] == 4
@@ -265,7 +265,7 @@ def test_suggest_and_replay_work_as_commands(validated_days: list[dt.date], comm
     ],
 )
 def test_an_invalid_command_line_gives_its_reason(arguments: tuple[str, ...], message: str, commands: Any) -> None:
-    result = commands.step("expectations", *arguments, env={"LEEWAY_PROJECT": str(Path(__file__).parents[4])})
+    result = commands.run_step("expectations", *arguments, env={"LEEWAY_PROJECT": str(Path(__file__).parents[4])})
     assert result.code == 2
     assert message in result.err
     assert "Traceback" not in result.err

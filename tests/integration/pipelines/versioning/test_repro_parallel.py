@@ -101,7 +101,7 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
         until(lambda child=child, condition=condition: child.poll() is not None or condition(), max_pause_s=0.01)
         signal_group(child)
         kill_counts[kind] += child.wait() == -signal.SIGKILL
-        until(lambda child=child: not commands.members(child.pid))  # DVC and the stage may end a moment later
+        until(lambda child=child: not commands.list_members(child.pid))  # DVC and the stage may end a moment later
         assert find_corrupt_entries(home) == []
         repeat = start_repro(name, day, **size)
         assert repeat.wait(timeout=300) == 0, (tmp_path / f"{name}.log").read_text()[-2_000:]

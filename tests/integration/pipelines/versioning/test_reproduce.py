@@ -36,7 +36,7 @@ class Project:
     home: Path
     env: dict[str, str]
 
-    def step(self, *arguments: str, **env: str) -> SimpleNamespace:
+    def run_step(self, *arguments: str, **env: str) -> SimpleNamespace:
         """Run `python -m pipelines` with these arguments; return its exit code, stdout and stderr."""
         command = [sys.executable, "-m", "pipelines", *arguments]
         process = forking.run(
@@ -47,7 +47,7 @@ class Project:
 
     def register(self, name: str) -> Path:
         """Train and register version 1 of model `name`; return its workspace."""
-        result = self.step(
+        result = self.run_step(
             "repro", "--workspace", name, "--targets", '["train"]', "--refresh", '["snapshot"]',
             "--params", json.dumps(PARAMS),
         )  # fmt: skip
@@ -57,7 +57,7 @@ class Project:
         paths |= {"record": folder / "data/training", "snapshot": folder / "data/snapshot.json"}
         paths |= {"lock": folder / "dvc.lock"}
         options = [str(text) for option, value in paths.items() for text in (f"--{option}", value)]
-        result = self.step("evaluate", "--register-as", name, *options)
+        result = self.run_step("evaluate", "--register-as", name, *options)
         assert result.code == 0, result.err[-3_000:]
         assert json.loads(result.out)["version"] == "1"
         return folder
@@ -140,7 +140,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     # The code changes after the registration: reproduce must check out the version's commit.
     (project.folder / FEATURES_FILE).write_text("raise SystemExit('this is the wrong code')\n")
     project.git("commit", "-qam", "broken")
-    result = project.step("reproduce", f"{model}@champion", "--retrain", "true")
+    result = project.run_step("reproduce", f"{model}@champion", "--retrain", "true")
     assert result.code == 0, result.err[-3_000:]
     report = json.loads(result.out)
     assert (report["version"], report["files"], report["metrics"], report["retrained"]) == ("1", 3, 9, True)
@@ -156,7 +156,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
 def test_a_version_is_rebuilt_without_dvcs_cache(project: Project, model: str) -> None:
     cache = project.home / "dvc/cache"
     cache.rename(cache.with_name("away"))
-    result = project.step("reproduce", "--model", f"{model}@1")
+    result = project.run_step("reproduce", "--model", f"{model}@1")
     shutil.rmtree(cache, ignore_errors=True)
     cache.with_name("away").rename(cache)
     assert result.code == 0, result.err[-3_000:]
@@ -174,7 +174,7 @@ def test_a_changed_row_of_the_lake_is_reported(
         rows = f"SELECT * REPLACE ({distance}) FROM read_parquet('{path}', hive_partitioning = false)"
         connection.execute(f"COPY ({rows}) TO '{path}.new' (FORMAT parquet)")
     Path(f"{path}.new").replace(path)
-    result = project.step("reproduce", f"{model}@1")
+    result = project.run_step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
     line = read_error(result)
     assert "features holdout/data.parquet was " in line
@@ -194,7 +194,7 @@ def test_changed_features_in_the_cache_are_reported(
     path = restore_after_test(cache / md5[:2] / md5[2:])
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     path.chmod(0o444)  # DVC trusts files with this mode
-    result = project.step("reproduce", f"{model}@1")
+    result = project.run_step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
     assert "stored features train/data.parquet was " in read_error(result)
     assert "; " not in read_error(result).split("differ: ")[1].split("All checks")[0], (
@@ -222,14 +222,14 @@ def test_other_metrics_libraries_and_code_are_reported(
     content = json.loads(provenance.read_text())
     content["code"]["versions"] |= {"duckdb": "0.0.1"}
     provenance.write_text(json.dumps(content))
-    result = project.step("reproduce", f"{model}@1")
+    result = project.run_step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
     assert f"metric auc was {metrics['auc'] + 1e-12}, is {metrics['auc']}" in read_error(result)
     assert "Also: duckdb was 0.0.1, is " in read_error(result)
 
     content["code"]["digest"] = "0" * 64
     provenance.write_text(json.dumps(content))
-    result = project.step("reproduce", f"{model}@1")
+    result = project.run_step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
     assert "the code was 000000000000…, is " in read_error(result)
 
@@ -238,9 +238,9 @@ def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> Non
     text = (ROOT / FEATURES_FILE).read_text()
     (project.folder / FEATURES_FILE).write_text(f"{text}# not committed\n")
     project.register("flights-dirty")
-    assert project.step("reproduce", "flights-dirty@1").code == 0
+    assert project.run_step("reproduce", "flights-dirty@1").code == 0
     (project.folder / FEATURES_FILE).write_text(text)
-    result = project.step("reproduce", "flights-dirty@1")
+    result = project.run_step("reproduce", "flights-dirty@1")
     assert result.code == 2
     assert "-dirty, so no commit has it" in read_error(result)
 
@@ -252,14 +252,14 @@ def test_an_invalid_request_gives_one_line(project: Project, model: str, free_po
         f"{model}@nobody": (2, "no flights-a@nobody"),
     }
     for version, (code, message) in cases.items():
-        result = project.step("reproduce", version)
+        result = project.run_step("reproduce", version)
         assert (result.code, result.out) == (code, ""), result.err
         assert message in result.err.splitlines()[-1]
-    unreachable = project.step("reproduce", f"{model}@1", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
+    unreachable = project.run_step("reproduce", f"{model}@1", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
     assert unreachable.code == 75
     provenance = find_artifact(project, model, "provenance.json")
     provenance.rename(provenance.with_suffix(".away"))
-    result = project.step("reproduce", f"{model}@1")
+    result = project.run_step("reproduce", f"{model}@1")
     provenance.with_suffix(".away").rename(provenance)
     assert result.code == 2
     assert "its run lacks provenance.json" in result.err

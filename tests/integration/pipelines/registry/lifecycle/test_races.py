@@ -280,7 +280,7 @@ def test_check_completes_a_promotion_killed_between_event_and_alias(
     assert (read_state(model).champion, read_champion(model)) == (second, first), (
         "readers still see the champion before it"
     )
-    process = commands.step("registry", "check", model, env={"MLFLOW_TRACKING_URI": with_mlflow})
+    process = commands.run_step("registry", "check", model, env={"MLFLOW_TRACKING_URI": with_mlflow})
     assert (process.code, process.out) == (
         0,
         f"{model}: an interrupted change is complete: promoted 2, champion is 2\n",
