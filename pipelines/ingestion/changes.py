@@ -22,7 +22,7 @@ from pipelines.ingestion.progress_log import log_progress
 from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.source import ChangingSource
-from pipelines.system.duckdb_session import quote_identifier, quote_text, spill_folder
+from pipelines.system.duckdb_session import make_spill_folder, quote_identifier, quote_text
 
 MEMORY_MB = 384
 """Memory limit of DuckDB, MiB; Arrow and the lake need memory, too. DuckDB spills to the disk what does not fit."""
@@ -91,7 +91,7 @@ def read_changes(
     reader = source.read_changes(since)
     _check_columns(reader.schema.names, source.cursor, table_schema, title)
     schema = to_iceberg_schema(reader.schema, table_schema)
-    with spill_folder() as folder:
+    with make_spill_folder() as folder:
         changed = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
         with pq.ParquetWriter(changed.path, schema, compression="zstd") as writer:
             for batch in log_progress(reader, title):

@@ -19,7 +19,7 @@ from pyiceberg.table import DataScan
 from pipelines.lake import views
 from pipelines.lake.commits import Changes
 from pipelines.lake.spool import Spool
-from pipelines.system.duckdb_session import connect, create_view, quote_identifier, spill_folder
+from pipelines.system.duckdb_session import connect, create_view, make_spill_folder, quote_identifier
 
 BUCKETS = 64
 """Number of files for the hashes. For 10 million old and 10 million new rows, each file has 5 MB."""
@@ -44,7 +44,7 @@ def count_changes(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_
     """
     schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
     compared_columns = [name for name in schema.names if name not in ignored_columns]
-    with connect() as connection, spill_folder() as folder:
+    with connect() as connection, make_spill_folder() as folder:
         with (
             views.create_scan_view(connection, "old_rows", old_scan, schema),
             create_view(connection, "new_rows", views.localize_files(old_scan.io, spool.paths, folder), schema),

@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import DataScan, FileScanTask
 
 from pipelines.lake.evolution import to_iceberg_schema
-from pipelines.system.duckdb_session import create_view, spill_folder
+from pipelines.system.duckdb_session import create_view, make_spill_folder
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def create_scan_view(
 def open_files(scan: DataScan) -> Iterator[list[str]]:
     """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
     tasks = list_files(scan)
-    with spill_folder() as folder:
+    with make_spill_folder() as folder:
         # Other engines delete rows by writing delete files, which DuckDB would ignore.
         if any(task.delete_files for task in tasks):
             yield [_write_remaining_rows(scan, folder)]

@@ -24,7 +24,7 @@ from pipelines.lake import Commit, Lake
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
 from pipelines.settings import settings
-from pipelines.system.duckdb_session import spill_folder
+from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.window import DAY, Days
 
 Scorer = Callable[[pd.DataFrame], Any]
@@ -63,7 +63,7 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
         DataError: the features cannot be built from the rows, the model needs other features, or a score is not a
             finite number. A retry cannot help.
     """
-    with read_rows(lake, dataset, day) as (schema, batches), spill_folder() as folder:
+    with read_rows(lake, dataset, day) as (schema, batches), make_spill_folder() as folder:
         scored = (_append_score(dataset, batch, scorer) for batch in batches)
         building.write_features(scored, schema.append(pa.field(SCORE, pa.float64())), folder)
         yield folder / building.FILE_NAME

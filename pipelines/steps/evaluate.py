@@ -138,11 +138,11 @@ def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored: pd.DataFrame,
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
-    from pipelines.system.duckdb_session import spill_folder
+    from pipelines.system.duckdb_session import make_spill_folder
 
     train = spec.features / "train" / "data.parquet"
     reference = fit_reference(train, dataset.features, dataset.label, spec.reference)
-    with spill_folder() as folder:
+    with make_spill_folder() as folder:
         scored.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
         ReferenceRecord(reference, *profiles).write(path)

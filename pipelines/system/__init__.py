@@ -1,1 +1,1 @@
-"""The machine below: files, locks, logs, progress, S3, and errors of libraries as our own."""
+"""Access to files, locks, logs, S3 and databases, and the translation of errors of libraries."""

@@ -21,16 +21,16 @@ MEMORY_MB = 768
 
 @contextmanager
 def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection to an empty database in memory; closing it removes what it spilled.
+    """Open a connection to an empty database in memory; when the block ends, remove the files that it spilled.
 
     Args:
         memory_mb: memory limit, MiB.
     """
-    with spill_folder() as folder:
+    with make_spill_folder() as folder:
         config = {
             "memory_limit": f"{memory_mb}MiB",
             "temp_directory": str(folder),
-            # DuckDB would download extensions.
+            # By default DuckDB downloads extensions.
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         }
@@ -42,7 +42,7 @@ def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def spill_folder() -> Iterator[Path]:
+def make_spill_folder() -> Iterator[Path]:
     """Create a temporary folder under LEEWAY_HOME, and remove it when the block ends."""
     parent = settings().home / "tmp"
     parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def spill_folder() -> Iterator[Path]:
 def create_view(
     connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
 ) -> Iterator[None]:
-    """Create DuckDB's view `name` of Parquet files; drop it when the block ends. See `replace_view`."""
+    """Create DuckDB's view `name` of Parquet files, as `replace_view` does; drop it when the block ends."""
     replace_view(connection, name, paths, schema)
     try:
         yield
@@ -63,21 +63,22 @@ def create_view(
 
 
 def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema) -> None:
-    """Create or replace DuckDB's view `name` of the rows of Parquet files, in the columns of `schema`.
+    """Create or replace DuckDB's view `name` of the rows of Parquet files, with the columns of `schema`.
 
-    A column that a file lacks is null in its rows.
+    If a file lacks a column, the column is null in the rows of the file.
     """
     # The query is not a union with an empty table of `schema`: that hides the files' statistics from DuckDB 2.0, and
     # window functions over rows without statistics take twice the time.
     # `schema.empty_table()` would import pandas, which takes half a second.
-    kinds = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
+    types = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
     files = ", ".join(quote_text(path) for path in paths)
     rows = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
     # DuckDB compares column names without case.
-    available = {name.lower() for name in connection.sql(f"FROM {rows}").columns} if paths else set()
+    file_columns = {name.lower() for name in connection.sql(f"FROM {rows}").columns} if paths else set()
     columns = ", ".join(
-        f"CAST({quote_identifier(name) if name.lower() in available else 'NULL'} AS {kind}) AS {quote_identifier(name)}"
-        for name, kind in zip(schema.names, kinds, strict=True)
+        f"CAST({quote_identifier(name) if name.lower() in file_columns else 'NULL'} AS {column_type}) "
+        f"AS {quote_identifier(name)}"
+        for name, column_type in zip(schema.names, types, strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
 

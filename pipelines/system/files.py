@@ -17,7 +17,7 @@ from pipelines.errors import DataError
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`; move it to `path` when the block ends well, else remove it."""
+    """Yield a temporary file beside `path`; move it to `path` when the block ends, or remove it after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -31,10 +31,10 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; move it to `path` when the block ends well, else remove it.
+    """Yield a temporary folder beside `path`; move it to `path` when the block ends, or remove it after an error.
 
-    What was at `path` is replaced, not added to. A process that is killed during the move can leave no folder at
-    `path`, but never half of the old or of the new one.
+    The new folder replaces a file or folder at `path`. If the process is killed during the move, there may be no folder
+    at `path`, but never an incomplete one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
@@ -61,7 +61,7 @@ def _remove(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as sorted, indented JSON: equal values give equal bytes. The file is complete or absent."""
+    """Write `value` as sorted, indented JSON: equal values give equal bytes. The file is never incomplete."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -70,8 +70,8 @@ def read_json(path: Path, origin: str) -> Any:
     """Return the content of a JSON file.
 
     Args:
-        path: of the file.
-        origin: what writes the file, for the error message.
+        path: the file.
+        origin: a sentence that says what writes the file, for the error message.
 
     Raises:
         DataError: the file does not exist, or is not JSON. A retry cannot help.
@@ -87,7 +87,7 @@ def read_json(path: Path, origin: str) -> Any:
 
 
 def digest_files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a folder, by relative name, sorted."""
+    """Return relative name to SHA-256 for every file of a folder, sorted by name."""
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return {name: sha256(folder / name) for name in names}
 

@@ -19,11 +19,11 @@ def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
         The file descriptor of the lock, to pass to a child that must hold the lock, too.
 
     Args:
-        path: of the lock file; only the holder of the lock may remove it.
-        busy: error message where another process holds the lock; without one, this process waits for the lock.
+        path: the lock file; only the holder of the lock may remove it.
+        busy: message of the error if another process holds the lock; empty: wait for the lock.
 
     Raises:
-        ConflictError: another process holds the lock, and `busy` is given. A retry can help.
+        ConflictError: another process holds the lock, and `busy` is not empty. A retry can help.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -45,7 +45,7 @@ def _lock(handle: int, busy: str) -> None:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Return whether the locked file is still at `path`: its last holder may have removed it meanwhile."""
+    """Return whether the locked file is still at `path`; the previous holder may have removed it in the meantime."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -6,6 +6,7 @@ import logging
 import sys
 
 log = logging.getLogger("leeway")
+"""Logger of the steps."""
 
 
 def log_to_stderr() -> None:

@@ -1,6 +1,6 @@
 """Name a training job's tag in MLflow, check whether a server answers, and prepare MLflow's client.
 
-Travels in the training job's bundle, so it imports the standard library only.
+Part of the training job's bundle, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
 
 
 def prepare_client() -> None:
-    """Prepare MLflow's client in this process, so that a request logs no warning and does not search for Databricks."""
+    """Keep the requests of MLflow's client in this process from logging a warning and from searching for Databricks."""
     # sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
     logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
-    # MLflow 3.17 tries to import this package several times for each request, and Python searches all of sys.path each
-    # time: a third of the time of a request. None makes the import fail at once.
+    # MLflow 3.17 tries to import this package several times for each request. Each time Python searches all of
+    # sys.path, which takes a third of the time of a request. With None, the import fails at once.
     if importlib.util.find_spec("dbruntime") is None:
         sys.modules["dbruntime"] = None  # type: ignore[assignment]

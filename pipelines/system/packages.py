@@ -1,6 +1,6 @@
-"""Versions of the installed Python packages.
+"""Find the versions of installed Python packages.
 
-Travels in the training job's bundle, so it imports the standard library only.
+Part of the training job's bundle, so it imports the standard library only.
 """
 
 from __future__ import annotations

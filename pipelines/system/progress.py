@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, a log line now and then elsewhere."""
+"""Report the progress of long work on stderr: by a bar on a terminal, else by a log line every ten seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeVar
 from pipelines.system.log import log
 
 INTERVAL_S = 10.0
-"""Seconds between two log lines, where stderr is not a terminal."""
+"""Seconds between two log lines, if stderr is not a terminal."""
 T = TypeVar("T")
 
 
 def track_progress(items: Iterable[T], total: int, title: str) -> Iterator[T]:
-    """Yield the items unchanged, and report on stderr how many of the `total` are done."""
+    """Yield the items unchanged, and report under `title` on stderr how many of the `total` are done."""
     return _draw_bar(items, total, title) if sys.stderr.isatty() else _log_lines(items, total, title)
 
 
@@ -29,8 +29,8 @@ def _draw_bar(items: Iterable[T], total: int, title: str) -> Iterator[T]:
 
 def _log_lines(items: Iterable[T], total: int, title: str) -> Iterator[T]:
     logged_at = time.monotonic()
-    for done, item in enumerate(items):
+    for count, item in enumerate(items):
         if time.monotonic() - logged_at >= INTERVAL_S:
             logged_at = time.monotonic()
-            log.info("%s: %d of %d", title, done, total)
+            log.info("%s: %d of %d", title, count, total)
         yield item

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pipelines.errors import DataError, ServiceError
 
 MAX_BYTES = 8 * 1024**3
-"""Largest size that an archive may unpack to."""
+"""Largest size of the content of an archive."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _download(uri: str, target: Path) -> None:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ("404", "NoSuchKey", "NoSuchBucket"):
-            raise DataError(f"{uri} does not exist.", "Did the training job end well?") from None
+            raise DataError(f"{uri} does not exist.", "Has the training job succeeded?") from None
         raise ServiceError(f"S3 refused {uri}: {error}.") from None
     except BotoCoreError as error:
         raise ServiceError(f"S3 does not answer: {error}.", "Is AWS_ENDPOINT_URL right, and drydock up?") from None
@@ -78,18 +78,18 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
         # The filter refuses absolute names, names with "..", links that leave the folder, and devices.
         tar.extractall(folder, members, filter="data")
         return
-    # Python before 3.11.4, as in Debian 12, has no filter. Links are refused here, too: they are hard to check.
+    # Python before 3.11.4, as in Debian 12, has no filter. Here all links are refused, because they are hard to check.
     for member in members:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or not (member.isfile() or member.isdir()):
-            raise tarfile.TarError(f"{member.name} is not a file or folder below it (links need Python 3.11.4)")
+            raise tarfile.TarError(f"{member.name} is neither a file nor a folder below it (links need Python 3.11.4)")
         member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
         member.mode = 0o755 if member.isdir() else 0o644
     tar.extractall(folder, members)  # noqa: S202 -- each member was checked
 
 
 def _check_integrity(archive: Path) -> None:
-    """Read the archive to its end, where gzip has its checksum: tarfile stops before it and would miss damage."""
+    """Read the archive to its end, where gzip has its checksum: tarfile does not read that, and would miss damage."""
     with gzip.open(archive) as content:
         while content.read(1024**2):
             pass

@@ -1,1 +1,1 @@
-"""DVC stages, each run in a workspace at its own commit, over one shared cache."""
+"""DVC stages: each run has a workspace at its own commit, and all workspaces share one cache."""

@@ -20,9 +20,9 @@ from pipelines.versioning.git import (
     DIRTY,
     GitError,
     describe_commit,
+    get_lock_path,
     has_changes,
     is_repository,
-    lock_path,
     resolve_commit,
     run_git,
 )
@@ -30,6 +30,7 @@ from pipelines.versioning.git import (
 CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
 """Parts of the project that are copied; a change in one of them makes the code dirty."""
 CODE_FILE = "code.json"
+"""File beside the code that describes it; see `Code`."""
 DVCIGNORE = ".dvcignore"
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
@@ -40,7 +41,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Code:
-    """Which code, in which environment; stored beside the code as code.json."""
+    """The identity of the code, and the versions of its libraries; stored beside the code as code.json."""
 
     git_commit: str
     """Commit of the code, with '-dirty' where files differ from it; 'unknown' without git."""
@@ -75,11 +76,11 @@ class Code:
 
 
 def digest_code(folder: Path) -> str:
-    """Return the SHA-256 over the code in `folder`: see `Code.digest`. Bytecode and params.yaml do not count."""
+    """Return the SHA-256 over the code in `folder`: see `Code.digest`. Bytecode and params.yaml are left out."""
     digest = hashlib.sha256()
-    for top in CODE_PATHS:
-        for path in sorted([folder / top, *(folder / top).rglob("*")]):
-            if path.is_file() and top != PARAMS_FILE and "__pycache__" not in path.parts:
+    for name in CODE_PATHS:
+        for path in sorted([folder / name, *(folder / name).rglob("*")]):
+            if path.is_file() and name != PARAMS_FILE and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
     return digest.hexdigest()
 
@@ -100,7 +101,7 @@ def check_out(folder: Path, commit: str = "") -> Code:
         StorageError: the disk is full. A retry can help.
         InvalidError: git failed. A retry cannot help.
     """
-    commit, name = _choose_commit(settings().project, commit)
+    commit, code_name = _choose_commit(settings().project, commit)
     try:
         if commit:
             _prepare_worktree(folder, commit)
@@ -108,17 +109,17 @@ def check_out(folder: Path, commit: str = "") -> Code:
             folder.mkdir(parents=True, exist_ok=True)
     except GitError as error:
         if any(text in str(error) for text in NO_SPACE_TEXTS):
-            raise StorageError(str(error), "Free some and run it again.") from None
+            raise StorageError(str(error), "Free some space and run it again.") from None
         raise InvalidError(f"git could not check out commit {commit} in {folder}: {error}.") from None
-    if not commit or name.endswith(DIRTY):
+    if not commit or code_name.endswith(DIRTY):
         _copy_project(folder)
-    code = Code.describe(folder, name)
+    code = Code.describe(folder, code_name)
     write_json(folder / CODE_FILE, asdict(code))
     return code
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """Return the commit to check out, empty for a copy; and the name of the code that results."""
+    """Return the commit to check out (empty: copy the project), and `git_commit` of the resulting code."""
     if not is_repository(project):
         if commit:
             raise SpecError(f"commit {commit} is requested, but {project} is not a git repository.")
@@ -137,22 +138,23 @@ def _prepare_worktree(folder: Path, commit: str) -> None:
     """Make `folder` a worktree at the commit. An existing worktree keeps its dvc.lock and untracked files."""
     if (folder / ".git").is_file() and (folder / CODE_FILE).is_file():
         try:
-            _move_worktree(folder, commit)
+            _update_worktree(folder, commit)
         except GitError:  # the worktree is incomplete, or its repository is gone
             shutil.rmtree(folder)
     elif folder.exists():
         shutil.rmtree(folder)
     if not folder.exists():
         # git's own locks do not make concurrent `worktree add` safe: two of them can choose the same name.
-        with hold_lock(lock_path(settings().project)):
+        with hold_lock(get_lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
-            # Twice, since git keeps a worktree locked whose making was killed.
+            # If an earlier `worktree add` was killed, its worktree is still locked; only two --force overrule that.
             force = ("--force", "--force")
             run_git(settings().project, "worktree", "add", "--quiet", *force, "--detach", str(folder), commit)
         (folder / "dvc.lock").unlink(missing_ok=True)
 
 
-def _move_worktree(folder: Path, commit: str) -> None:
+def _update_worktree(folder: Path, commit: str) -> None:
+    """Check out the commit in an existing worktree, and put its dvc.lock back."""
     lock = folder / "dvc.lock"
     content = lock.read_bytes() if lock.is_file() else None
     run_git(folder, "checkout", "--quiet", "--force", "--detach", commit)
@@ -163,6 +165,7 @@ def _move_worktree(folder: Path, commit: str) -> None:
 
 
 def _copy_project(folder: Path) -> None:
+    """Copy the code of the project's working tree to `folder`, replacing what is there."""
     ignore = shutil.ignore_patterns("__pycache__")
     for name in CODE_PATHS:
         source, target = settings().project / name, folder / name

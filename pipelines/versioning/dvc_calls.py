@@ -30,17 +30,17 @@ from pipelines.versioning.workspaces import LOCK_BACKUP, Workspace
 STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
 EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
 ERROR_LINE = re.compile(r"^error: (.+)")
-TRIES = 3
+ATTEMPTS = 3
 """Attempts of a transfer to or from the remote; a retry transfers only what is missing."""
 
 
-def repro(workspace: Workspace, stages: Sequence[str], *, afresh: bool = False) -> list[str]:
+def repro(workspace: Workspace, stages: Sequence[str], *, force: bool = False) -> list[str]:
     """Bring stages up to date, with those that they depend on.
 
     Args:
         workspace: an open workspace.
         stages: names in dvc.yaml.
-        afresh: run exactly these stages, whether they are up to date or not.
+        force: run exactly these stages, even if they are up to date.
 
     Returns:
         The stages whose command ran.
@@ -48,27 +48,27 @@ def repro(workspace: Workspace, stages: Sequence[str], *, afresh: bool = False) 
     Raises:
         InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
     """
-    options = ["--single-item", "--force"] if afresh else ["--pull"] if settings().dvc_remote else []
+    options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
     with _keep_lock_file(workspace.folder):
         lines = run_module(workspace, "dvc", "repro", *options, *stages)
     return [match[1] for line in lines if (match := STAGE_LINE.match(line))]
 
 
 def push(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Push the data of the stages, as the workspace's dvc.lock names them, to the remote. Idempotent.
+    """Push the data that the workspace's dvc.lock names for the stages to the remote. Idempotent.
 
     Raises:
-        ServiceError: the remote failed `TRIES` times. A retry can help.
+        ServiceError: the remote failed `ATTEMPTS` times. A retry can help.
     """
     _retry_transfer(workspace, "push", *stages)
 
 
 def pull(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Put the data of the stages that dvc.lock names into the workspace: from the cache, or else from the remote.
+    """Put the data that dvc.lock names for the stages into the workspace: from the cache, or else from the remote.
 
     Raises:
         InvalidError: neither has all the data. A retry cannot help.
-        TryAgainError: the remote failed `TRIES` times. A retry can help.
+        TryAgainError: the remote failed `ATTEMPTS` times. A retry can help.
     """
     if settings().dvc_remote:
         _retry_transfer(workspace, "pull", "--force", *stages)
@@ -81,9 +81,9 @@ def run_module(workspace: Workspace, module: str, *arguments: str, **variables: 
 
     Args:
         workspace: an open workspace.
-        module: to run.
-        arguments: of the command line.
-        variables: of the environment, beside those of this process.
+        module: name of the module.
+        arguments: arguments of the command line.
+        variables: environment variables, in addition to those of this process.
 
     Returns:
         The lines of the output.
@@ -110,7 +110,7 @@ def run_module(workspace: Workspace, module: str, *arguments: str, **variables: 
 
 @contextmanager
 def _keep_lock_file(folder: Path) -> Iterator[None]:
-    """Keep a copy of dvc.lock until DVC ends by itself: a DVC that is killed can leave an incomplete one."""
+    """Keep a copy of dvc.lock until DVC ends by itself: if DVC is killed, dvc.lock can be incomplete."""
     backup, lock = folder / LOCK_BACKUP, folder / "dvc.lock"
     temporary = backup.with_name("lock.making")
     if lock.is_file():
@@ -127,19 +127,19 @@ def _keep_lock_file(folder: Path) -> Iterator[None]:
 
 
 def _retry_transfer(workspace: Workspace, *arguments: str) -> None:
-    tries = Retrying(
-        stop=stop_after_attempt(TRIES),
+    retrying = Retrying(
+        stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=1, max=10),
         retry=retry_if_exception_type(TryAgainError),
         reraise=True,
     )
-    tries(run_module, workspace, "dvc", *arguments)
+    retrying(run_module, workspace, "dvc", *arguments)
 
 
 def _build_environment(workspace: Workspace) -> dict[str, str]:
     return {
         **os.environ,
-        # So that `python` in dvc.yaml is the interpreter that runs this process.
+        # With this path, `python` in dvc.yaml is the interpreter that runs this process.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "LEEWAY_PROJECT": str(workspace.folder),
         "LEEWAY_HOME": str(settings().home),
@@ -150,7 +150,7 @@ def _build_environment(workspace: Workspace) -> dict[str, str]:
 
 
 def _explain_failure(lines: Sequence[str], code: int) -> LeewayError:
-    """Return the error that the failed stage reported, with its exit code's branch; or else one of DVC's last lines."""
+    """Return an error of the class that the exit code stands for, with the failed stage's text or DVC's last lines."""
     errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
     codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
     text = errors[-1] if errors else " ".join(line.strip() for line in lines[-3:])
@@ -167,7 +167,7 @@ def _explain_failure(lines: Sequence[str], code: int) -> LeewayError:
 def _explain_dvc_failure(text: str) -> LeewayError:
     """Return the error for a failure of DVC itself, not of a stage."""
     if any(no_space in text for no_space in NO_SPACE_TEXTS):
-        return StorageError(text, "Free some and run it again.")
+        return StorageError(text, "Free some space and run it again.")
     if "acquire lock" in text:
         return ConflictError(text)
     if any(phrase in text for phrase in ("Could not connect", "failed to connect", "failed to push", "failed to pull")):
@@ -176,5 +176,6 @@ def _explain_dvc_failure(text: str) -> LeewayError:
 
 
 def _write_line(line: str) -> str:
+    """Write the line to stderr, and return it."""
     sys.stderr.write(line)
     return line

@@ -1,4 +1,4 @@
-"""Call git: name the commit of the code, and check out its files."""
+"""Call git: find commits and changes of the code, and run any other git command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DIRTY = "-dirty"
+"""Suffix of a commit where files differ from it."""
 
 
 class GitError(Exception):
@@ -17,7 +18,8 @@ class GitError(Exception):
 def describe_commit(folder: Path) -> str:
     """Return the git commit of `folder`, with '-dirty' where tracked files differ from it.
 
-    LEEWAY_GIT_COMMIT names the commit where the code is deployed without its repository; without it: 'unknown'.
+    If LEEWAY_GIT_COMMIT is set, it is returned: code that is deployed without its repository needs it. If it is not set
+    and git fails, 'unknown' is returned.
     """
     commit = os.environ.get("LEEWAY_GIT_COMMIT")
     if commit:
@@ -45,11 +47,11 @@ def resolve_commit(folder: Path, name: str) -> str:
 
 
 def has_changes(folder: Path, paths: Sequence[str]) -> bool:
-    """Return whether files below `paths` differ from the commit, or are not in it."""
+    """Return whether files below `paths` differ from HEAD, or are not in it."""
     return bool(run_git(folder, "status", "--porcelain", "--", *paths))
 
 
-def lock_path(folder: Path) -> Path:
+def get_lock_path(folder: Path) -> Path:
     """Return the file to lock while worktrees of the repository change: one file for all worktrees."""
     return Path(run_git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
 
@@ -60,7 +62,7 @@ def run_git(folder: Path, *arguments: str) -> str:
     Raises:
         GitError: git is not installed, or failed.
     """
-    # Variables of a git that calls this process (a hook) would point to its repository.
+    # Where a git hook runs this process, git's variables point to the repository of the hook.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         completed = subprocess.run(

@@ -1,7 +1,8 @@
-"""DVC's run cache here and at the remote, and a lock so that the same stages are computed once at a time.
+"""Fetch and push entries of DVC's run cache, and keep two processes from computing the same stages at the same time.
 
-An entry of the run cache records which outputs a stage made of which inputs. DVC 3.67 transfers the entries of all
-runs with all their data (`--run-cache`). This module fetches entries only, and pushes those of one workspace.
+An entry of the run cache records the inputs and the outputs of one run of a stage. DVC 3.67 transfers the entries of
+all runs with all their data (`--run-cache`). This module fetches entries without data, and pushes those of one
+workspace.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from pipelines.versioning.workspaces import Workspace
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
-NAME = re.compile(r"[0-9a-f]{64}")
-"""Name of an entry; other files in the folder were left by a DVC that was killed."""
+ENTRY_NAME = re.compile(r"[0-9a-f]{64}")
+"""Name of an entry's file. Any other file in the folder is incomplete: DVC was killed while it wrote it."""
 
 
 @contextmanager
-def hold_stage_lock(workspace: Workspace, targets: Sequence[str], refreshed: Sequence[str]) -> Iterator[None]:
+def hold_stage_lock(workspace: Workspace, targets: Sequence[str], finished_stages: Sequence[str]) -> Iterator[None]:
     """Keep other processes from computing the same stages from the same inputs while the block runs.
 
     A process that waits for the lock finds the stages in the run cache afterwards.
     """
-    lock = settings().home / "dvc" / "locks" / digest_inputs(workspace.folder, targets, refreshed)
+    lock = settings().home / "dvc" / "locks" / digest_inputs(workspace.folder, targets, finished_stages)
     with hold_lock(lock):
         try:
             yield
@@ -44,40 +45,43 @@ def hold_stage_lock(workspace: Workspace, targets: Sequence[str], refreshed: Seq
             lock.unlink()
 
 
-def digest_inputs(folder: Path, targets: Sequence[str], refreshed: Sequence[str] = ()) -> str:
+def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequence[str] = ()) -> str:
     """Return the SHA-256 of all that decides the outputs of the targets: commands, parameters and source files.
 
     Args:
-        folder: of the workspace.
+        folder: folder of the workspace.
         targets: names of stages.
-        refreshed: stages that ran already: their outputs count as source files.
+        finished_stages: names of stages that ran already. Their outputs count as source files.
     """
-    known = stages.load_stages(folder / "dvc.yaml")
-    selected = [stage for stage in stages.select_with_dependencies(known, targets) if stage.name not in refreshed]
-    inputs: list[Any] = [[stage.name, stage.cmd, _read_params(folder, stage)] for stage in selected]
-    for path in sorted(stages.list_source_inputs(selected)):
+    all_stages = stages.load_stages(folder / "dvc.yaml")
+    needed_stages = stages.select_with_dependencies(all_stages, targets)
+    pending_stages = [stage for stage in needed_stages if stage.name not in finished_stages]
+    inputs: list[Any] = [[stage.name, stage.cmd, _read_params(folder, stage)] for stage in pending_stages]
+    for path in sorted(stages.list_source_inputs(pending_stages)):
         inputs.append([path, sha256(folder / path) if (folder / path).exists() else ""])
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def fetch_entries() -> int:
-    """Copy to this machine all entries of the remote that it lacks; return their number. 0 without a remote.
+    """Copy all entries of the remote that this machine lacks; return their number, 0 without a remote.
 
     Raises:
         ServiceError: the remote does not answer. A retry can help.
     """
     with _connect_remote() as (remote, root):
         paths = remote.find(f"{root}/{RUNS}") if remote and remote.exists(f"{root}/{RUNS}") else []
-        targets = {_get_runs_folder() / "/".join(path.rsplit("/", 3)[1:]): path for path in paths}
-        missing = {target: path for target, path in targets.items() if _is_entry(target) and not target.exists()}
-        for target, path in missing.items():
-            with replace_file(target) as temporary:
+        remote_paths = {_get_runs_folder() / _get_entry_name(path): path for path in paths}
+        missing = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}
+        for file, path in missing.items():
+            with replace_file(file) as temporary:
                 temporary.write_bytes(remote.cat_file(path))
         return len(missing)
 
 
 def push_entries(workspace: Workspace) -> int:
-    """Copy to the remote the entries of the workspace's stages; return their number. Push the stages' data first.
+    """Copy the entries of the workspace's stages that the remote lacks to it; return their number.
+
+    Call this after the data of the stages were pushed.
 
     Raises:
         ServiceError: the remote does not answer. A retry can help.
@@ -87,15 +91,15 @@ def push_entries(workspace: Workspace) -> int:
     with _connect_remote() as (remote, root):
         if not remote:
             return 0
-        present = {"/".join(path.rsplit("/", 3)[1:]) for path in remote.find(f"{root}/{RUNS}")}
+        remote_names = {_get_entry_name(path) for path in remote.find(f"{root}/{RUNS}")}
         names = [
             str(path.relative_to(_get_runs_folder())) for path in _get_runs_folder().glob("*/*/*") if _is_entry(path)
         ]
-        pushed = [name for name in names if name not in present and _read_outputs(name) in outputs]
-        for name in pushed:
+        new_names = [name for name in names if name not in remote_names and _read_outputs(name) in outputs]
+        for name in new_names:
             remote.makedirs(f"{root}/{RUNS}/{name.rpartition('/')[0]}", exist_ok=True)
             remote.pipe_file(f"{root}/{RUNS}/{name}", (_get_runs_folder() / name).read_bytes())
-        return len(pushed)
+        return len(new_names)
 
 
 def _read_params(folder: Path, stage: stages.Stage) -> list[Any]:
@@ -118,12 +122,17 @@ def _get_runs_folder() -> Path:
     return settings().home / "dvc" / "cache" / RUNS
 
 
+def _get_entry_name(path: str) -> str:
+    """Return the name of an entry, three levels deep, from its path at the remote."""
+    return "/".join(path.rsplit("/", 3)[1:])
+
+
 def _is_entry(path: Path) -> bool:
-    return NAME.fullmatch(path.name) is not None
+    return ENTRY_NAME.fullmatch(path.name) is not None
 
 
 def _read_outputs(name: str) -> list[tuple[str, str]] | None:
-    """Return the outputs of an entry; None where the file is incomplete: DVC was killed while it wrote it."""
+    """Return path and digest of each output of an entry; None where the file is incomplete, because DVC was killed."""
     try:
         return _list_outputs(yaml.safe_load((_get_runs_folder() / name).read_text(encoding="utf-8")))
     except (OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
@@ -136,7 +145,11 @@ def _list_outputs(stage: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @contextmanager
 def _connect_remote() -> Iterator[tuple[Any, str]]:
-    """Yield the remote's file system (fsspec) and its folder there; None and "" where there is no remote."""
+    """Yield the remote's file system (fsspec) and DVC's folder in it; None and "" where there is no remote.
+
+    Raises:
+        ServiceError: the remote does not answer. A retry can help.
+    """
     url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         yield None, ""

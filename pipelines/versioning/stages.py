@@ -15,7 +15,9 @@ import yaml
 from pipelines.errors import SpecError
 
 PLACEHOLDER = re.compile(r"\$\{\s*([^}\s]+)\s*\}")
+"""DVC's reference to a variable: ${NAME}."""
 OUTS = ("outs", "metrics", "plots")
+"""Keys of a stage that list outputs."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,18 @@ def _expand(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) ->
 
 
 def _list_items(items: Any) -> Iterable[tuple[str, Any]]:
-    """Return name and item of a `foreach`; in a list of more than plain values, the number is the name."""
+    """Return name and value of each item of a `foreach`; in a list with mappings or lists, the number is the name."""
     if isinstance(items, dict):
         return ((str(key), item) for key, item in items.items())
-    composite = any(isinstance(item, dict | list) for item in items)
-    return ((str(n) if composite else _format_key(item, n), item) for n, item in enumerate(items))
+    has_composite_items = any(isinstance(item, dict | list) for item in items)
+    return ((str(n) if has_composite_items else _format_key(item, n), item) for n, item in enumerate(items))
 
 
-def _format_key(value: Any, otherwise: object) -> str:
-    """Format a value for a stage's name; `otherwise` stands for a mapping or a list."""
+def _format_key(value: Any, fallback: object) -> str:
+    """Format a value for a stage's name; a mapping or a list has no name, and becomes `fallback`."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(otherwise) if isinstance(value, dict | list) else str(value)
+    return str(fallback) if isinstance(value, dict | list) else str(value)
 
 
 def _parse_stage(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) -> Stage:
@@ -160,20 +162,21 @@ def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
-    """Replace each `${name}` in a value by the variable; a text that is nothing but one placeholder takes its type."""
+    """Replace each `${NAME}` in a value by the variable. A text that is one placeholder becomes the variable itself."""
     if isinstance(value, dict):
         return {_substitute(key, variables): _substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
         return [_substitute(item, variables) for item in value]
     if not isinstance(value, str):
         return value
-    only = PLACEHOLDER.fullmatch(value)
-    if only:
-        return _look_up(only[1], variables)
+    match = PLACEHOLDER.fullmatch(value)
+    if match:
+        return _look_up(match[1], variables)
     return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value)
 
 
 def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
+    """Return the variable of a name such as `section.names[0]`."""
     value: Any = variables
     for part in re.findall(r"[^.\[\]]+", name):
         value = value[int(part)] if isinstance(value, list) else value[part]

@@ -20,12 +20,13 @@ from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
-from pipelines.versioning.git import GitError, lock_path, run_git
+from pipelines.versioning.git import GitError, get_lock_path, run_git
 
 REMOTE = "leeway"
+"""Name of the remote in a workspace's configuration of DVC."""
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
-"""Copy of dvc.lock from before DVC started; it exists while DVC runs."""
+"""Copy of dvc.lock as it was before DVC started; it exists while DVC runs."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Workspace:
     folder: Path
     code: Code
     handle: int
-    """File descriptor of its lock; DVC inherits it, so that the lock is held as long as DVC runs."""
+    """File descriptor of the workspace's lock. DVC inherits it, so the lock is held as long as DVC runs."""
 
 
 @contextmanager
@@ -46,9 +47,9 @@ def open_workspace(
 
     Args:
         name: folder below LEEWAY_HOME/workspaces.
-        overrides: of params.yaml, section to key to value; None to leave the file as the code has it.
-        commit: of the code; the project's own where it is empty.
-        wait: whether to wait where another process holds the workspace.
+        overrides: values that replace those of params.yaml, section to key to value; None: the file stays as it is.
+        commit: commit of the code; empty: LEEWAY_GIT_COMMIT, else the project's HEAD.
+        wait: whether to wait while another process holds the workspace.
 
     Raises:
         SpecError: the parameters are not valid with the overrides, or there is no such commit. A retry cannot help.
@@ -56,7 +57,7 @@ def open_workspace(
     """
     folder = _get_workspaces_folder() / name
     _remove_unused(except_name=name)
-    with hold_lock(_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
+    with hold_lock(_get_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
         code = checkouts.check_out(folder, commit)
         if overrides is not None:
             _override_params(folder, overrides)
@@ -69,33 +70,35 @@ def _get_workspaces_folder() -> Path:
     return settings().home / "workspaces"
 
 
-def _lock_path(name: str) -> Path:
+def _get_lock_path(name: str) -> Path:
     return _get_workspaces_folder() / ".locks" / name
 
 
 def _remove_unused(except_name: str) -> None:
-    """Remove workspaces that were not used for `workspace_days`, but none whose lock is held."""
-    oldest = time.time() - settings().workspace_days * DAY_S
-    unused = [
+    """Remove the workspaces that were not used for `workspace_days`, except those whose lock is held."""
+    days = settings().workspace_days
+    earliest_use = time.time() - days * DAY_S
+    unused_folders = [
         path
         for path in _get_workspaces_folder().glob("[!.]*")
-        if path.name != except_name and _get_last_use(path) < oldest
+        if path.name != except_name and _get_last_use(path) < earliest_use
     ]
-    removed = [path for path in unused if _remove_if_free(path)]
-    if removed:
-        log.info("removed %d workspaces that were not used for %d days", len(removed), settings().workspace_days)
-        with suppress(GitError), hold_lock(lock_path(settings().project)):
+    removed_folders = [path for path in unused_folders if _remove_if_free(path)]
+    if removed_folders:
+        log.info("removed %d workspaces that were not used for %d days", len(removed_folders), days)
+        with suppress(GitError), hold_lock(get_lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
 
 
 def _get_last_use(folder: Path) -> float:
-    """Return when the workspace was prepared, or got new data, last: seconds since the epoch."""
+    """Return when the workspace was last prepared, or got new data: seconds since the epoch."""
     paths = (folder, folder / checkouts.CODE_FILE, folder / "data")
     return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
 
 
 def _remove_if_free(folder: Path) -> bool:
-    lock = _lock_path(folder.name)
+    """Remove the workspace unless its lock is held; return whether it was removed."""
+    lock = _get_lock_path(folder.name)
     with suppress(ConflictError), hold_lock(lock, f"another process works in the workspace {folder.name}."):
         shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
@@ -104,7 +107,11 @@ def _remove_if_free(folder: Path) -> bool:
 
 
 def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write params.yaml with the overrides, even where there are none: equal parameters give equal bytes."""
+    """Write params.yaml with the overrides, and check it. Equal parameters give equal bytes, with overrides or without.
+
+    Raises:
+        SpecError: the parameters are not valid. A retry cannot help.
+    """
     sections = params.load(folder)
     merged = {name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}}
     with replace_file(folder / PARAMS_FILE) as temporary:
@@ -119,7 +126,7 @@ def _configure_dvc(folder: Path) -> None:
         "no_scm = true",
         "analytics = false",
         "check_update = false",
-        # Inside the workspace, so that it is removed with it.
+        # In the workspace, so that it is removed with the workspace.
         f"site_cache_dir = {folder / '.dvc' / 'site'}",
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
@@ -133,7 +140,7 @@ def _build_remote_lines() -> list[str]:
     url, endpoint = settings().dvc_remote, settings().s3_endpoint
     if not url:
         return []
-    # Relative to the working directory, as other paths are; DVC would take it relative to .dvc/config.
+    # As with other settings, a path is relative to the working directory; for DVC it would be relative to .dvc/config.
     lines = [f"['remote \"{REMOTE}\"']", f"url = {url if '://' in url else Path(url).absolute()}"]
     return [*lines, f"endpointurl = {endpoint}"] if url.startswith("s3://") and endpoint else lines
 
@@ -142,7 +149,7 @@ def _recover_from_kill(folder: Path) -> None:
     """Restore dvc.lock where DVC was killed while it ran, and remove DVC's own locks, which name dead processes."""
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
     if (folder / LOCK_BACKUP).is_file():
-        log.info("workspace %s: DVC was killed while it ran; restored the dvc.lock of before", folder.name)
+        log.info("workspace %s: DVC was killed while it ran; restored the earlier dvc.lock", folder.name)
         (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
         if not (folder / "dvc.lock").stat().st_size:
             (folder / "dvc.lock").unlink()

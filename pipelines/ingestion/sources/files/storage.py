@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.ingestion.sources.addresses import is_http, redact
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
-from pipelines.system.duckdb_session import spill_folder
+from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.error_translation import is_disk_full
 from pipelines.window import Days
 
@@ -80,7 +80,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
     if is_http(address):
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
-        with spill_folder() as folder:
+        with make_spill_folder() as folder:
             HttpClient().download(address, folder / "file")
             with (folder / "file").open("rb") as file:
                 yield file
@@ -94,7 +94,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
         if not needs_seek:
             yield file
             return
-        with spill_folder() as folder, (folder / "file").open("w+b") as copy:
+        with make_spill_folder() as folder, (folder / "file").open("w+b") as copy:
             shutil.copyfileobj(file, copy, BLOCK_BYTES)
             yield copy
 
