@@ -1,8 +1,8 @@
-"""Run a step, or a command for people. Each step is a command, and each field of its Spec an option.
+"""Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
 default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; anything else is a bug (LEEWAY_DEBUG=1 shows the traceback).
+the data is wrong; 75 try again; any other code is a bug (LEEWAY_DEBUG=1 shows the traceback).
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ PR_SET_PDEATHSIG = 1
 GROUPS = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 POSITIONAL = "positional"
-"""Parameter of a command for the field that `Spec.argument` names."""
+"""Name of the parameter that takes the field `Spec.argument` by its position."""
 COMMON_OPTIONS = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
     "out": (str, typer.Option("--out", metavar="FILE", help="File for the result (default: stdout).")),
-    "schema": (bool, typer.Option("--schema", help="Print the JSON Schema of spec and result; do nothing.")),
+    "schema": (
+        bool,
+        typer.Option("--schema", help="Print the JSON Schema of spec and result, and do not run the step."),
+    ),
 }
 
 
@@ -59,24 +62,24 @@ def main() -> None:
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
-    except Exception as error:  # of a command for people; `_run_step` handles the errors of a step
+    except Exception as error:  # from a command for people; `_run_step` handles the errors of a step
         _fail(error, "")
 
 
-def build_app(named: str = "") -> typer.Typer:
-    """Build the app with the command `named`, or with all: importing the others would slow every step."""
+def build_app(command: str = "") -> typer.Typer:
+    """Build the app with one command, since importing all would slow every step; with all where it is unknown."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
-    for name in [named] if named in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
+    for name in [command] if command in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
         if name in STEPS:
-            app.command(name, help=read_summary(name))(_make_command(name))
+            app.command(name, help=read_summary(name))(_build_command(name))
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app
 
 
-def _make_command(step: str) -> Callable[..., None]:
-    """Make the function of a step's command; its signature is made from the step's Spec."""
+def _build_command(step: str) -> Callable[..., None]:
+    """Build the function of a step's command, with a signature from the step's Spec."""
     fields, positional = load_spec_class(step).model_fields, load_spec_class(step).argument
 
     def command(*, spec: str, out: str, schema: bool, **values: Any) -> None:
@@ -88,8 +91,8 @@ def _make_command(step: str) -> Callable[..., None]:
         else:
             _run_step(step, spec, out, {name: value for name, value in values.items() if value is not None})
 
-    options = {name: Annotated[kind, option] for name, (kind, option) in COMMON_OPTIONS.items()}
-    options |= {name: Annotated[str | None, _make_option(name, field)] for name, field in fields.items()}
+    options = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
+    options |= {name: Annotated[str | None, _build_option(name, field)] for name, field in fields.items()}
     if positional:
         options[POSITIONAL] = Annotated[
             str | None, typer.Argument(metavar=positional.upper(), help=f"The same as --{positional}.")
@@ -97,15 +100,15 @@ def _make_command(step: str) -> Callable[..., None]:
     defaults = {"spec": "", "out": "", "schema": False}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=defaults.get(name))
-            for name, kind in options.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=option_type, default=defaults.get(name))
+            for name, option_type in options.items()
         ]
     )
     command.__annotations__ = dict(options)
     return command
 
 
-def _make_option(name: str, field: FieldInfo) -> Any:
+def _build_option(name: str, field: FieldInfo) -> Any:
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
 
@@ -120,12 +123,12 @@ def _parse_value(text: str, field: FieldInfo) -> Any:
     return text
 
 
-def _run_step(step: str, file: str, out: str, options: dict[str, str]) -> None:
-    """Run the step and write its result; after an error write the report and exit with its code."""
+def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> None:
+    """Run the step and write its result; after an error, write the report instead and exit with the error's code."""
     try:
         fields = load_spec_class(step).model_fields
         parsed = {name: _parse_value(value, fields[name]) for name, value in options.items()}
-        values = params.load_section(settings().project, step) | _read_spec(file) | parsed
+        values = params.load_section(settings().project, step) | _read_spec(spec_file) | parsed
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(load_spec_class(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
@@ -135,31 +138,31 @@ def _run_step(step: str, file: str, out: str, options: dict[str, str]) -> None:
         _fail(error, out)
 
 
-def _read_spec(file: str) -> dict[str, Any]:
-    if not file:
+def _read_spec(spec_file: str) -> dict[str, Any]:
+    if not spec_file:
         return {}
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if spec_file == "-" else Path(spec_file).read_text(encoding="utf-8")
         values = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date such as 2013-02-30
-        raise SpecError(f"--spec {file}: {error}.") from None
+        raise SpecError(f"--spec {spec_file}: {error}.") from None
     if not isinstance(values, dict):
-        raise SpecError(f"--spec {file} is not a mapping of fields.", "Write one line `FIELD: VALUE` per field.")
+        raise SpecError(f"--spec {spec_file} is not a mapping of fields.", "Write one line `FIELD: VALUE` per field.")
     return values
 
 
 def _fail(error: Exception, out: str) -> NoReturn:
-    """Write the error on one line and the report in place of the result; exit with the error's code."""
-    known = translate_error(error)
+    """Write the error to stderr on one line, and its report in place of the result; exit with the error's code."""
+    translated = translate_error(error)
     if os.environ.get("LEEWAY_DEBUG"):
         traceback.print_exception(error)
-    sys.stderr.write(f"error: {known}\n")
+    sys.stderr.write(f"error: {translated}\n")
     try:
         if out:
-            _write(out, Report.from_error(known).model_dump_json(indent=2))
+            _write(out, Report.from_error(translated).model_dump_json(indent=2))
     except OSError as write_error:
         sys.stderr.write(f"error: the report could not be written to {out}: {write_error.strerror}\n")
-    raise SystemExit(known.exit_code)
+    raise SystemExit(translated.exit_code)
 
 
 def _write(out: str, text: str) -> None:
@@ -187,8 +190,8 @@ def _end_with_operator() -> None:
     Such a step leads its process group and has LEEWAY_PARENT in its environment. The kernel sends it SIGTERM when
     that process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
     """
-    parent = os.environ.pop("LEEWAY_PARENT", "")
-    if not parent or os.getpgrp() != os.getpid():
+    operator_pid = os.environ.pop("LEEWAY_PARENT", "")
+    if not operator_pid or os.getpgrp() != os.getpid():
         return
 
     def stop(signum: int, _: Any) -> None:
@@ -199,5 +202,5 @@ def _end_with_operator() -> None:
     signal.signal(signal.SIGTERM, stop)
     with suppress(OSError, AttributeError):  # Linux only; elsewhere the step of a killed operator runs to its end
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(parent):
+    if os.getppid() != int(operator_pid):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`python -m pipelines backtest`: the report of a backfill of the training DAG."""
+"""`python -m pipelines backtest`: compare retraining strategies on the models of a backfill of the training DAG."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
 app = typer.Typer(no_args_is_help=True, help="Compare retraining strategies on the models of a backfill.")
-DROP = 0.02
+DEFAULT_DROP = 0.02
+"""Default of the option --drop."""
 
 
 @app.callback()
-def _group() -> None:
+def _keep_subcommand() -> None:
     """Keep `report` a sub-command: typer would drop the name of a single command."""
 
 
 @app.command("report")
-def report(
+def write_report(
     model: Annotated[str, typer.Option(help="Registered model.")] = "flights",
     first: Annotated[
         str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: of the first model).")
@@ -30,7 +31,9 @@ def report(
     last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: last published).")] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model (default: the model's name).")] = "",
-    drop: Annotated[float, typer.Option(min=0, max=1, help="Loss of AUC after which `on drift` trains again.")] = DROP,
+    drop: Annotated[
+        float, typer.Option(min=0, max=1, help="Loss of AUC after which `on drift` trains again.")
+    ] = DEFAULT_DROP,
 ) -> None:
     """Compare retraining monthly, never, and on drift: write their AUC and cost as a PNG and an HTML page."""
     begin, end = parse_days(first, last)

@@ -1,4 +1,4 @@
-"""`python -m pipelines costs`: report of the ledger, forecast of a backfill, and charging what no task charged."""
+"""`python -m pipelines costs`: report the ledger, forecast a backfill, and charge the jobs that no task charged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ProjectOption = Annotated[str, typer.Option(help="Only jobs of this project.")]
 
 
 @app.command("report")
-def report(
+def report_costs(
     month: Annotated[str, typer.Option(metavar="YYYY-MM", help="Only jobs created in this month.")] = "",
     project: ProjectOption = "",
     by: Annotated[str, typer.Option(help="Group by: month, project, model, instance_type, dag_id.")] = (
@@ -50,7 +50,7 @@ def report(
         write_json({"groups": groups, "total": total})
     elif not rows:
         filters = " ".join(filter(None, [month, project]))
-        write_line(f"No training was charged yet{f' ({filters})' if filters else ''}: the ledger has no such row.")
+        write_line(f"No training was charged yet{f' ({filters})' if filters else ''}.")
     else:
         make_console().print(cost_report.build_table(groups, keys, total, cost_report.describe_price_dates(rows)))
     if png and rows:
@@ -59,14 +59,16 @@ def report(
 
 
 @app.command("forecast")
-def forecast(
+def forecast_backfill(
     dag: Annotated[str, typer.Option(help="DAG to backfill.")],
     first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")] = "",
     last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")] = "",
     runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, in place of Airflow's count.")] = None,
-    project: Annotated[str, typer.Option(help="Project that pays (default: params.yaml's).")] = "",
+    project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type, if the ledger has no past run.")] = "",
-    instance_count: Annotated[int | None, typer.Option(min=1, help="Instances of such a run (default: 1).")] = None,
+    instance_count: Annotated[
+        int | None, typer.Option(min=1, help="Number of instances of such a run (default: 1).")
+    ] = None,
     max_run_s: Annotated[int | None, typer.Option(min=1, help="Longest training time of such a run, seconds.")] = None,
     region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
     as_json: JsonOption = False,
@@ -78,12 +80,12 @@ def forecast(
     budget = params.load_section(settings().project, "budget")
     if runs is None:
         runs = _count_runs(dag, first, last)
-    ledger, month, paying = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
+    ledger, month, paying_project = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
     cost = forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag)) or _estimate_worst_case(
         budget, dag, instance_type, instance_count, max_run_s, region
     )
-    spent_usd, month_usd = ledger.sum_cost_usd(month, paying), budget.get("month_usd")
-    result = forecasting.Forecast(dag, runs, cost, paying, month, spent_usd, month_usd)
+    spent_usd, month_usd = ledger.sum_cost_usd(month, paying_project), budget.get("month_usd")
+    result = forecasting.Forecast(dag, runs, cost, paying_project, month, spent_usd, month_usd)
     if as_json:
         write_json(result.to_record())
         return
@@ -92,15 +94,17 @@ def forecast(
 
 
 @app.command("sweep")
-def sweep(
-    days: Annotated[int, typer.Option(min=1, help="Only jobs created in the last so many days.")] = 35,
+def charge_ended_jobs(
+    days: Annotated[
+        int, typer.Option(min=1, help="Age of the oldest jobs to charge, in days since their creation.")
+    ] = 35,
     as_json: JsonOption = False,
 ) -> None:
     """Charge the ended jobs that no task charged, because their task was marked by hand or did not run again."""
     from pipelines.costs.charges import format_usd
-    from pipelines.costs.sweep import sweep as charge_uncharged_jobs
+    from pipelines.costs.sweep import sweep
 
-    charges = charge_uncharged_jobs(dt.datetime.now(dt.UTC) - dt.timedelta(days=days))
+    charges = sweep(dt.datetime.now(dt.UTC) - dt.timedelta(days=days))
     if as_json:
         write_json([charge.model_dump(mode="json") for charge in charges])
         return
@@ -122,16 +126,20 @@ def _count_runs(dag: str, first: str, last: str) -> int:
 
 
 def _estimate_worst_case(
-    budget: dict[str, Any], dag: str, instance_type: str, count: int | None, max_run_s: int | None, region: str
+    budget: dict[str, Any], dag: str, instance_type: str, instance_count: int | None, max_run_s: int | None, region: str
 ) -> RunCost:
     """Estimate the cost of a run from the options; section `budget` of params.yaml fills in those that are missing."""
     from pipelines.costs.forecast import estimate_worst_case
 
-    types = [instance_type] if instance_type else budget.get("instance_types", [])
-    longest = max_run_s or budget.get("max_run_s")
-    where = region or budget.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    required = {"--instance-type": types, "--max-run-s": longest, "--region": where}
+    instance_types = [instance_type] if instance_type else budget.get("instance_types", [])
+    longest_s = max_run_s or budget.get("max_run_s")
+    price_region = (
+        region or budget.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    )
+    required = {"--instance-type": instance_types, "--max-run-s": longest_s, "--region": price_region}
     missing = [option for option, value in required.items() if not value]
-    if missing or not longest:
+    if missing or not longest_s:
         raise SpecError(f"no past run of {dag} is in the ledger.", f"For its worst case give {', '.join(missing)}.")
-    return estimate_worst_case(types, count or int(budget.get("instance_count", 1)), longest, str(where))
+    return estimate_worst_case(
+        instance_types, instance_count or int(budget.get("instance_count", 1)), longest_s, str(price_region)
+    )

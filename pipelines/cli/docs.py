@@ -7,17 +7,17 @@ import typer
 from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
-app = typer.Typer(no_args_is_help=True, help="Build the data docs: HTML pages of what validations found.")
+app = typer.Typer(no_args_is_help=True, help="Build the data docs: HTML pages of the results of validations.")
 
 
 @app.callback()
-def _group() -> None:
-    """Build the data docs: HTML pages of what validations found."""
+def _keep_subcommand() -> None:
+    """Keep `build` a sub-command: typer would drop the name of a single command."""
 
 
 @app.command("build")
-def build() -> None:
-    """Write all pages again from the evidence under LEEWAY_HOME/validation, and print their address."""
+def build_pages() -> None:
+    """Write all pages again from the evidence under LEEWAY_HOME/validation; print their number and address."""
     from pipelines.validation import datadocs
 
     number = datadocs.build_site()

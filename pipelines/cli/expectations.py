@@ -1,4 +1,4 @@
-"""`python -m pipelines expectations`: draft a suite, and replay a changed suite on past partitions."""
+"""`python -m pipelines expectations`: draft a suite, and validate past partitions by a changed suite."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SEVERITIES, MAX_NAMED = ("critical", "warning", "info"), 3
 
 
 @app.command("suggest")
-def suggest(
+def suggest_suite(
     table: Annotated[str, typer.Option(help="Table of the lake: flights, flights_raw, ...")],
     first: FirstOption,
     last: LastOption,
     out: Annotated[str, typer.Option(metavar="FILE", help="File for the suite (default: stdout).")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Draft a suite from what the table's days have in common; each expectation gives its reason in figures."""
+    """Draft a suite from what the table's days have in common. Each expectation gives its reason in figures."""
     from pipelines.validation.suggesting import draft_suite, profile_table
 
     path = Path(out)
@@ -58,9 +58,11 @@ def suggest(
 
 
 @app.command("replay")
-def replay(
+def replay_suite(
     suite: Annotated[str, typer.Option(metavar="FILE|NAME", help="A suite's JSON file, or its name in expectations/.")],
-    table: Annotated[str, typer.Option(help="Table whose days are judged: staged (flights_raw) or published.")],
+    table: Annotated[
+        str, typer.Option(help="Table whose days are validated: staging (flights_raw) or published (flights).")
+    ],
     first: FirstOption,
     last: LastOption,
     as_json: JsonOption = False,
@@ -68,10 +70,12 @@ def replay(
     """Show which past days a changed suite would block, and how many rows it would quarantine. Publishes nothing."""
     from pipelines.validation import suite_replay
 
-    changed, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
+    changed_suite, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
     days = suite_replay.list_days(table, *parse_range(first, last))
-    allowed = float(params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1))
-    results = suite_replay.replay(changed, table, name, days, allowed)
+    max_quarantined_fraction = float(
+        params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1)
+    )
+    results = suite_replay.replay(changed_suite, table, name, days, max_quarantined_fraction)
     partitions = list(track_progress(results, len(days), "replaying days"))
     totals = suite_replay.summarize(partitions)
     if as_json:
@@ -89,15 +93,17 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     for partition in partitions:
         if partition.differs:
             before = partition.before.verdict if partition.before else "not validated"
-            why = _name_failures(partition.failing)
+            reason = _name_failures(partition.failing)
             outcome = partition.outcome
-            table.add_row(str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad:,}", why)
+            table.add_row(
+                str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad:,}", reason
+            )
     if totals["differ"]:
         console.print(table)
     now, before = totals["now"], totals["before"]
-    each = ", ".join(f"{now[verdict]} {verdict} (before: {before[verdict]})" for verdict in now)
+    counts = ", ".join(f"{now[verdict]} {verdict} (before: {before[verdict]})" for verdict in now)
     console.print(
-        f"{totals['partitions']} partitions: {each}; {totals['quarantined']:,} rows quarantined.", soft_wrap=True
+        f"{totals['partitions']} partitions: {counts}; {totals['quarantined']:,} rows quarantined.", soft_wrap=True
     )
     console.print(f"{totals['differ']} partitions would get another verdict.")
 
@@ -105,11 +111,11 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
 def _name_failures(failing: Sequence[dict[str, Any]]) -> str:
     """Name the three most severe failures, and count the others."""
     ordered = sorted(failing, key=lambda failure: SEVERITIES.index(failure["severity"]))
-    named = "; ".join(f"{failure['severity']} {_name(failure)}" for failure in ordered[:MAX_NAMED])
-    return named if len(failing) <= MAX_NAMED else f"{named}; {len(failing) - MAX_NAMED} more"
+    names = "; ".join(f"{failure['severity']} {_format_failure(failure)}" for failure in ordered[:MAX_NAMED])
+    return names if len(failing) <= MAX_NAMED else f"{names}; {len(failing) - MAX_NAMED} more"
 
 
-def _name(failure: dict[str, Any]) -> str:
+def _format_failure(failure: dict[str, Any]) -> str:
     return f"{failure['expectation'].removeprefix('expect_')} {failure['column']}".strip()
 
 

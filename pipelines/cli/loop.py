@@ -1,4 +1,4 @@
-"""`python -m pipelines loop`: the loop's events, its guards' present answers, its report, and closing the breaker."""
+"""`python -m pipelines loop`: show the loop's events and its guards' answers, write its report, reset the breaker."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Show which trainings drift started, which were held back, and why.")
 
 NO_RUN = "none: loop status"
-"""Run of the request that `status` checks without recording it."""
+"""Run of the request that `status` builds: the request is not recorded, so it has no run."""
 
 
 @app.command("events")
-def events(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """List every event, oldest first: time, as_of, kind, guard or outcome, who requested it, and why."""
+def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """List every event, oldest first: time, as_of, kind, guard or outcome, who requested the training, and why."""
     from pipelines.loop.journal import Journal
 
-    recorded = Journal.open().read_state(model).events
-    _require_events(model, recorded)
+    events = Journal.open().read_state(model).events
+    _require_events(model, events)
     if as_json:
-        write_json([vars(event) for event in recorded])
+        write_json([vars(event) for event in events])
         return
-    for event in recorded:
+    for event in events:
         write_line(_format_event(event))
 
 
 @app.command("status")
-def status(
+def show_status(
     model: ModelArgument,
     as_of: Annotated[str, typer.Option(metavar="DATE", help="Date of the training (default: today).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
     worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, separated by commas.")] = "",
 ) -> None:
-    """Show whether drift would start a training as of a date, and the answer of each guard. Changes nothing."""
+    """Show the answer of each guard, and whether drift would start a training as of a date. Changes nothing."""
     from pipelines.loop.facts import load_training_window
     from pipelines.loop.guards import GUARDS, list_hold_backs
     from pipelines.loop.journal import Journal
@@ -55,8 +55,8 @@ def status(
     values = {"dataset": dataset, "model_name": model, "as_of": date, "trigger": "drift", "worst": worst}
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
     history = Journal.open().read_state(model)
-    training = build_request(spec, NO_RUN, load_training_window(spec.as_of).compute_window())
-    hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(training, history, spec.policy)}
+    request = build_request(spec, NO_RUN, load_training_window(spec.as_of).compute_window())
+    hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(request, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)
         until = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
@@ -65,8 +65,8 @@ def status(
 
 
 @app.command("reset")
-def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
-    """Close the breaker: the trainings that drift started before do not count any more."""
+def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
+    """Reset the breaker: it no longer counts the trainings that drift started before."""
     from pipelines.loop import transitions
     from pipelines.loop.journal import Journal
 
@@ -75,11 +75,11 @@ def reset(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; i
     journal = Journal.open()
     _require_events(model, journal.read_state(model).events)
     journal.change(model, lambda history: transitions.reset_breaker(model, why, history))
-    write_line(f"{model}: the breaker is closed again")
+    write_line(f"{model}: the breaker is reset")
 
 
 @app.command("report")
-def report(
+def write_report(
     model: ModelArgument,
     first: Annotated[
         str, typer.Option("--from", metavar="DATE", help="First day; the model must have a champion then.")
@@ -88,17 +88,17 @@ def report(
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
 ) -> None:
-    """Compare the loop with never retraining and with retraining monthly, week by week: write an HTML page."""
+    """Write an HTML page that compares the loop with never retraining and with retraining monthly, week by week."""
     _, end = parse_days(first, last)
     begin = parse_day("--from", first)
     from pipelines.dataset import load_dataset
-    from pipelines.loop import report as loop
+    from pipelines.loop import report as loop_report
     from pipelines.loop.study import run_study
 
     study = run_study(model, load_dataset(dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
-    page = loop.write_report(folder, study)
-    for line in (*loop.format_lines(study), str(page)):
+    page = loop_report.write_report(folder, study)
+    for line in (*loop_report.format_lines(study), str(page)):
         write_line(line)
 
 
@@ -111,8 +111,8 @@ def _require_events(model: str, events: Sequence[Event]) -> None:
 
 
 def _format_event(event: Event) -> str:
-    what, trigger = event.guard or event.outcome, event.trigger + (f" ({event.reason})" if event.reason else "")
+    answer, trigger = event.guard or event.outcome, event.trigger + (f" ({event.reason})" if event.reason else "")
     until = f" (until {event.until})" if event.until else ""
-    columns = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", f"{event.as_of or ''!s:<10}", f"{event.kind:<9}", f"{what:<12}"]
+    fields = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", f"{event.as_of or ''!s:<10}", f"{event.kind:<9}", f"{answer:<12}"]
     details = [f"by {trigger or event.who}", event.run, f"{event.why}{until}"]
-    return "  ".join([*columns, *filter(None, details)])
+    return "  ".join([*fields, *filter(None, details)])

@@ -28,10 +28,10 @@ def parse_day(option: str, text: str) -> dt.date:
 
 
 def parse_days(first: str, last: str) -> tuple[dt.date | None, dt.date | None]:
-    """Parse the options --from and --to; None for one that is empty.
+    """Parse the options --from and --to; None for an empty option.
 
     Raises:
-        SpecError: one is not a day, or --from is after --to. A retry cannot help.
+        SpecError: an option is not a day, or --from is after --to. A retry cannot help.
     """
     begin = parse_day("--from", first) if first else None
     end = parse_day("--to", last) if last else None
@@ -41,10 +41,10 @@ def parse_days(first: str, last: str) -> tuple[dt.date | None, dt.date | None]:
 
 
 def parse_range(first: str, last: str) -> tuple[dt.date, dt.date]:
-    """Parse the options --from and --to, both of which must be days.
+    """Parse the options --from and --to; neither may be empty.
 
     Raises:
-        SpecError: one is not a day, or --from is after --to. A retry cannot help.
+        SpecError: an option is not a day, or --from is after --to. A retry cannot help.
     """
     parse_days(first, last)
     return parse_day("--from", first), parse_day("--to", last)

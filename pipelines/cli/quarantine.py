@@ -23,19 +23,19 @@ from pipelines.system.progress import track_progress
 app = typer.Typer(
     no_args_is_help=True, help="Show the rows that the step `validate` quarantined, and publish those that pass now."
 )
-MAX_NAMED = 5
+MAX_NAMED_FAILURES = 5
 
 DatasetOption = Annotated[str, typer.Option("--dataset", help="Dataset.")]
 
 
 @app.command("list")
-def listing(
-    name: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
+def list_partitions(
+    dataset: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
 ) -> None:
     """List the partitions that have rows in quarantine: how many rows, and which expectations they failed."""
     partitions: list[dict[str, Any]] = [
-        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(name, day))}
-        for day, rows in sorted(_list_partitions(name, first, last).items())
+        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(dataset, day))}
+        for day, rows in sorted(_count_rows_by_day(dataset, first, last).items())
     ]
     if as_json:
         write_json(partitions)
@@ -43,12 +43,12 @@ def listing(
     for partition in partitions:
         write_line(f"{partition['partition']}  {partition['rows']} rows: {_join_reasons(partition['reasons'])}")
     if not partitions:
-        write_line(f"No row of {name} is in quarantine{_format_range(first, last)}.")
+        write_line(f"No row of {dataset} is in quarantine{_format_range(first, last)}.")
 
 
 @app.command("show")
-def show(
-    name: DatasetOption = "flights",
+def show_rows(
+    dataset: DatasetOption = "flights",
     first: FirstOption = "",
     last: LastOption = "",
     limit: Annotated[int, typer.Option(min=1, help="Most rows to show of each partition.")] = 20,
@@ -56,61 +56,65 @@ def show(
     """Write the rows in quarantine with all columns, one JSON object per line."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), load_dataset(name).quarantine
-    for day in sorted(_list_partitions(name, first, last)):
-        with connect() as connection, lake.create_view(connection, "aside", table, day, day):
-            rows = connection.sql(f"FROM aside LIMIT {limit}").to_arrow_table().to_pylist()
+    lake, table = Lake.open(), load_dataset(dataset).quarantine
+    for day in sorted(_count_rows_by_day(dataset, first, last)):
+        with connect() as connection, lake.create_view(connection, "quarantined", table, day, day):
+            rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
             sys.stdout.write(json.dumps(row, default=str, ensure_ascii=False) + "\n")
 
 
 @app.command("release")
-def release(name: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "") -> None:
-    """Publish the rows in quarantine that pass the present suite; the others stay there. Idempotent.
+def release_rows(dataset: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "") -> None:
+    """Publish the rows in quarantine that pass the present suite; the other rows stay there. Idempotent.
 
-    Validates again every staged partition that has rows in quarantine. A partition that is refused does not stop the
+    Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
     """
-    before, refused = _list_partitions(name, first, last), []
-    for day in track_progress(sorted(before), len(before), "releasing days"):
+    rows_by_day, failures = _count_rows_by_day(dataset, first, last), []
+    for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
-            left = _validate(name, day)
+            remaining = _validate(dataset, day)
         except InvalidError as error:
-            refused.append(f"{day}: {error.message[:200]}")
+            failures.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)
             continue
-        write_line(f"{day}  {before[day] - left} of {before[day]} rows published, {left} stay in quarantine")
-    if refused:
-        named = " / ".join(refused[:MAX_NAMED])
-        raise DataError(f"{len(refused)} of {len(before)} partitions were refused: {named}", "They did not change.")
-    if not before:
-        write_line(f"No row of {name} is in quarantine{_format_range(first, last)}.")
+        published = rows_by_day[day] - remaining
+        write_line(f"{day}  {published} of {rows_by_day[day]} rows published, {remaining} stay in quarantine")
+    if failures:
+        first_failures = " / ".join(failures[:MAX_NAMED_FAILURES])
+        raise DataError(
+            f"{len(failures)} of {len(rows_by_day)} partitions were refused: {first_failures}",
+            "The refused partitions did not change.",
+        )
+    if not rows_by_day:
+        write_line(f"No row of {dataset} is in quarantine{_format_range(first, last)}.")
 
 
-def _validate(name: str, day: dt.date) -> int:
+def _validate(dataset: str, day: dt.date) -> int:
     """Validate a partition with the parameters of params.yaml; return the number of rows in quarantine afterwards."""
     from pipelines.steps import validate
 
-    values = params.load_section(settings().project, "validate") | {"dataset": name, "partition": day}
+    values = params.load_section(settings().project, "validate") | {"dataset": dataset, "partition": day}
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
-def _list_partitions(name: str, first: str, last: str) -> dict[dt.date, int]:
-    """Return the days that have rows in quarantine, and the number of rows."""
+def _count_rows_by_day(dataset: str, first: str, last: str) -> dict[dt.date, int]:
+    """Return each day that has rows in quarantine, with the number of rows."""
     from pipelines.lake import Lake
 
     begin, end = parse_days(first, last)
-    counts = Lake.open().count_rows_by_day(load_dataset(name).quarantine)
+    counts = Lake.open().count_rows_by_day(load_dataset(dataset).quarantine)
     return {day: rows for day, rows in counts.items() if (begin or day) <= day <= (end or day)}
 
 
-def _count_reasons(name: str, day: dt.date) -> Sequence[tuple[str, int]]:
+def _count_reasons(dataset: str, day: dt.date) -> Sequence[tuple[str, int]]:
     """Count the failed expectations of a day's quarantined rows, the most frequent first."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), load_dataset(name).quarantine
-    with connect() as connection, lake.create_view(connection, "aside", table, day, day):
-        rows = connection.execute("SELECT quarantine FROM aside").fetchall()
+    lake, table = Lake.open(), load_dataset(dataset).quarantine
+    with connect() as connection, lake.create_view(connection, "quarantined", table, day, day):
+        rows = connection.execute("SELECT quarantine FROM quarantined").fetchall()
     counts = Counter(f"{reason['expectation']} of {reason['column']}" for (reasons,) in rows for reason in reasons)
     return counts.most_common()
 

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, help="Show the events of a model's versi
 
 
 @app.command("events")
-def events(model: ModelArgument, as_json: JsonOption = False) -> None:
+def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
     """List every event of the model, oldest first: time, kind, version, champion before and after, who, and why."""
     from pipelines.registry.lifecycle import Journal, State
 
@@ -30,17 +30,17 @@ def events(model: ModelArgument, as_json: JsonOption = False) -> None:
         )
         return
     for event in state.events:
-        has_moved = event.from_version or event.to_version
-        moved = f" {event.from_version or 'none'} -> {event.to_version or 'none'}" if has_moved else ""
+        is_champion_change = event.from_version or event.to_version
+        change = f" {event.from_version or 'none'} -> {event.to_version or 'none'}" if is_champion_change else ""
         why = f": {event.why}" if event.why else ""
-        line = f"{event.at:%Y-%m-%d %H:%M:%S}Z  {event.kind:<11} {event.version:>4}{moved}  by {event.who}{why}"
+        line = f"{event.at:%Y-%m-%d %H:%M:%S}Z  {event.kind:<11} {event.version:>4}{change}  by {event.who}{why}"
         write_line(line)
     for line in _summarize(state.champion, state.challenger, state.previous, dict(state.blocked)):
         write_line(line)
 
 
 @app.command("check")
-def check(
+def check_aliases(
     model: ModelArgument,
     keep: Annotated[bool, typer.Option("--keep", help="Keep an alias that was moved by hand.")] = False,
     put_back: Annotated[bool, typer.Option("--put-back", help="Move such an alias back.")] = False,
@@ -55,12 +55,12 @@ def check(
     from pipelines.registry.versions import Registry
 
     policy = params.load_section(settings().project, "promote").get("moved_by_hand", "put_back")
-    kept = keep or (policy == "keep" and not put_back)
-    write_line(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=kept)}")
+    keeps_alias = keep or (policy == "keep" and not put_back)
+    write_line(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=keeps_alias)}")
 
 
 @app.command("retire")
-def retire(
+def retire_version(
     model: ModelArgument,
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Version to retire.")],
     why: Annotated[str, typer.Option(help="Reason; it is recorded.")],
@@ -69,13 +69,15 @@ def retire(
     from pipelines.registry.lifecycle import record_retirement
     from pipelines.registry.versions import Registry
 
-    fresh = record_retirement(Registry.open(), model, version, why)
+    is_new = record_retirement(Registry.open(), model, version, why)
     write_line(
-        f"{model}: version {version} is retired" + ("" if fresh else ", or was rolled back: it was blocked already")
+        f"{model}: version {version} is retired"
+        if is_new
+        else f"{model}: version {version} was blocked already, by `retire` or a rollback"
     )
 
 
 def _summarize(champion: str, challenger: str, previous: tuple[str, ...], blocked: dict[str, str]) -> list[str]:
-    before = f" (before it: {', '.join(reversed(previous))})" if previous else ""
-    blocks = [f"version {version} is blocked: {why}" for version, why in blocked.items()]
-    return [f"champion: {champion or 'none'}{before}, challenger: {challenger or 'none'}", *blocks]
+    earlier = f" (before it: {', '.join(reversed(previous))})" if previous else ""
+    block_lines = [f"version {version} is blocked: {why}" for version, why in blocked.items()]
+    return [f"champion: {champion or 'none'}{earlier}, challenger: {challenger or 'none'}", *block_lines]

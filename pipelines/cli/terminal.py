@@ -11,7 +11,7 @@ WIDTH = 150
 
 
 def write_line(line: str) -> None:
-    """Write one line to stdout. Control characters are removed: data must not steer a terminal or fake a line."""
+    """Write one line to stdout. Control characters become spaces: data must not control a terminal or add lines."""
     sys.stdout.write(f"{''.join(character if character.isprintable() else ' ' for character in line)}\n")
 
 
@@ -24,5 +24,5 @@ def make_console(*, stderr: bool = False) -> Any:
 
 
 def write_json(value: Any) -> None:
-    """Write a value to stdout as indented JSON, for programs; values that JSON lacks are written as text."""
+    """Write a value to stdout as indented JSON, for programs; a value of a type that JSON lacks is written as text."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
