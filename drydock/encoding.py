@@ -1,4 +1,4 @@
-"""Encode the values that moto keeps as JSON, and decode them.
+"""Encode moto's values as JSON, and decode them.
 
 The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. A value of another
 type is refused, so a store that somebody has changed cannot make the server run code.

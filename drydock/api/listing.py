@@ -46,7 +46,7 @@ def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> d
     is_page_filtered = "MaxResults" in request and member == "TrainingJobSummaries"
     filters = {name: value for name, value in request.items() if not (is_page_filtered and name == "StatusEquals")}
     selected_jobs = sorted(
-        (job for job in list(jobs) if _matches(job, filters)), key=build_sort_key, reverse=is_descending
+        (job for job in list(jobs) if _is_match(job, filters)), key=build_sort_key, reverse=is_descending
     )
     if "NextToken" in request:
         last_key = _parse_token(request["NextToken"])
@@ -56,13 +56,13 @@ def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> d
             if (build_sort_key(job) < last_key if is_descending else build_sort_key(job) > last_key)
         ]
     size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
-    response: dict[str, Any] = {member: [job.summarize() for job in selected_jobs[:size] if _matches(job, request)]}
+    response: dict[str, Any] = {member: [job.summarize() for job in selected_jobs[:size] if _is_match(job, request)]}
     if len(selected_jobs) > size:
         response["NextToken"] = _make_token(build_sort_key(selected_jobs[size - 1]))
     return response
 
 
-def _matches(job: Job, filters: Mapping[str, Any]) -> bool:
+def _is_match(job: Job, filters: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
         return False  # jobs of this server have neither
     if filters.get("NameContains", "") not in job.name:
@@ -79,8 +79,8 @@ def _is_within(time: datetime, filters: Mapping[str, Any], name: str) -> bool:
 
 
 def _parse_time(value: Any) -> datetime:
-    parsed: datetime = parse_timestamp(value)
-    return parsed.astimezone(UTC)
+    time: datetime = parse_timestamp(value)
+    return time.astimezone(UTC)
 
 
 def _make_token(key: SortKey) -> str:

@@ -109,9 +109,9 @@ class DrydockResponse(SageMakerResponse):
         if kind is TrainingJob:
             message = "Requested resource not found."
             raise ResourceNotFound(message) if verb == "Stop" else AWSValidationException(message)
-        kind_name, location = kind.api_name.lower(), f"{self._backend.region_name}:{self._backend.account_id}"
+        kind_name, region_and_account = kind.api_name.lower(), f"{self._backend.region_name}:{self._backend.account_id}"
         raise AWSValidationException(
-            f"Could not find {kind_name} job 'arn:aws:sagemaker:{location}:{kind_name}-job/{name}'."
+            f"Could not find {kind_name} job 'arn:aws:sagemaker:{region_and_account}:{kind_name}-job/{name}'."
         )
 
     @property

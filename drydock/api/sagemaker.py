@@ -45,13 +45,13 @@ def install(queue: JobQueue, store: Store) -> None:
     sagemaker_backends.clear()
     sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store)
     store.create_tables(SCHEMA)
-    last_alive = Heartbeat(store).read_last()
+    last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")
     for kind, account, region, text in rows:
         backend = cast(HttpBackend, sagemaker_backends[account][region])
         job = backend.restore(kind, Record.load(text))
         if not job.status.is_final:
-            queue.resume(job, last_alive)
+            queue.resume(job, last_alive_at)
 
 
 def iter_jobs() -> Iterator[Job]:

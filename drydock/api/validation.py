@@ -95,12 +95,12 @@ def _join_path(path: str, name: str) -> str:
 def _find_string_problems(value: str, shape: Shape, path: str) -> Iterator[str]:
     yield from _find_range_problems(value, len(value), shape, path, "length")
     pattern = shape.metadata.get("pattern")
-    if pattern and not _matches(pattern, value):
+    if pattern and not _is_match(pattern, value):
         yield _describe_violation(value, path, f"satisfy regular expression pattern: {pattern}")
     if shape.enum and value not in shape.enum:
         values = ", ".join(shape.enum[:ENUM_VALUES_SHOWN])
-        more = ", ..." if len(shape.enum) > ENUM_VALUES_SHOWN else ""
-        yield _describe_violation(value, path, f"satisfy enum value set: [{values}{more}]")
+        ellipsis = ", ..." if len(shape.enum) > ENUM_VALUES_SHOWN else ""
+        yield _describe_violation(value, path, f"satisfy enum value set: [{values}{ellipsis}]")
 
 
 def _find_range_problems(value: Any, size: float, shape: Shape, path: str, measure: str) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _describe_violation(value: Any, path: str, rule: str) -> str:
     return f"Value '{truncate(str(value), 100)}' at '{path}' failed to satisfy constraint: Member must {rule}"
 
 
-def _matches(pattern: str, value: str) -> bool:
+def _is_match(pattern: str, value: str) -> bool:
     try:
         # The service matches the whole value. DOTALL, since its '.*' includes line breaks.
         return re.fullmatch(pattern, value, re.DOTALL) is not None

@@ -69,8 +69,8 @@ class Images:
         log.info("docker build: %s from %s", tag, dockerfile)
         arguments = [part for name, value in self._arguments.items() for part in ("--build-arg", f"{name}={value}")]
         options = ["--force-rm", "--tag", tag, "--file", str(dockerfile), *arguments]
-        code, last_lines = _run_and_log(["docker", "build", *options, str(dockerfile.parent)])
-        if code != 0:
+        exit_code, last_lines = _run_and_log(["docker", "build", *options, str(dockerfile.parent)])
+        if exit_code != 0:
             raise JobFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
 
 

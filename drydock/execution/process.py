@@ -163,7 +163,7 @@ def _find_group(content: Mapping[str, Any]) -> int | None:
     None if its leader has ended: another process may have the leader's id now.
     """
     try:
-        is_same = psutil.Process(content["pid"]).create_time() == content["create_time"]
-        return int(content["pid"]) if is_same else None
+        is_same_process = psutil.Process(content["pid"]).create_time() == content["create_time"]
+        return int(content["pid"]) if is_same_process else None
     except psutil.Error:
         return None

@@ -44,7 +44,7 @@ class JobQueue:
         self._heartbeat = heartbeat
         self._total_size = MachineSize(settings.cores, settings.memory_mb)
         self._free_size = self._total_size
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._waiting_jobs: list[Job] = []
         self._threads: dict[Job, threading.Thread] = {}
         self._shutdown = threading.Event()
@@ -56,20 +56,20 @@ class JobQueue:
 
     def submit(self, job: Job) -> None:
         """Add a job to the queue; it waits in the phase Starting for its turn."""
-        with self._changed:
+        with self._condition:
             self._waiting_jobs.append(job)
-            self._changed.notify()
+            self._condition.notify()
 
-    def resume(self, job: Job, last_alive: datetime) -> None:
+    def resume(self, job: Job, last_alive_at: datetime) -> None:
         """Resume a job of an earlier server, as far as possible.
 
         Args:
             job: The job, which has not ended.
-            last_alive: When the earlier server was last alive.
+            last_alive_at: When the earlier server was last alive.
         """
-        run_end = recover_job(job, last_alive)
+        run_end = recover_job(job, last_alive_at)
         if run_end is not None:
-            with self._changed:
+            with self._condition:
                 self._start_thread(job, lambda run: run.finish(run_end))
         elif not job.status.is_final:
             self.submit(job)
@@ -80,14 +80,14 @@ class JobQueue:
         Returns:
             The job's status before the call.
         """
-        with self._changed:
+        with self._condition:
             status_before = job.request_stop()
             self._remove_ended_jobs()
             return status_before
 
     def describe_load(self) -> dict[str, int]:
         """Return the cores and memory (MiB), in total and free, and the numbers of running and waiting jobs."""
-        with self._changed:
+        with self._condition:
             return {
                 "cores": self._total_size.cores,
                 "cores_free": self._free_size.cores,
@@ -100,8 +100,8 @@ class JobQueue:
     def close(self) -> None:
         """End all running jobs and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s."""
         self._shutdown.set()
-        with self._changed:
-            self._changed.notify()
+        with self._condition:
+            self._condition.notify()
             threads = list(self._threads.values())
         deadline = time.monotonic() + self.settings.shutdown_grace_s + SHUTDOWN_MARGIN_S
         for thread in threads:
@@ -110,13 +110,13 @@ class JobQueue:
     def _run_scheduler(self) -> None:
         while not self._shutdown.is_set():
             pause_s = CHECK_S
-            with self._changed:
+            with self._condition:
                 try:
                     self._schedule()
                 except Exception:  # without this thread no job would ever start again
                     log.exception("queue: internal error")
                     pause_s = ERROR_PAUSE_S
-                self._changed.wait(pause_s)
+                self._condition.wait(pause_s)
 
     def _schedule(self) -> None:
         if self._shutdown.is_set():  # checked under the lock: `close` has listed the threads that it waits for
@@ -167,12 +167,12 @@ class JobQueue:
             with contextlib.suppress(sqlite3.Error):  # the disk is full: the end is stored once there is room
                 job.end(Status.FAILED, Phase.FAILED, truncate(reason, FAILURE_REASON_MAX_CHARS))
         finally:
-            with self._changed:
+            with self._condition:
                 del self._threads[job]
                 self._free_size += self._compute_size(job)
                 if not has_ended:
                     self._waiting_jobs.append(job)  # interrupted, or its end is not stored yet
-                self._changed.notify()
+                self._condition.notify()
 
     def _compute_size(self, job: Job) -> MachineSize:
         return (job.instance_size * job.host_count).limit_to(self._total_size)

@@ -38,7 +38,7 @@ class Heartbeat:
         return datetime.fromisoformat(rows[0][0]) if rows else now()
 
 
-def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
+def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:
     """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
 
     Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
@@ -46,7 +46,7 @@ def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
 
     Args:
         job: The job, which has not ended.
-        last_alive: When the earlier server was last alive.
+        last_alive_at: When the earlier server was last alive.
 
     Returns:
         How the job's command ended, if its results must still be uploaded. None if the job has ended now, or waits for
@@ -62,7 +62,7 @@ def recover_job(job: Job, last_alive: datetime) -> RunEnd | None:
     elif job.phase in (Phase.STARTING, Phase.INTERRUPTED):
         pass  # the job was waiting, and waits again
     elif job.is_spot:
-        job.enter_phase(Phase.INTERRUPTED, since=max(last_alive, job.record.transitions[-1].start))
+        job.enter_phase(Phase.INTERRUPTED, since=max(last_alive_at, job.record.transitions[-1].start))
     elif job.phase is Phase.DOWNLOADING:
         job.enter_phase(Phase.STARTING)  # its command had not started
     else:

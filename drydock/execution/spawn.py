@@ -113,6 +113,6 @@ def _build_launch_command(plan: HostPlan, channel: int, *, has_opt_ml: bool) -> 
     root = plan.root.resolve()
     cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if has_opt_ml else plan.cwd
     hosts, locale = format_hosts(plan.addresses), plan.env.get("LC_CTYPE", "")
-    view = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
+    launcher_arguments = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
     # -I -S: the launcher ignores the job's PYTHON* variables, and does not load site-packages, which takes 3 ms.
-    return [sys.executable, "-I", "-S", launcher.__file__, str(channel), *view, *plan.command]
+    return [sys.executable, "-I", "-S", launcher.__file__, str(channel), *launcher_arguments, *plan.command]

@@ -52,7 +52,7 @@ class Outages:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        outage = self._match(environ) if self._outages else None
+        outage = self._find_outage(environ) if self._outages else None
         if outage is None:
             return self._application(environ, start_response)
         is_xml = outage.service == "s3"
@@ -63,7 +63,7 @@ class Outages:
         start_response(f"{outage.status} {HTTPStatus(outage.status).phrase}", [("Content-Type", content_type)])
         return [body.encode()]
 
-    def _match(self, environ: dict[str, Any]) -> Outage | None:
+    def _find_outage(self, environ: dict[str, Any]) -> Outage | None:
         """Return the outage that affects the request, and count the response that it causes; None if there is none."""
         service = read_signed_service(environ)
         operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or environ.get("REQUEST_METHOD", "")

@@ -19,9 +19,9 @@ class MachineSize:
         """Return this size, but at most the limit. So even the largest instance type can run on this machine."""
         return MachineSize(min(self.cores, limit.cores), min(self.memory_mb, limit.memory_mb))
 
-    def fits_in(self, free: "MachineSize") -> bool:
+    def fits_in(self, free_size: "MachineSize") -> bool:
         """Return whether a machine of this size can run in the free cores and memory."""
-        return self.cores <= free.cores and self.memory_mb <= free.memory_mb
+        return self.cores <= free_size.cores and self.memory_mb <= free_size.memory_mb
 
     def __add__(self, other: "MachineSize") -> "MachineSize":
         """Return the sum of both sizes."""
@@ -43,8 +43,8 @@ def parse_instance_type(instance_type: str) -> MachineSize:
     """
     family, _, size = instance_type.removeprefix("ml.").partition(".")
     cores = _parse_cores(size)
-    gib = cores * GIB_PER_VCPU.get(family[:1], UNKNOWN_GIB_PER_VCPU)
-    return MachineSize(cores, (gib // 2 if size == "medium" else gib) * 1024)
+    memory_gib = cores * GIB_PER_VCPU.get(family[:1], UNKNOWN_GIB_PER_VCPU)
+    return MachineSize(cores, (memory_gib // 2 if size == "medium" else memory_gib) * 1024)
 
 
 def _parse_cores(size: str) -> int:

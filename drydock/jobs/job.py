@@ -84,8 +84,8 @@ class Job(ABC):
     @property
     def started_at(self) -> datetime | None:
         """When the first download began; None before. The billing begins at the same moment."""
-        downloads = (entry.start for entry in self.record.transitions if entry.phase is Phase.DOWNLOADING)
-        return next(downloads, None)
+        download_starts = (entry.start for entry in self.record.transitions if entry.phase is Phase.DOWNLOADING)
+        return next(download_starts, None)
 
     @property
     def ended_at(self) -> datetime | None:
@@ -255,8 +255,8 @@ class Job(ABC):
         with self._lock:
             if self.ended_at is None or self.started_at is None:
                 return None
-            training = max(1, math.ceil(measure_running_s(self.record.transitions, self.ended_at)))
-            return training, math.ceil(training * self.record.billable_fraction)
+            training_s = max(1, math.ceil(measure_running_s(self.record.transitions, self.ended_at)))
+            return training_s, math.ceil(training_s * self.record.billable_fraction)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -117,11 +117,11 @@ def measure_running_s(transitions: list[Transition], until: datetime) -> float:
         transitions: The job's phases, in order.
         until: When to stop counting in a phase that has no end yet.
     """
-    total, has_instances = 0.0, False
+    total_s, has_instances = 0.0, False
     for transition in transitions:
         has_instances = transition.phase.has_instances or (has_instances and transition.phase is Phase.STOPPING)
-        total += ((transition.end or until) - transition.start).total_seconds() if has_instances else 0.0
-    return total
+        total_s += ((transition.end or until) - transition.start).total_seconds() if has_instances else 0.0
+    return total_s
 
 
 def _load_transition(entry: dict[str, Any]) -> Transition:

@@ -31,12 +31,12 @@ class StoredStream(LogStream):
     """
 
     def __init__(self, store: Store, group: LogGroup, row: tuple[Any, ...]) -> None:
-        self.number, name, created, self.first_event_timestamp, self.last_event_timestamp = row[:5]
+        self.number, name, created_at, self.first_event_timestamp, self.last_event_timestamp = row[:5]
         # moto's constructor is not called: it would set a list of events, which is a property here.
         self.log_group, self.log_stream_name = group, name
         self.account_id, self.region = group.account_id, group.region
         self.arn = f"{group.arn}:log-stream:{name}"
-        self.creation_time = datetime.fromisoformat(created)
+        self.creation_time = datetime.fromisoformat(created_at)
         self.ingested, self.stored_bytes, self.upload_sequence_token = row[5:]
         self._store = store
         self._events = Events(store, self.number)
@@ -80,8 +80,10 @@ class StoredStream(LogStream):
                 for event_id, (time, message) in enumerate(zip(times, messages, strict=True), start=first_id)
             ]
             db.executemany("INSERT INTO log_events VALUES (?, ?, ?, ?, ?)", rows)
-            first, last, ingested = min(times, default=None), max(times, default=None), now_ms if times else None
-            totals = db.execute(_ADD_BATCH, (first, last, ingested, sum(map(len, messages)), self.number)).fetchone()
+            first_ms, last_ms = min(times, default=None), max(times, default=None)
+            ingested_ms = now_ms if times else None
+            values = (first_ms, last_ms, ingested_ms, sum(map(len, messages)), self.number)
+            totals = db.execute(_ADD_BATCH, values).fetchone()
             if totals is None:
                 raise ResourceNotFoundException("The specified log stream does not exist.")
             # Inside the transaction, so that the attributes follow the batches of several threads in the same order.
@@ -109,14 +111,14 @@ class StoredStream(LogStream):
         page, _ = take_page(read_events(position, start_time, end_time), limit)
         if not is_forward:
             page.reverse()
-        first, last = (page[0].position, page[-1].position) if page else (position, position)
+        first_position, last_position = (page[0].position, page[-1].position) if page else (position, position)
         if not page and position == END:
-            first = last = START
+            first_position = last_position = START
         entries = [
             {"ingestionTime": event.ingestion_time, "message": event.message, "timestamp": event.timestamp}
             for event in page
         ]
-        return entries, make_token("b", first), make_token("f", last)
+        return entries, make_token("b", first_position), make_token("f", last_position)
 
     def read_matching(self, position: Position, since: int | None, until: int | None, pattern: str) -> Iterator[Event]:
         """Yield the events after a position whose messages match a filter pattern, by moto's rules.

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 # StoredKey adds.
 _TRANSIENT = frozenset({
     "_value_buffer", "lock", "disposed", "multipart", "_max_buffer_size", "_transitions", "model_name", "_tick",
-    "_time_progressed", "blob", "blobs", "row", "record_hash",
+    "_time_progressed", "blob", "blobs", "row_id", "record_hash",
 })  # fmt: skip
 
 
@@ -40,13 +40,13 @@ class StoredKey(FakeKey):
     Attributes:
         blob: The file with the bytes.
         blobs: The folder of that file.
-        row: Id of the version's row in the store; None before it is stored.
+        row_id: Id of the version's row in the store; None before it is stored.
         record_hash: Hash of the record that the store has, to find out whether a request has changed it.
     """
 
     blob: Blob
     blobs: BlobFolder
-    row: int | None
+    row_id: int | None
     record_hash: int
 
     @classmethod
@@ -63,9 +63,9 @@ class StoredKey(FakeKey):
         key._value_buffer.close()
         # moto creates keys of its own class and keeps references to them, so the class of the object is changed.
         key.__class__ = cls
-        stored = cast(StoredKey, key)
-        stored.blob, stored.blobs, stored.row, stored.record_hash = blob, blobs, None, 0
-        return stored
+        stored_key = cast(StoredKey, key)
+        stored_key.blob, stored_key.blobs, stored_key.row_id, stored_key.record_hash = blob, blobs, None, 0
+        return stored_key
 
     @classmethod
     def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
@@ -174,9 +174,9 @@ class StoredKeys(_VersionedKeyStore):
         if not isinstance(version, FakeKey) or isinstance(version, StoredKey):
             return version
         try:
-            stored = StoredKey.from_moto(version, self._blobs)
+            stored_key = StoredKey.from_moto(version, self._blobs)
         except OSError as error:
             log.error("object %s/%s: cannot be written: %s", self.bucket_name, version.name, error)
             raise StorageFault(f"The object cannot be written: {error.strerror or error}.") from error
-        self._after_create(stored)
-        return stored
+        self._after_create(stored_key)
+        return stored_key

@@ -40,7 +40,7 @@ class S3Tables:
 
     def __init__(self, store: Store, blobs: BlobFolder) -> None:
         self._store, self.blobs = store, blobs
-        self._current = threading.local()
+        self._thread_data = threading.local()
         # The record of each bucket as the store has it, by the bucket's name.
         self._bucket_records: dict[str, str] = {}
         store.create_tables(SCHEMA)
@@ -48,16 +48,16 @@ class S3Tables:
     @property
     def transaction(self) -> Transaction:
         """The transaction of the request that this thread answers. Changes outside of a request are not stored."""
-        return getattr(self._current, "transaction", None) or Transaction()
+        return getattr(self._thread_data, "transaction", None) or Transaction()
 
     @contextmanager
     def begin_transaction(self) -> Iterator[Transaction]:
         """Run a block in which this thread answers one request, with a transaction of its own."""
-        self._current.transaction = transaction = Transaction()
+        self._thread_data.transaction = transaction = Transaction()
         try:
             yield transaction
         finally:
-            self._current.transaction = None
+            self._thread_data.transaction = None
 
     def create_keys(self, bucket_name: str) -> StoredKeys:
         """Return an empty container for the objects of a bucket."""
@@ -78,7 +78,7 @@ class S3Tables:
         version_changes = [
             (key, text)
             for key in transaction.accessed_versions.values()
-            if key.row and hash(text := _encode_record(key)) != key.record_hash
+            if key.row_id and hash(text := _encode_record(key)) != key.record_hash
         ]
         if transaction.earlier_versions or bucket_changes or version_changes:
             self._write(transaction, bucket_changes, version_changes)
@@ -93,10 +93,10 @@ class S3Tables:
             self._bucket_records[name] = record
             self._restore_bucket(name, account, partition, record)
         used_files = set()
-        for row, bucket, name, blob, size, crc, record in self._store.query("SELECT * FROM s3_objects ORDER BY id"):
+        for row_id, bucket, name, blob, size, crc, record in self._store.query("SELECT * FROM s3_objects ORDER BY id"):
             account, partition = s3_backends.bucket_accounts[bucket][::-1]
             keys = s3_backends[account][partition].buckets[bucket].keys
-            self._restore_version(keys, name, row, Blob(blob, size, crc) if blob else None, record)
+            self._restore_version(keys, name, row_id, Blob(blob, size, crc) if blob else None, record)
             used_files.add(blob)
         self.blobs.delete_except(used_files)
 
@@ -116,15 +116,17 @@ class S3Tables:
         # The rows are built before the store is locked. moto's registry has a lock too, and a thread may read the store
         # while it holds that lock, to create a backend of Logs.
         differences = [
-            (removed, [(version, _build_row(bucket, name, version)) for version in added])
-            for bucket, name, removed, added in transaction.list_differences()
+            (removed_versions, [(version, _build_row(bucket, name, version)) for version in added_versions])
+            for bucket, name, removed_versions, added_versions in transaction.list_differences()
         ]
         with self._store.transaction() as db:
-            for removed, added in differences:
-                db.executemany("DELETE FROM s3_objects WHERE id = ?", [(version.row,) for version in removed])
-                for version, values in added:
-                    version.row = db.execute(_INSERT, values).lastrowid
-            rows = [(record, key.row) for key, record in version_changes]
+            for removed_versions, added_rows in differences:
+                db.executemany(
+                    "DELETE FROM s3_objects WHERE id = ?", [(version.row_id,) for version in removed_versions]
+                )
+                for version, values in added_rows:
+                    version.row_id = db.execute(_INSERT, values).lastrowid
+            rows = [(record, key.row_id) for key, record in version_changes]
             db.executemany("UPDATE s3_objects SET record = ? WHERE id = ?", rows)
             for name, record in bucket_changes.items():
                 _write_bucket(db, transaction.buckets[name], record)
@@ -137,10 +139,10 @@ class S3Tables:
 
     def _find_bucket_change(self, bucket: FakeBucket) -> str | None:
         """Return a bucket's record if the store has another one, "" if the bucket was deleted, None if unchanged."""
-        stored = self._bucket_records.get(bucket.name, "")
+        stored_record = self._bucket_records.get(bucket.name, "")
         backend = s3_backends[bucket.account_id][bucket.partition]
         record = _encode_record(bucket) if backend.buckets.get(bucket.name) is bucket else ""
-        return record if record != stored else None
+        return record if record != stored_record else None
 
     def _restore_bucket(self, name: str, account: str, partition: str, text: str) -> None:
         backend, record = s3_backends[account][partition], encoding.loads(text)
@@ -151,7 +153,7 @@ class S3Tables:
         if record["tags"]:
             backend.tagger.tags[bucket.arn] = record["tags"]
 
-    def _restore_version(self, keys: StoredKeys, name: str, row: int, blob: Blob | None, text: str) -> None:
+    def _restore_version(self, keys: StoredKeys, name: str, row_id: int, blob: Blob | None, text: str) -> None:
         record, earlier_versions = encoding.loads(text), keys.getlist(name, [])
         if blob:
             version: Any = StoredKey.from_record(record["state"], blob, self.blobs)
@@ -163,7 +165,7 @@ class S3Tables:
             previous_version: Any = earlier_versions[-1] if earlier_versions else SimpleNamespace(name=name)
             version = FakeDeleteMarker(previous_version)
             version.__dict__.update(record["state"])
-        version.row = row
+        version.row_id = row_id
         keys.restore_versions(name, [*earlier_versions, version])
 
 

@@ -45,8 +45,8 @@ class Transaction:
         """Delete the files of versions that the request removed, or that it created and no name has."""
         entries = self.earlier_versions.items()
         current_ids = {id(key) for (_, name), (keys, _) in entries for key in keys.getlist(name, [])}
-        candidates = [*self.created_versions, *(key for _, (_, versions) in entries for key in versions)]
-        for key in candidates:
+        all_versions = [*self.created_versions, *(key for _, (_, versions) in entries for key in versions)]
+        for key in all_versions:
             if id(key) not in current_ids and isinstance(key, StoredKey):
                 blobs.delete(key.blob.name)
 

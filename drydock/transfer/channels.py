@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drydock.transfer.file_names import build_local_name, find_invalid_names
 from drydock.transfer.objects import ObjectStore, split_uri
-from drydock.transfer.placement import build_local_name, find_invalid_names
 
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY = 0o444
@@ -55,7 +55,7 @@ def find_channel_problem(channel: Mapping[str, Any]) -> str:
 
 
 def download_channel(
-    store: ObjectStore,
+    object_store: ObjectStore,
     channel: Mapping[str, Any],
     folder: Path,
     *,
@@ -66,7 +66,7 @@ def download_channel(
     """Download one host's share of a channel. Returns and raises the same as `download_source`.
 
     Args:
-        store: S3.
+        object_store: S3.
         channel: The entry of InputDataConfig.
         folder: The channel's folder on this host.
         host_number: The host's number, from 0.
@@ -82,14 +82,16 @@ def download_channel(
         seed=channel.get("ShuffleConfig", {}).get("Seed"),
         is_read_only=channel.get("InputMode", default_mode) == "FastFile",
     )
-    return download_source(store, source, folder, host_number=host_number, host_count=host_count)
+    return download_source(object_store, source, folder, host_number=host_number, host_count=host_count)
 
 
-def download_source(store: ObjectStore, source: Source, folder: Path, *, host_number: int, host_count: int) -> int:
+def download_source(
+    object_store: ObjectStore, source: Source, folder: Path, *, host_number: int, host_count: int
+) -> int:
     """Download one host's share of a source to a folder.
 
     Args:
-        store: S3.
+        object_store: S3.
         source: The source.
         folder: The folder for the files.
         host_number: The host's number, from 0.
@@ -106,7 +108,7 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
         OSError: The disk is full or not writable. A retry can help.
     """
     read_file_names = _read_manifest if source.data_type == "ManifestFile" else _list_prefix
-    file_names = read_file_names(store, source.uri)
+    file_names = read_file_names(object_store, source.uri)
     for name, reason in find_invalid_names(file_names.values()).items():
         raise ValueError(f"the key {name[:_SHOWN_CHARS]!r} {reason}")
     share = list(file_names.items())
@@ -115,25 +117,25 @@ def download_source(store: ObjectStore, source: Source, folder: Path, *, host_nu
     if source.distribution == "ShardedByS3Key":
         share = share[host_number::host_count]
     files = {uri: folder / name for uri, name in share}
-    store.download_all(files)
+    object_store.download_all(files)
     for path in files.values() if source.is_read_only else ():
         path.chmod(READ_ONLY)
     return len(file_names)
 
 
-def _list_prefix(store: ObjectStore, uri: str) -> dict[str, str]:
+def _list_prefix(object_store: ObjectStore, uri: str) -> dict[str, str]:
     """Return the URIs of the objects below a prefix, with their file names."""
     bucket, prefix = split_uri(uri)
-    return {f"s3://{bucket}/{key}": build_local_name(key, prefix) for key in store.list_etags(uri)}
+    return {f"s3://{bucket}/{key}": build_local_name(key, prefix) for key in object_store.list_etags(uri)}
 
 
-def _read_manifest(store: ObjectStore, uri: str) -> dict[str, str]:
+def _read_manifest(object_store: ObjectStore, uri: str) -> dict[str, str]:
     """Return the URIs in a manifest, in its order, with their file names.
 
     A manifest is a JSON list: [{"prefix": "s3://..."}, "name", ...].
     """
     try:
-        entries = json.loads(store.read(uri, MANIFEST_MAX_BYTES))
+        entries = json.loads(object_store.read(uri, MANIFEST_MAX_BYTES))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the manifest is not JSON: {error}") from error
     if not isinstance(entries, list) or not entries:

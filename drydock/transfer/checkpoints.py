@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from drydock.transfer.file_names import find_invalid_names
 from drydock.transfer.objects import ObjectStore, join_uri, split_uri
-from drydock.transfer.placement import find_invalid_names
 from drydock.transfer.stable_read import copy_stable, open_regular_file
 from drydock.transfer.walk import EntryKind, walk_folder
 
@@ -43,13 +43,13 @@ class CheckpointSync:
     Args:
         folder: The job's checkpoint folder.
         uri: CheckpointConfig.S3Uri.
-        store: S3.
+        object_store: S3.
         interval_s: Seconds between two uploads while the job runs.
     """
 
-    def __init__(self, folder: Path, uri: str, store: ObjectStore, interval_s: float) -> None:
+    def __init__(self, folder: Path, uri: str, object_store: ObjectStore, interval_s: float) -> None:
         # With the slash, the prefix run-1/ does not include the checkpoints of run-10.
-        self._folder, self._uri, self._store = folder, uri.rstrip("/") + "/", store
+        self._folder, self._uri, self._object_store = folder, uri.rstrip("/") + "/", object_store
         self._interval_s = interval_s
         self._due_at = 0.0
         self._uploads: dict[str, _Upload] = {}
@@ -66,11 +66,11 @@ class CheckpointSync:
             OSError: The disk is full or not writable. A retry can help.
         """
         bucket, prefix = split_uri(self._uri)
-        etags = {key[len(prefix) :]: etag for key, etag in self._store.list_etags(self._uri).items()}
+        etags = {key[len(prefix) :]: etag for key, etag in self._object_store.list_etags(self._uri).items()}
         for name, reason in find_invalid_names(etags).items():
             self._warn(name, reason)
             del etags[name]
-        self._store.download_all({f"s3://{bucket}/{prefix}{name}": self._folder / name for name in etags})
+        self._object_store.download_all({f"s3://{bucket}/{prefix}{name}": self._folder / name for name in etags})
         files, _ = self._scan()
         # The name of the file may differ from the key: two slashes in a row become one.
         etags_by_name = {Path(name).as_posix(): etag for name, etag in etags.items()}
@@ -90,7 +90,7 @@ class CheckpointSync:
         """
         if time.monotonic() >= self._due_at:
             try:
-                self._upload_changes(self._store.without_retries(), self._copy_stable)
+                self._upload_changes(self._object_store.copy_without_retries(), self._copy_stable)
             finally:
                 self._due_at = time.monotonic() + self._interval_s
 
@@ -104,17 +104,17 @@ class CheckpointSync:
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
         """
-        self._upload_changes(self._store, open_regular_file if is_final else self._copy_stable)
+        self._upload_changes(self._object_store, open_regular_file if is_final else self._copy_stable)
 
-    def _upload_changes(self, store: ObjectStore, opener: Opener) -> None:
+    def _upload_changes(self, object_store: ObjectStore, opener: Opener) -> None:
         files, is_complete = self._scan()
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
                 # The signature is from before the upload. So the next call uploads a file again that changes meanwhile.
-                self._upload_file(store, name, self._open_file(name, path, opener), signature)
+                self._upload_file(object_store, name, self._open_file(name, path, opener), signature)
         # If a folder cannot be read, a missing file is not necessarily deleted.
         for name in self._uploads.keys() - files.keys() if is_complete else ():
-            self._delete(store, name)
+            self._delete(object_store, name)
 
     def _copy_stable(self, path: Path) -> BinaryIO | None:
         return copy_stable(path, folder=self._folder.parent)
@@ -128,17 +128,17 @@ class CheckpointSync:
             self._warn(name, f"cannot be read: {error.strerror}")
             return None
 
-    def _upload_file(self, store: ObjectStore, name: str, stream: BinaryIO | None, signature: Signature) -> None:
+    def _upload_file(self, object_store: ObjectStore, name: str, stream: BinaryIO | None, signature: Signature) -> None:
         if stream is not None:
             with stream:
                 uri = join_uri(self._uri, name)
-                store.write(stream, uri)
-                self._uploads[name] = _Upload(signature, store.read_etag(uri))
+                object_store.write(stream, uri)
+                self._uploads[name] = _Upload(signature, object_store.read_etag(uri))
 
-    def _delete(self, store: ObjectStore, name: str) -> None:
+    def _delete(self, object_store: ObjectStore, name: str) -> None:
         uri = join_uri(self._uri, name)
-        if store.read_etag(uri) == self._uploads[name].etag:
-            store.delete(uri)
+        if object_store.read_etag(uri) == self._uploads[name].etag:
+            object_store.delete(uri)
         del self._uploads[name]
 
     def _scan(self) -> tuple[dict[str, tuple[Path, Signature]], bool]:
@@ -155,8 +155,11 @@ class CheckpointSync:
                 and self._is_valid_key(entry.name)
             ):
                 with contextlib.suppress(FileNotFoundError):
-                    info = entry.path.lstat()
-                    files[entry.name] = entry.path, (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+                    file_stat = entry.path.lstat()
+                    files[entry.name] = (
+                        entry.path,
+                        (file_stat.st_mtime_ns, file_stat.st_ctime_ns, file_stat.st_size, file_stat.st_ino),
+                    )
         for error in errors:
             self._warn(str(error.filename), f"cannot be read: {error.strerror}")
         return dict(sorted(files.items(), key=lambda item: (item[1][1], item[0]))), not errors

@@ -68,7 +68,7 @@ class ObjectStore:
         self._location, self._patience_s = (url, account_id, region), patience_s
         self._client = get_shared_client(*self._location)
 
-    def without_retries(self) -> "ObjectStore":
+    def copy_without_retries(self) -> "ObjectStore":
         """Return the same store without retries, for callers that cannot wait."""
         return ObjectStore(*self._location, patience_s=0.0)
 

@@ -58,8 +58,8 @@ def _rewind(*streams: BinaryIO) -> None:
         stream.seek(0)
 
 
-def _have_same_bytes(first: BinaryIO, second: BinaryIO) -> bool:
-    while chunk := first.read(_CHUNK_BYTES):
-        if second.read(len(chunk)) != chunk:
+def _have_same_bytes(stream: BinaryIO, other_stream: BinaryIO) -> bool:
+    while chunk := stream.read(_CHUNK_BYTES):
+        if other_stream.read(len(chunk)) != chunk:
             return False
-    return not second.read(1)
+    return not other_stream.read(1)

@@ -32,10 +32,13 @@ class ProcessingWork:
 
     def __init__(self, job: ProcessingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._continuous_syncs = [
             CheckpointSync(
-                tree.get_local_path(output["LocalPath"]), output["S3Uri"], self._store, settings.checkpoint_interval_s
+                tree.get_local_path(output["LocalPath"]),
+                output["S3Uri"],
+                self._object_store,
+                settings.checkpoint_interval_s,
             )
             for output in self._outputs
             if output["S3UploadMode"] == "Continuous"
@@ -47,9 +50,9 @@ class ProcessingWork:
         for tree in self._trees:
             paths = [entry["LocalPath"] for entry in (*self._inputs, *self._outputs)]
             tree.create([tree.root / "config", tree.output, *map(tree.get_local_path, paths)])
-            resources = {"current_host": tree.host, "hosts": [host_tree.host for host_tree in self._trees]}
+            resource_config = {"current_host": tree.host, "hosts": [host_tree.host for host_tree in self._trees]}
             request = {"ProcessingJobArn": self._job.arn, **self._job.request}
-            for name, content in (("processingjobconfig", request), ("resourceconfig", resources)):
+            for name, content in (("processingjobconfig", request), ("resourceconfig", resource_config)):
                 (tree.root / "config" / f"{name}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def download(self) -> None:
@@ -73,8 +76,8 @@ class ProcessingWork:
         """Return the whole environment of a host."""
         context = make_host_context(self._job, tree, self._executor, self._settings)
         job_variables = {"SAGEMAKER_BASE_DIR": context.base, "PROCESSING_JOB_NAME": self._job.name}
-        common = build_common_environment(self._job.region, context)
-        return {**common, **job_variables, **self._job.request.get("Environment", {})}
+        common_variables = build_common_environment(self._job.region, context)
+        return {**common_variables, **job_variables, **self._job.request.get("Environment", {})}
 
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the tree's root."""
@@ -106,7 +109,7 @@ class ProcessingWork:
                     f"Artifact upload failed: {output['S3Uri']}",
                 )
                 run_transfer(description, functools.partial(tree.recreate_folder, folder))
-                run_transfer(description, functools.partial(self._store.upload_folder, folder, output["S3Uri"]))
+                run_transfer(description, functools.partial(self._object_store.upload_folder, folder, output["S3Uri"]))
         return []
 
     def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
@@ -134,7 +137,7 @@ class ProcessingWork:
 
         def download() -> int:
             return channels.download_source(
-                self._store,
+                self._object_store,
                 channels.Source(uri, source["S3DataType"], distribution),
                 tree.get_local_path(source["LocalPath"]),
                 host_number=host_number,

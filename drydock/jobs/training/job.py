@@ -80,7 +80,7 @@ class TrainingJob(Job):
         """Return the response of DescribeTrainingJob."""
         with self._lock:
             record = self.record
-            training, billable = self.measure_seconds() or (None, None)
+            training_s, billable_s = self.measure_seconds() or (None, None)
             response = {
                 **self.request,
                 "TrainingJobArn": self.arn,
@@ -91,8 +91,8 @@ class TrainingJob(Job):
                 "LastModifiedTime": record.modified,
                 "TrainingStartTime": self.started_at,
                 "TrainingEndTime": self.started_at and self.ended_at,
-                "TrainingTimeInSeconds": training,
-                "BillableTimeInSeconds": billable,
+                "TrainingTimeInSeconds": training_s,
+                "BillableTimeInSeconds": billable_s,
                 "FailureReason": record.reason,
                 "ModelArtifacts": record.artifacts and {"S3ModelArtifacts": record.artifacts},
                 "FinalMetricDataList": self._describe_metrics() or None,

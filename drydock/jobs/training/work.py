@@ -39,13 +39,13 @@ class TrainingWork:
 
     def __init__(self, job: TrainingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._checkpoints: list[CheckpointSync] = []
         self._metrics = FinalMetrics(job.request["AlgorithmSpecification"].get("MetricDefinitions", []))
         if "CheckpointConfig" in job.request:
             uri, interval_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
             self._checkpoints = [
-                CheckpointSync(self._get_checkpoint_folder(tree), uri, self._store, interval_s) for tree in trees
+                CheckpointSync(self._get_checkpoint_folder(tree), uri, self._object_store, interval_s) for tree in trees
             ]
 
     def create_trees(self) -> None:
@@ -65,7 +65,7 @@ class TrainingWork:
         """
         output_uri = self._job.request["OutputDataConfig"]["S3OutputPath"]
         # Checked before the training: without the bucket, the model could not be uploaded after it.
-        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._store.check_bucket(output_uri))
+        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._object_store.check_bucket(output_uri))
         for host_number, tree in enumerate(self._trees):
             for channel in self._channels:
                 self._download_channel(channel, host_number, tree)
@@ -164,7 +164,7 @@ class TrainingWork:
 
         def download() -> int:
             return channels.download_channel(
-                self._store,
+                self._object_store,
                 channel,
                 tree.get_channel_folder(name),
                 host_number=host_number,
@@ -182,7 +182,7 @@ class TrainingWork:
         uri = str(self._get_toolkit_setting("sagemaker_submit_directory"))
         bundle = tree.root / "sourcedir.tar.gz"
         description = f"Data download failed: sagemaker_submit_directory: {uri}"
-        run_transfer(description, lambda: self._store.download(uri, bundle))
+        run_transfer(description, lambda: self._object_store.download(uri, bundle))
         run_transfer(description, lambda: archive.unpack(bundle, tree.code))
         if not self._executor.is_container:
             check_requirements(tree.code / "requirements.txt")
@@ -206,9 +206,9 @@ class TrainingWork:
             run_transfer(description, functools.partial(tree.recreate_folder, tree.root / name))
         if len(self._trees) == 1:
             return self._trees[0].root / name
-        merged = self._trees[0].root.with_name("merged") / name
-        run_transfer(description, lambda: archive.merge([tree.root / name for tree in self._trees], merged))
-        return merged
+        merged_folder = self._trees[0].root.with_name("merged") / name
+        run_transfer(description, lambda: archive.merge([tree.root / name for tree in self._trees], merged_folder))
+        return merged_folder
 
     def _upload_output(self) -> list[str]:
         folder = self._merge_folders("output/data")
@@ -217,7 +217,7 @@ class TrainingWork:
     def _upload_model(self, folder: Path) -> list[str]:
         if self._job.request["OutputDataConfig"].get("CompressionType", "GZIP") == "NONE":
             model_uri = self._build_artifact_uri("model/")
-            run_transfer("Artifact upload failed: model", lambda: self._store.upload_folder(folder, model_uri))
+            run_transfer("Artifact upload failed: model", lambda: self._object_store.upload_folder(folder, model_uri))
             self._job.record_model_uri(model_uri)
             return []
         lines = [] if archive.is_empty(folder) else self._upload_archive(folder, "model.tar.gz")
@@ -230,7 +230,7 @@ class TrainingWork:
         def upload() -> list[str]:
             try:
                 left_out_names = archive.pack(folder, archive_file)
-                self._store.upload(archive_file, self._build_artifact_uri(name))
+                self._object_store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
             return [

@@ -53,8 +53,8 @@ def main(base: Path) -> int:
         return report_exception(base, error)
     source = base / "input" / "data" / "transform"
     objects = sorted(path for path in source.rglob("*") if path.is_file())
-    codes = [transform_object(base, path.relative_to(source), options, predict) for path in objects]
-    return next(filter(None, codes), 0)
+    exit_codes = [transform_object(base, path.relative_to(source), options, predict) for path in objects]
+    return next(filter(None, exit_codes), 0)
 
 
 def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict: Predict) -> int:
@@ -62,7 +62,7 @@ def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict
     partial_file = base / "output" / "partial"
     try:
         write_responses(base / "input" / "data" / "transform" / name, partial_file, options, predict)
-        publish(partial_file, base / "output" / "data" / build_output_name(name))
+        move_to_final_name(partial_file, base / "output" / "data" / build_output_name(name))
     except BadInput as error:
         return report_failure(base, str(error), EXIT_BAD_INPUT)
     except (Exception, SystemExit) as error:
@@ -82,13 +82,13 @@ def report_exception(base: Path, error: BaseException) -> int:
     return report_failure(base, f"{type(error).__name__}: {error}", 1)
 
 
-def report_failure(base: Path, message: str, code: int) -> int:
+def report_failure(base: Path, message: str, exit_code: int) -> int:
     """Write a message to /opt/ml/output/failure, unless the file exists already. Return the exit code."""
     print(message, file=sys.stderr)
     path = base / "output" / "failure"
     if not path.exists():
         path.write_text(message, encoding="utf-8")
-    return code
+    return exit_code
 
 
 def load_model(model_dir: Path, content_type: str, accept: str) -> Predict:
@@ -151,8 +151,8 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
 
 def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
     """Call a handler, and return what it returns. A handler with one more parameter also gets the context, None."""
-    takes_context = len(inspect.signature(handler).parameters) == len(arguments) + 1
-    return handler(*arguments, *([None] if takes_context else []))
+    has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
+    return handler(*arguments, *([None] if has_context_parameter else []))
 
 
 def write_responses(path: Path, output_file: Path, options: Mapping[str, Any], predict: Predict) -> None:
@@ -165,7 +165,7 @@ def write_responses(path: Path, output_file: Path, options: Mapping[str, Any], p
                 target.write(b"\n")
 
 
-def publish(partial_file: Path, output_file: Path) -> None:
+def move_to_final_name(partial_file: Path, output_file: Path) -> None:
     """Move a complete file to its final name, atomically: the server uploads every file with a final name."""
     output_file.parent.mkdir(parents=True, exist_ok=True)
     partial_file.replace(output_file)

@@ -32,9 +32,9 @@ def check_request(request: Mapping[str, Any]) -> None:
         refuse(f"S3DataType {source['S3DataType']} is not supported by drydock: use S3Prefix or ManifestFile.")
     check_s3_uri(source["S3Uri"], "TransformInput.DataSource.S3DataSource.S3Uri")
     check_s3_uri(request["TransformOutput"]["S3OutputPath"], "TransformOutput.S3OutputPath")
-    for (part, member), supported in _SUPPORTED_VALUES.items():
-        if (value := request.get(part, {}).get(member, supported[0])) not in supported:
-            refuse(f"{part}.{member} {value} is not supported by drydock: use {' or '.join(supported)}.")
+    for (part, member), supported_values in _SUPPORTED_VALUES.items():
+        if (value := request.get(part, {}).get(member, supported_values[0])) not in supported_values:
+            refuse(f"{part}.{member} {value} is not supported by drydock: use {' or '.join(supported_values)}.")
     if "DataCaptureConfig" in request:
         refuse("DataCaptureConfig is not supported by drydock.")
     if request["TransformResources"]["InstanceCount"] > MAX_INSTANCES:  # each is a process on this machine

@@ -38,7 +38,7 @@ class TransformWork:
 
     def __init__(self, job: TransformJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
 
     def create_trees(self) -> None:
         """Create the trees, each with the inference program and its options."""
@@ -54,7 +54,7 @@ class TransformWork:
             JobFailed: There is no input, or something cannot be downloaded.
         """
         output_uri = self._job.request["TransformOutput"]["S3OutputPath"]
-        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._store.check_bucket(output_uri))
+        run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._object_store.check_bucket(output_uri))
         for host_number, tree in enumerate(self._trees):
             self._download_model(tree)
             self._download_input(host_number, tree)
@@ -121,7 +121,7 @@ class TransformWork:
         description = f"Artifact upload failed: {uri}"
         for tree in self._trees:
             run_transfer(description, functools.partial(tree.recreate_folder, tree.output_data))
-            run_transfer(description, functools.partial(self._store.upload_folder, tree.output_data, uri))
+            run_transfer(description, functools.partial(self._object_store.upload_folder, tree.output_data, uri))
 
     def _check_outputs(self) -> None:
         """Check that each object has its output: the model's code may have called `os._exit(0)`."""
@@ -147,7 +147,7 @@ class TransformWork:
     def _download_model(self, tree: HostTree) -> None:
         uri, archive_file = self._job.model_data_uri, tree.root / "model.tar.gz"
         description = f"Data download failed: model data: {uri}"
-        run_transfer(description, lambda: self._store.download(uri, archive_file))
+        run_transfer(description, lambda: self._object_store.download(uri, archive_file))
         run_transfer(description, lambda: archive.unpack(archive_file, tree.model))
         archive_file.unlink()
         if not self._executor.is_container:
@@ -158,7 +158,7 @@ class TransformWork:
 
         def download() -> int:
             return channels.download_source(
-                self._store,
+                self._object_store,
                 channels.Source(source["S3Uri"], source["S3DataType"], "ShardedByS3Key"),
                 tree.get_channel_folder(INPUT_CHANNEL),
                 host_number=host_number,

@@ -35,11 +35,11 @@ def find_invalid_names(names: Iterable[str]) -> dict[str, str]:
     paths = [(name, PurePosixPath(name)) for name in names]
     counts = Counter(path for _, path in paths)
     folders = {parent for _, path in paths for parent in path.parents}
-    invalid = {}
+    reasons = {}
     for name, path in paths:
         if reason := _find_problem(path) or _find_clash(path, counts, folders):
-            invalid[name] = reason
-    return invalid
+            reasons[name] = reason
+    return reasons
 
 
 def _find_problem(path: PurePosixPath) -> str:

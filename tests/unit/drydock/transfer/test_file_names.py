@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.transfer.placement import build_local_name, find_invalid_names
+from drydock.transfer.file_names import build_local_name, find_invalid_names
 
 
 @pytest.mark.parametrize(
