@@ -139,11 +139,11 @@ def _validate_with_leeway() -> dict[str, Any]:
     lake, day = Lake.open(), dt.date.fromisoformat(DAY)
     with suites.open_rows(lake, "flights_raw", day, "flights") as rows:
         judgement = suites.judge(suites.parse_suite("bench", _build_suite(), "bench"), rows)
-        parts = quarantine.split_rows(rows, judgement.to_quarantine)
-        quarantine.write_quarantine(lake, "bench_quarantine", day, parts, ["id"])
+        split = quarantine.split_rows(rows, judgement.rejecting_results)
+        quarantine.write_quarantine(lake, "bench_quarantine", day, split, ["id"])
     return {
-        "verdicts": [summarize_verdict(verdict.success, verdict.result) for verdict in judgement.verdicts],
-        "quarantined": parts.count,
+        "verdicts": [summarize_verdict(result.success, result.result) for result in judgement.results],
+        "quarantined": split.count,
     }
 
 

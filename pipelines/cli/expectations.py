@@ -79,7 +79,7 @@ def replay_suite(
     partitions = list(track_progress(results, len(days), "replaying days"))
     totals = suite_replay.summarize(partitions)
     if as_json:
-        write_json({"totals": totals, "partitions": [partition.record() for partition in partitions]})
+        write_json({"totals": totals, "partitions": [partition.to_json_values() for partition in partitions]})
     else:
         _print_differences(partitions, totals)
 
@@ -91,12 +91,12 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     console = make_console()
     table = Table("partition", "rows", "before", "now", "bad rows", "reason")
     for partition in partitions:
-        if partition.differs:
-            before = partition.before.verdict if partition.before else "not validated"
+        if partition.is_different:
+            before = partition.last_run.verdict if partition.last_run else "not validated"
             reason = _name_failures(partition.failing)
             outcome = partition.outcome
             table.add_row(
-                str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad:,}", reason
+                str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad_rows:,}", reason
             )
     if totals["differ"]:
         console.print(table)

@@ -15,7 +15,7 @@ from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
-from pipelines.validation.results_table import Evidence
+from pipelines.validation.results_table import ResultsTable
 from pipelines.window import DAY, Days, Window
 
 WORST_CASE_KEYS = {"region", "instance_types", "max_run_s"}
@@ -53,7 +53,7 @@ def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Co
     """
     if not days:
         return
-    rows = Evidence(lake).read_newest(dataset.name, days.first, days.last)
+    rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
     published = lake.count_rows_of_days(dataset.published, [*days])
     suspect_columns = _find_suspect_columns(lake, dataset, worst) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):

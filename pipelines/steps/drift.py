@@ -154,10 +154,10 @@ def _list_refused_days(spec: DriftSpec, first_day: dt.date) -> set[dt.date]:
     """
     from pipelines.dataset import load_dataset
     from pipelines.lake import Lake
-    from pipelines.validation.results_table import Evidence
+    from pipelines.validation.results_table import ResultsTable
 
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
-    rows = Evidence(lake).read_newest(dataset.name, first_day, spec.partition)
+    rows = ResultsTable(lake).read_newest(dataset.name, first_day, spec.partition)
     failed_days = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
     if not failed_days:
         return set()

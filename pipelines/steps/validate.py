@@ -93,7 +93,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         judgement = suites.judge(suite, rows)
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
-        split = quarantine.split_rows(rows, judgement.to_quarantine)
+        split = quarantine.split_rows(rows, judgement.rejecting_results)
         outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)
         evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome)
         datadocs.add_run(evidence)
@@ -121,7 +121,7 @@ def _make_result(
         partition=spec.partition,
         rows=commit.rows,
         quarantined=split.count,
-        evaluated=judgement.evaluated,
+        evaluated=judgement.evaluated_count,
         warnings=judgement.list_failures("warning", "info")[:MAX_FAILURES],
         evidence=evidence,
         docs=settings().build_docs_url(spec.dataset, str(spec.partition)),
@@ -160,7 +160,7 @@ def _make_error(
         failures = "; ".join(describe_failure(failure) for failure in critical_failures[:MAX_FAILURES])
         reason = f"{len(critical_failures)} critical expectation(s) failed: {failures}."
     else:
-        failures = "; ".join(describe_failure(verdict.summarize()) for verdict in split.verdicts[:MAX_FAILURES])
+        failures = "; ".join(describe_failure(result.summarize()) for result in split.failed_results[:MAX_FAILURES])
         reason = (
             f"{split.count} of {split.rows.count} rows are bad, more than the "
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."

@@ -1,6 +1,6 @@
-"""Evidence of validations: the whole result as a file, and a row an expectation in the lake's `validation_results`.
+"""Store the results of validations: as a file, and as one row for each expectation in the table `validation_results`.
 
-The table keeps its history: each validation adds its rows, and none is changed.
+The table keeps its history: each validation adds rows, and no row is changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.lake import PARTITION, Lake
 from pipelines.settings import settings
 from pipelines.system.files import write_json
 from pipelines.validation.quarantine import Outcome
-from pipelines.validation.suites import Judgement, Verdict
+from pipelines.validation.suites import ExpectationResult, Judgement
 
 TABLE = "validation_results"
 _TEXT = pa.string()
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Evidence:
+class ResultsTable:
     """The table `validation_results` of the lake."""
 
     def __init__(self, lake: Lake) -> None:
@@ -53,45 +53,48 @@ class Evidence:
 
     def read_newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
         """Read the rows of the last validation of each day in `first`..`last`, oldest validation first."""
-        between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
-        table = self._lake.read_rows(TABLE, And(between, EqualTo("dataset", dataset)))
+        range_filter = And(
+            GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat())
+        )
+        table = self._lake.read_rows(TABLE, And(range_filter, EqualTo("dataset", dataset)))
         if table is None:
             return []
         rows = table.sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
-        of_day = {row[PARTITION]: row["run"] for row in rows}
-        return [row for row in rows if of_day[row[PARTITION]] == row["run"]]
+        newest_runs = {row[PARTITION]: row["run"] for row in rows}
+        return [row for row in rows if newest_runs[row[PARTITION]] == row["run"]]
 
 
 def get_evidence_path(dataset: str, day: dt.date) -> Path:
-    """Return the path of the evidence of a partition's last validation."""
+    """Return the path of the evidence file of a partition's last validation."""
     return settings().home / "validation" / dataset / f"{day}.json"
 
 
 def store_results(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: Outcome) -> Path:
     """Store a judgement in the evidence file and in the table; return the path of the file."""
-    run, moment = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
-    about: dict[str, Any] = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": moment.isoformat()}
-    about |= {"verdict": outcome.verdict, "rows": outcome.rows, "bad_rows": outcome.bad, "allowed": outcome.allowed}
+    run, validated_at = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
+    meta = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": validated_at.isoformat()}
+    numbers = {"rows": outcome.rows, "bad_rows": outcome.bad_rows, "allowed": outcome.max_quarantined_fraction}
     evidence = judgement.evidence
     path = get_evidence_path(dataset, day)
-    write_json(path, evidence | {"meta": evidence["meta"] | about})
-    common = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": moment}
-    common |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
-    rows = (common | {"place": place} | _build_row(verdict) for place, verdict in enumerate(judgement.verdicts))
-    Evidence(lake).add(rows, day)
+    write_json(path, evidence | {"meta": evidence["meta"] | meta | {"verdict": outcome.verdict} | numbers})
+    common_columns = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": validated_at}
+    common_columns |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
+    rows = (common_columns | {"place": place} | _build_row(result) for place, result in enumerate(judgement.results))
+    ResultsTable(lake).add(rows, day)
     return path
 
 
-def _build_row(verdict: Verdict) -> dict[str, Any]:
-    expectation, result = verdict.expectation, verdict.result
+def _build_row(result: ExpectationResult) -> dict[str, Any]:
+    """Build the columns of one expectation's row that describe the expectation and its result."""
+    expectation = result.expectation
     return {
         "expectation": expectation.type,
         "column": expectation.column,
         "severity": expectation.severity,
-        "success": verdict.success,
-        **{name: result.get(name) for name in ("element_count", "unexpected_count", "missing_count")},
-        "observed": verdict.observed,
-        "examples": json.dumps(verdict.examples, ensure_ascii=False),
-        "error": verdict.error,
-        "result": json.dumps(verdict.record(), ensure_ascii=False),
+        "success": result.success,
+        **{name: result.result.get(name) for name in ("element_count", "unexpected_count", "missing_count")},
+        "observed": result.observed,
+        "examples": json.dumps(result.examples, ensure_ascii=False),
+        "error": result.error,
+        "result": json.dumps(result.to_json_values(), ensure_ascii=False),
     }

@@ -1,4 +1,4 @@
-"""Replay a changed suite on past partitions, without writing anything."""
+"""Judge past partitions by a changed suite, and compare the results with their last validations. Writes nothing."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 
 @dataclass(frozen=True)
 class ReplayedPartition:
-    """One partition judged by the changed suite, beside the result of its last validation."""
+    """The result of one partition by the changed suite, and its last validation."""
 
     day: dt.date
     outcome: Outcome
     failing: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
-    before: Run | None
+    last_run: Run | None
     """The last validation; None where there was none, or its evidence is gone."""
 
     @property
     def verdict(self) -> str:
-        """The verdict by the changed suite."""
+        """Verdict of the changed suite."""
         return self.outcome.verdict
 
     @property
     def quarantined(self) -> int:
         """Number of rows that would be quarantined."""
-        return self.outcome.bad if self.verdict == "quarantined" else 0
+        return self.outcome.bad_rows if self.verdict == "quarantined" else 0
 
     @property
-    def differs(self) -> bool:
-        """Whether the verdict or the number of quarantined rows would change."""
-        before = self.before
-        return before is None or (before.verdict, before.quarantined) != (self.verdict, self.quarantined)
+    def is_different(self) -> bool:
+        """Whether the verdict or the number of quarantined rows differs from the last validation, or there is none."""
+        last_run = self.last_run
+        return last_run is None or (last_run.verdict, last_run.quarantined) != (self.verdict, self.quarantined)
 
-    def record(self) -> dict[str, Any]:
-        """Return the partition as JSON values."""
-        before = self.before
+    def to_json_values(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        last_run = self.last_run
         return {
             "partition": str(self.day),
             "rows": self.outcome.rows,
             "verdict": self.verdict,
             "quarantined": self.quarantined,
-            "bad_rows": self.outcome.bad,
+            "bad_rows": self.outcome.bad_rows,
             "failing": list(self.failing),
-            "before": {"verdict": before.verdict, "quarantined": before.quarantined} if before else None,
+            "before": {"verdict": last_run.verdict, "quarantined": last_run.quarantined} if last_run else None,
         }
 
 
@@ -86,40 +86,41 @@ def list_days(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
 
 
 def replay(
-    suite: suites.Suite, table: str, dataset: str, days: Iterable[dt.date], allowed: float
+    suite: suites.Suite, table: str, dataset: str, days: Iterable[dt.date], max_quarantined_fraction: float
 ) -> Iterator[ReplayedPartition]:
-    """Judge each day by the suite, without writing anything.
+    """Judge each day by the suite; write nothing.
 
     Args:
         suite: the changed suite.
         table: table whose rows are judged.
         dataset: dataset whose last validations are compared, and whose published days serve as history.
         days: partitions of the table.
-        allowed: largest share of a partition's rows that may be quarantined, 0 to 1.
+        max_quarantined_fraction: largest share of a partition's rows that may be quarantined, 0 to 1.
     """
     lake = Lake.open()
     for day in days:
         with suites.open_rows(lake, table, day, dataset) as rows:
             judgement = suites.judge(suite, rows)
-            bad = quarantine.split_rows(rows, judgement.to_quarantine).count
-            outcome = quarantine.decide_outcome(judgement, bad, rows.count, allowed)
+            split = quarantine.split_rows(rows, judgement.rejecting_results)
+            outcome = quarantine.decide_outcome(judgement, split.count, rows.count, max_quarantined_fraction)
         yield ReplayedPartition(day, outcome, judgement.failures, _read_last_run(dataset, day))
 
 
 def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
-    """Count the partitions by verdict (now and before), the rows to quarantine, and the partitions that change."""
-    before = [partition.before for partition in partitions if partition.before]
+    """Count the partitions by new and by last verdict, the rows to quarantine, and the partitions that would change."""
+    last_runs = [partition.last_run for partition in partitions if partition.last_run]
     return {
         "partitions": len(partitions),
         "now": dict.fromkeys(VERDICTS, 0) | Counter(partition.verdict for partition in partitions),
-        "before": dict.fromkeys(VERDICTS, 0) | Counter(run.verdict for run in before),
-        "never_validated": sum(partition.before is None for partition in partitions),
+        "before": dict.fromkeys(VERDICTS, 0) | Counter(run.verdict for run in last_runs),
+        "never_validated": sum(partition.last_run is None for partition in partitions),
         "quarantined": sum(partition.quarantined for partition in partitions),
-        "differ": sum(partition.differs for partition in partitions),
+        "differ": sum(partition.is_different for partition in partitions),
     }
 
 
 def _read_last_run(dataset: str, day: dt.date) -> Run | None:
+    """Read the last validation of a partition; None where its evidence does not exist or cannot be read."""
     try:
         return read_run(settings().home / "validation" / dataset / f"{day}.json")
     except DataError:

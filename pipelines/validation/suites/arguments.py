@@ -1,7 +1,7 @@
-"""The kwargs of the expectations that this package evaluates.
+"""The kwargs of the expectations that this package evaluates, as strict pydantic models.
 
-The models are strict. Kwargs that do not fit are not refused here: Great Expectations evaluates them, because it knows
-more kwargs (such as `row_condition`) and has the better error messages.
+An expectation with other kwargs is not refused here. Great Expectations evaluates it, because it knows more kwargs
+(such as `row_condition`) and has better error messages.
 """
 
 from __future__ import annotations
@@ -22,24 +22,21 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Nothing(Arguments):
-    """Kwargs of an expectation about the whole table."""
-
-
-class OfColumn(Arguments):
+class ColumnArguments(Arguments):
     """Kwargs of an expectation about a column."""
 
     column: Name
 
 
-class OfValues(OfColumn):
+class ValueArguments(ColumnArguments):
     """Kwargs of an expectation about each value of a column."""
 
     mostly: Share = 1.0
+    """Smallest share of the judged rows for which the expectation must hold."""
 
 
-class Bounded(Arguments):
-    """A range."""
+class RangeArguments(Arguments):
+    """Kwargs of an expectation about a range."""
 
     min_value: Number | None = None
     max_value: Number | None = None
@@ -47,56 +44,56 @@ class Bounded(Arguments):
     strict_max: bool = False
 
 
-class ColumnBounded(OfColumn, Bounded):
-    """A column's aggregate in a range."""
+class AggregateRange(ColumnArguments, RangeArguments):
+    """Kwargs: an aggregate of a column is in a range."""
 
 
-class ValuesBounded(OfValues, Bounded):
-    """Each value in a range; of dates and moments, as ISO 8601."""
+class ValueRange(ValueArguments, RangeArguments):
+    """Kwargs: each value is in a range. The bounds of dates and timestamps are ISO 8601."""
 
     min_value: Number | str | None = None  # type: ignore[assignment]
     max_value: Number | str | None = None  # type: ignore[assignment]
 
     @model_validator(mode="after")
-    def _some(self) -> Self:
+    def _check_has_bound(self) -> Self:
         if self.min_value is None and self.max_value is None:
             raise ValueError("min_value and max_value cannot both be null")
         return self
 
 
-class LengthsBounded(OfValues, Bounded):
-    """The length of each value in a range, characters."""
+class LengthRange(ValueArguments, RangeArguments):
+    """Kwargs: the length of each value is in a range, characters."""
 
     min_value: int | None = None
     max_value: int | None = None
 
 
-class LengthEqual(OfValues):
-    """The length of each value."""
+class ExactLength(ValueArguments):
+    """Kwargs: each value has this length, characters."""
 
     value: int
 
 
-class ValuesInSet(OfValues):
-    """Each value in a set, or not."""
+class ValueSet(ValueArguments):
+    """Kwargs: each value is in a set, or no value is."""
 
     value_set: list[Number | str]
 
 
-class DistinctSet(OfColumn):
-    """The values of a column against a set."""
+class DistinctValueSet(ColumnArguments):
+    """Kwargs: the distinct values of a column are compared with a set."""
 
     value_set: list[Number | str]
 
 
-class Pattern(OfValues):
-    """Each value against a regular expression, Python's."""
+class Pattern(ValueArguments):
+    """Kwargs: each value, or no value, matches a regular expression of Python."""
 
     regex: str = "(?s).*"
 
 
-class Pair(Arguments):
-    """Two columns, row by row."""
+class ColumnPair(Arguments):
+    """Kwargs: two columns are compared row by row."""
 
     column_A: Name
     column_B: Name
@@ -104,91 +101,96 @@ class Pair(Arguments):
     ignore_row_if: Literal["both_values_are_missing", "either_value_is_missing", "neither"] = "both_values_are_missing"
 
 
-class PairGreater(Pair):
-    """The first column above the second."""
+class OrderedPair(ColumnPair):
+    """Kwargs: the first column is greater than the second."""
 
     or_equal: bool | None = None
 
 
-class Several(Arguments):
-    """Several columns, row by row."""
+class SeveralColumns(Arguments):
+    """Kwargs: several columns are judged together, row by row."""
 
     column_list: Annotated[list[Name], Field(min_length=2)]
     mostly: Share = 1.0
     ignore_row_if: Literal["all_values_are_missing", "any_value_is_missing", "never"] = "all_values_are_missing"
 
 
-class Exactly(Arguments):
-    """A number."""
+class ExactCount(Arguments):
+    """Kwargs: the number of rows or columns is this number."""
 
     value: int
 
 
-class CountBounded(Bounded):
-    """A number of rows in a range."""
+class CountRange(RangeArguments):
+    """Kwargs: the number of rows is in a range."""
 
     min_value: int | None = None
     max_value: int | None = None
 
 
-class ColumnCount(Arguments):
-    """A number of columns in a range."""
+class ColumnCountRange(Arguments):
+    """Kwargs: the number of columns is in a range."""
 
     min_value: int | None = None
     max_value: int | None = None
 
 
 class ColumnSet(Arguments):
-    """The names of the columns, in any order."""
+    """Kwargs: the columns have these names, in any order."""
 
     column_set: list[str]
     exact_match: bool | None = True
 
 
 class ColumnList(Arguments):
-    """The names of the columns, in order."""
+    """Kwargs: the columns have these names, in this order."""
 
     column_list: list[str]
 
 
-class Existing(OfColumn):
-    """A column, and its place."""
+class ExistingColumn(ColumnArguments):
+    """Kwargs: the column exists."""
 
     column_index: int | None = None
+    """Position of the column, from 0; null or 0: any."""
 
 
 class Volume(Arguments):
-    """The number of rows compared with earlier weeks (not in Great Expectations)."""
+    """Kwargs: the number of rows is in line with earlier weeks (not in Great Expectations)."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
     """Number of earlier partitions of the same weekday to compare with."""
     min_ratio: Annotated[float, Field(ge=0)] = 0.5
+    """Smallest ratio of the number of rows to the median of the earlier partitions."""
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
+    """Largest ratio of the number of rows to the median of the earlier partitions."""
     min_history: Annotated[int, Field(ge=1)] = 3
-    """The expectation holds where fewer partitions than this exist."""
+    """With fewer earlier partitions than this, the expectation holds."""
 
 
-class Fresh(OfColumn):
-    """The age of the newest value at the partition's end (not in Great Expectations)."""
+class Freshness(ColumnArguments):
+    """Kwargs: the newest value is not too old at the partition's end (not in Great Expectations)."""
 
     max_age_hours: Annotated[float, Field(gt=0)]
 
 
-class Matched(Arguments):
-    """Each row has a match in another table (not in Great Expectations)."""
+class MatchInTable(Arguments):
+    """Kwargs: each row has a match in another table (not in Great Expectations)."""
 
     columns: Annotated[list[Name], Field(min_length=1)]
     table: Annotated[str, Field(pattern=r"^\w+$")]
     other_columns: list[Name] = []
-    """Columns of the other table; the same names where it is empty."""
+    """Columns of the other table, in the order of `columns`; empty: the same names."""
     by_hour: bool = False
     """Compare timestamps by their hour."""
     days_before: Days = 0
+    """Days before the partition in which a match may be."""
     days_after: Days = 0
+    """Days after the partition in which a match may be."""
     mostly: Share = 1.0
 
     @model_validator(mode="after")
-    def _as_many(self) -> Self:
+    def _check_same_length(self) -> Self:
         if self.other_columns and len(self.other_columns) != len(self.columns):
             raise ValueError("columns and other_columns must have the same length")
         return self

@@ -1,7 +1,7 @@
-"""Evaluate expectations with Great Expectations' pandas engine: the types that are not in `duckdb_expectations`.
+"""Evaluate expectations with Great Expectations' pandas engine: those that DuckDB cannot evaluate.
 
-The import takes 2 s. The columns that the expectations name are loaded into memory; all columns for an expectation that
-is about the table or has a `row_condition`.
+The import takes 2 s. The columns that the expectations name are loaded into memory. All columns are loaded for an
+expectation that is about the table or has a `row_condition`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.rows import POSITION, Rows
 
-# Great Expectations sets its level to INFO at import, and logs a dropped expectation; `require_valid` raises instead.
+# Great Expectations sets its logger to INFO at import, and only logs an invalid expectation; `require_valid` raises.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-_PLACE = "leeway_place"
-_LONG = ("unexpected_list", "unexpected_index_list", "unexpected_index_query")
+_INDEX = "leeway_index"
+"""Key of an expectation's meta that has its index in the suite."""
+_LONG_FIELDS = ("unexpected_list", "unexpected_index_list", "unexpected_index_query")
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,16 @@ class GxResult:
     success: bool
     result: dict[str, Any]
     exception_info: dict[str, Any]
-    wrong: str
-    """SQL that is true for the wrong rows, by column `POSITION`; empty if Great Expectations lists no wrong rows."""
+    unexpected_sql: str
+    """SQL condition that is true for the unexpected rows; empty if Great Expectations lists no unexpected rows."""
 
 
 def require_valid(expectation: Expectation, origin: str) -> None:
-    """Refuse an expectation that Great Expectations cannot read.
+    """Raise an error if Great Expectations cannot read the expectation.
+
+    Args:
+        expectation: expectation to check.
+        origin: where the expectation is, for the error message.
 
     Raises:
         DataError: the type or the kwargs are not valid. A retry cannot help.
@@ -62,7 +67,7 @@ def require_valid(expectation: Expectation, origin: str) -> None:
 def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     """Evaluate the expectations, in their order, with the pandas engine.
 
-    If Great Expectations lists wrong rows, `rows` gets the column `POSITION`.
+    If Great Expectations lists unexpected rows, `rows` gets the column `POSITION`.
     """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -73,18 +78,18 @@ def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of pandas and scipy about the data
         results = batch.validate(_build_suite(expectations), result_format="COMPLETE").to_json_dict()["results"]
-    by_place = {result["expectation_config"]["meta"][_PLACE]: result for result in results}
-    return [_convert_result(rows, by_place[place]) for place in range(len(expectations))]
+    by_index = {result["expectation_config"]["meta"][_INDEX]: result for result in results}
+    return [_convert_result(rows, by_index[index]) for index in range(len(expectations))]
 
 
 def build_frame(table: pa.Table) -> pd.DataFrame:
-    """Convert rows to a frame; integers stay integers where values are missing."""
+    """Convert rows to a frame. Integers stay integers, also in a column with missing values."""
     converted: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
     return converted
 
 
 def _build_suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
-    """Build the suite; each expectation's place is in its meta, because the results come in another order."""
+    """Build the suite. The meta of each expectation has its index, because the results come in another order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecation of row_condition in Great Expectations' own JSON
         return gx.ExpectationSuite(
@@ -94,38 +99,39 @@ def _build_suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
                     "type": expectation.type,
                     "kwargs": expectation.kwargs,
                     "severity": expectation.severity,
-                    "meta": {_PLACE: place},
+                    "meta": {_INDEX: index},
                 }
-                for place, expectation in enumerate(expectations)
+                for index, expectation in enumerate(expectations)
             ],
         )
 
 
 def _select_columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
     """Return the SQL of the columns that the expectations need."""
-    named: set[str] = set()
+    needed: set[str] = set()
     for expectation in expectations:
         needs_all = not expectation.column or expectation.kwargs.get("row_condition")
-        named |= set(rows.schema.names if needs_all else expectation.column.split(", "))
-    chosen = [name for name in rows.schema.names if name in named] or rows.schema.names[:1]
-    return ", ".join(f"r.{quote_identifier(name)}" for name in chosen)
+        needed |= set(rows.schema.names if needs_all else expectation.column.split(", "))
+    columns = [name for name in rows.schema.names if name in needed] or rows.schema.names[:1]
+    return ", ".join(f"r.{quote_identifier(name)}" for name in columns)
 
 
-def _convert_result(rows: Rows, response: dict[str, Any]) -> GxResult:
-    result = response.get("result") or {}
+def _convert_result(rows: Rows, gx_result: dict[str, Any]) -> GxResult:
+    """Convert the JSON result of one expectation; leave out its long lists."""
+    result = gx_result.get("result") or {}
     positions = result.get("unexpected_index_list")
-    wrong = (
-        _build_position_sql(rows, positions) if positions and all(isinstance(place, int) for place in positions) else ""
-    )
-    short = {name: value for name, value in result.items() if name not in _LONG}
-    return GxResult(bool(response["success"]), short, response.get("exception_info") or {}, wrong)
+    has_positions = positions and all(isinstance(position, int) for position in positions)
+    unexpected_sql = _build_position_sql(rows, positions) if has_positions else ""
+    short_result = {name: value for name, value in result.items() if name not in _LONG_FIELDS}
+    exception_info = gx_result.get("exception_info") or {}
+    return GxResult(bool(gx_result["success"]), short_result, exception_info, unexpected_sql)
 
 
 def _build_position_sql(rows: Rows, positions: list[int]) -> str:
-    """Return SQL that is true for the rows at these positions."""
+    """Return the SQL condition that a row is at one of these positions."""
     rows.add_positions()
     name, view = rows.make_table_name(), f"{rows.make_table_name()}_positions"
-    rows.connection.register(view, pa.table({"place": pa.array(positions, pa.int64())}))
-    rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT place FROM {view}")  # noqa: S608
+    rows.connection.register(view, pa.table({"position": pa.array(positions, pa.int64())}))
+    rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT position FROM {view}")  # noqa: S608
     rows.connection.unregister(view)
-    return f"EXISTS (SELECT 1 FROM {name} AS o WHERE o.place = r.{quote_identifier(POSITION)})"  # noqa: S608
+    return f"EXISTS (SELECT 1 FROM {name} AS o WHERE o.position = r.{quote_identifier(POSITION)})"  # noqa: S608

@@ -1,6 +1,6 @@
 """The two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
 
-One query computes the aggregates (`shared`) of all checks, in one pass over the rows.
+One query computes the aggregates of all checks, in one pass over the rows.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from typing import Any, Protocol
 from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.rows import POSITION, Rows
 
-EXAMPLES = 20
-"""Unexpected values that a result lists, as Great Expectations' results do."""
+MAX_EXAMPLES = 20
+"""Largest number of unexpected values that a result lists, as in Great Expectations' results."""
 
-Answer = tuple[bool, dict[str, Any]]
-"""Whether the expectation holds, and its `result` as Great Expectations writes it."""
+CheckResult = tuple[bool, dict[str, Any]]
+"""Whether the expectation holds, and the dictionary `result` that Great Expectations would write."""
 
 
 class Check(Protocol):
     """One expectation, ready to be evaluated on rows."""
 
     @property
-    def shared(self) -> Sequence[str]:
-        """SQL aggregates over `r` that the check needs."""
+    def aggregates(self) -> Sequence[str]:
+        """The SQL aggregates over the rows `r` that the check needs."""
 
-    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
-        """Evaluate the check; `values` are the values of `shared`."""
+    def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
+        """Evaluate the check; `values` are the values of `aggregates`, in their order."""
 
 
 @dataclass(frozen=True)
 class TableCheck:
     """A check of the table, or of an aggregate of a column."""
 
-    shared: Sequence[str]
-    finish: Callable[[Rows, Sequence[Any]], Answer]
+    aggregates: Sequence[str]
+    compute_result: Callable[[Rows, Sequence[Any]], CheckResult]
+    """Takes the rows and the values of `aggregates`."""
 
-    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
+    def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
         """Evaluate the check."""
-        return self.finish(rows, values)
+        return self.compute_result(rows, values)
 
 
 @dataclass(frozen=True)
@@ -51,63 +52,64 @@ class RowCheck:
     """A check of each row."""
 
     columns: Sequence[str]
-    judged: str
-    """SQL, true where the row is judged: its value is not missing."""
-    unexpected: str
-    """SQL, true where the row is judged and wrong; false, and never null, elsewhere."""
+    judged_sql: str
+    """SQL condition that is true where the row is judged: its value is not missing."""
+    unexpected_sql: str
+    """SQL condition that is true where the row is judged and is wrong; elsewhere it is false, never null."""
     mostly: float = 1.0
-    of_missing: bool = False
+    is_about_missing: bool = False
     """Whether the check is about missing values."""
     as_mapping: bool = False
-    """Whether an example maps column to value."""
-    counting: Callable[[Rows], int] | None = None
-    """Counts the unexpected rows, where an aggregate cannot."""
+    """Whether an example is a mapping of column to value."""
+    count_unexpected: Callable[[Rows], int] | None = None
+    """Counts the unexpected rows by a query of its own; None where an aggregate counts them."""
 
     @property
-    def shared(self) -> Sequence[str]:
-        """The number of judged rows, and of wrong rows among them."""
-        judged = f"count(*) FILTER ({self.judged})"
-        return [judged] if self.counting else [judged, f"count(*) FILTER ({self.unexpected})"]
+    def aggregates(self) -> Sequence[str]:
+        """The number of judged rows and, unless `count_unexpected` counts them, of unexpected rows."""
+        judged = f"count(*) FILTER ({self.judged_sql})"
+        return [judged] if self.count_unexpected else [judged, f"count(*) FILTER ({self.unexpected_sql})"]
 
-    def answer(self, rows: Rows, values: Sequence[Any]) -> Answer:
+    def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
         """Evaluate the check, with examples of unexpected values."""
         judged = values[0]
-        wrong = self.counting(rows) if self.counting else values[1]
-        success = not judged or (judged - wrong) / judged >= self.mostly
-        return success, self._build_result(rows.count, judged, wrong, self._query_examples(rows) if wrong else [])
+        unexpected = self.count_unexpected(rows) if self.count_unexpected else values[1]
+        success = not judged or (judged - unexpected) / judged >= self.mostly
+        examples = self._query_examples(rows) if unexpected else []
+        return success, self._build_result(rows.count, judged, unexpected, examples)
 
     def _query_examples(self, rows: Rows) -> list[Any]:
         """Query the first unexpected values, as JSON values."""
-        selected = ", ".join(rows.value(column) for column in self.columns)
-        first = f"LIMIT {EXAMPLES}"
-        if self.counting:  # the query has a join, and a join keeps no order
+        columns = ", ".join(rows.build_value_sql(column) for column in self.columns)
+        tail = f"LIMIT {MAX_EXAMPLES}"
+        if self.count_unexpected:  # the condition has a join, and a join keeps no order
             rows.add_positions()
-            first = f"ORDER BY r.{quote_identifier(POSITION)} {first}"
-        unexpected = rows.query(selected, where=self.unexpected, tail=first)
-        return [self._format_example([to_json_value(value) for value in row]) for row in unexpected]
+            tail = f"ORDER BY r.{quote_identifier(POSITION)} {tail}"
+        unexpected_rows = rows.query(columns, where=self.unexpected_sql, tail=tail)
+        return [self._format_example([to_json_value(value) for value in row]) for row in unexpected_rows]
 
     def _format_example(self, values: list[Any]) -> Any:
         if self.as_mapping:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 
-    def _build_result(self, count: int, judged: int, wrong: int, examples: list[Any]) -> dict[str, Any]:
+    def _build_result(self, count: int, judged: int, unexpected: int, examples: list[Any]) -> dict[str, Any]:
         """Build the result as Great Expectations 1.24 does in `_format_map_output` for SUMMARY."""
-        of_all = _percent(wrong, count)
-        of_judged = of_all if self.of_missing else _percent(wrong, judged)
+        percent_of_all = _compute_percent(unexpected, count)
+        percent_of_judged = percent_of_all if self.is_about_missing else _compute_percent(unexpected, judged)
         result = {
             "element_count": count,
-            "unexpected_count": wrong,
-            "unexpected_percent": of_judged,
+            "unexpected_count": unexpected,
+            "unexpected_percent": percent_of_judged,
             "partial_unexpected_list": examples,
             "partial_unexpected_counts": _count_examples(examples),
         }
-        if not self.of_missing:
+        if not self.is_about_missing:
             result |= {
                 "missing_count": count - judged,
-                "missing_percent": _percent(count - judged, count),
-                "unexpected_percent_total": of_all,
-                "unexpected_percent_nonmissing": of_judged,
+                "missing_percent": _compute_percent(count - judged, count),
+                "unexpected_percent_total": percent_of_all,
+                "unexpected_percent_nonmissing": percent_of_judged,
             }
         return result
 
@@ -122,7 +124,7 @@ def to_json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, (dt.date, dt.datetime, dt.time)) else str(value)
 
 
-def _percent(part: int, whole: int) -> float | None:
+def _compute_percent(part: int, whole: int) -> float | None:
     return part / whole * 100 if whole else None
 
 

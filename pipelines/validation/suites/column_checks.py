@@ -1,4 +1,7 @@
-"""Checks of all values of a column together: aggregates and sets of distinct values."""
+"""Make checks of all values of a column together: aggregates and sets of distinct values.
+
+A function returns None where Great Expectations has to evaluate the expectation, because of the type of the column.
+"""
 
 from __future__ import annotations
 
@@ -9,121 +12,124 @@ from typing import Any
 import duckdb
 
 from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import Answer, TableCheck, to_json_value
+from pipelines.validation.suites.checks import CheckResult, TableCheck, to_json_value
 from pipelines.validation.suites.row_checks import is_comparable
 from pipelines.validation.suites.rows import Rows, list_literals
 
 MAX_DISTINCT = 20
-"""Values that a result lists, as in Great Expectations."""
+"""Largest number of values that a result lists, as in Great Expectations."""
 
 
-def aggregate(function: str) -> Callable[[arguments.ColumnBounded, Rows], TableCheck | None]:
-    """Return the check that an aggregate of DuckDB is in a range."""
+def build_aggregate_check_maker(function: str) -> Callable[[arguments.AggregateRange, Rows], TableCheck | None]:
+    """Return the function that makes the check that an aggregate of DuckDB is in a range."""
 
-    def check(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
-        if rows.kind(args.column) not in ("int", "float"):
+    def make_aggregate_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+        if rows.get_kind(args.column) not in ("int", "float"):
             return None
         # In pandas the sum of no values is 0, and their minimum and mean do not exist.
         empty_value = 0 if function == "sum" else None
-        sql = f"{function}({rows.value(args.column)})"
+        sql = f"{function}({rows.build_value_sql(args.column)})"
         return TableCheck([sql], lambda _, values: check_bounds(args, empty_value if values[0] is None else values[0]))
 
-    return check
+    return make_aggregate_check
 
 
-def spread(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
-    """Check that the sample standard deviation is in a range."""
-    return _check_in_own_query(args, rows, "stddev_samp")
+def make_standard_deviation_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+    """Make the check that the sample standard deviation is in a range."""
+    return _make_own_query_check(args, rows, "stddev_samp")
 
 
-def median(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
-    """Check that the median is in a range."""
-    return _check_in_own_query(args, rows, "median")
+def make_median_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+    """Make the check that the median is in a range."""
+    return _make_own_query_check(args, rows, "median")
 
 
-def distinct_count(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
-    """Check that the number of distinct values is in a range."""
-    if rows.kind(args.column) == "other":
+def make_distinct_count_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+    """Make the check that the number of distinct values is in a range."""
+    if rows.get_kind(args.column) == "other":
         return None
     return TableCheck([], lambda rows, _: check_bounds(args, _count_distinct(rows, args.column)))
 
 
-def distinct_share(args: arguments.ColumnBounded, rows: Rows) -> TableCheck | None:
-    """Check that the number of distinct values, divided by that of all values, is in a range."""
-    if rows.kind(args.column) == "other":
+def make_distinct_share_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+    """Make the check that the number of distinct values, divided by that of all values, is in a range."""
+    if rows.get_kind(args.column) == "other":
         return None
     return TableCheck(
-        [f"count({rows.value(args.column)})"],
+        [f"count({rows.build_value_sql(args.column)})"],
         lambda rows, values: check_bounds(args, _count_distinct(rows, args.column) / values[0] if values[0] else 0),
     )
 
 
-def distinct_in_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
-    """Check that every value is in a set."""
-    return _compare_with_set(args, rows, extra=True)
+def make_distinct_in_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
+    """Make the check that every value is in a set."""
+    return _make_set_check(args, rows, extra=True)
 
 
-def distinct_contain_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
-    """Check that every value of a set occurs."""
-    return _compare_with_set(args, rows, missing=True)
+def make_distinct_contain_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
+    """Make the check that every value of a set occurs."""
+    return _make_set_check(args, rows, missing=True)
 
 
-def distinct_equal_set(args: arguments.DistinctSet, rows: Rows) -> TableCheck | None:
-    """Check that the values are exactly those of a set."""
-    return _compare_with_set(args, rows, extra=True, missing=True)
+def make_distinct_equal_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
+    """Make the check that the values are exactly those of a set."""
+    return _make_set_check(args, rows, extra=True, missing=True)
 
 
-def check_bounds(args: arguments.Bounded, value: Any) -> Answer:
-    """Check that a number is in a range; null and NaN are not."""
-    seen = {"observed_value": to_json_value(value)}
+def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
+    """Check that a number is in a range. Null and NaN are in no range."""
+    result = {"observed_value": to_json_value(value)}
     if value is None or math.isnan(value):
         return False, {"observed_value": None}
-    above = args.min_value is None or (value > args.min_value if args.strict_min else value >= args.min_value)
-    below = args.max_value is None or (value < args.max_value if args.strict_max else value <= args.max_value)
-    return bool(above and below), seen
+    is_above = args.min_value is None or (value > args.min_value if args.strict_min else value >= args.min_value)
+    is_below = args.max_value is None or (value < args.max_value if args.strict_max else value <= args.max_value)
+    return bool(is_above and is_below), result
 
 
-def _check_in_own_query(args: arguments.ColumnBounded, rows: Rows, function: str) -> TableCheck | None:
-    """Check an aggregate in a query of its own: it holds all values in memory, or fails on an infinite one."""
-    if rows.kind(args.column) not in ("int", "float"):
+def _make_own_query_check(args: arguments.AggregateRange, rows: Rows, function: str) -> TableCheck | None:
+    """Make the check of an aggregate by its own query: it holds all values in memory, or fails on an infinite value."""
+    if rows.get_kind(args.column) not in ("int", "float"):
         return None
 
-    def finish(rows: Rows, _: Sequence[Any]) -> Answer:
+    def compute_result(rows: Rows, _: Sequence[Any]) -> CheckResult:
         try:
-            return check_bounds(args, rows.query(f"{function}({rows.value(args.column)})")[0][0])
+            return check_bounds(args, rows.query(f"{function}({rows.build_value_sql(args.column)})")[0][0])
         except duckdb.OutOfRangeException:  # an infinite value, for which pandas computes NaN
             return check_bounds(args, None)
 
-    return TableCheck([], finish)
+    return TableCheck([], compute_result)
 
 
 def _count_distinct(rows: Rows, column: str) -> int:
-    return int(rows.query(f"count(DISTINCT {rows.value(column)})")[0][0])
+    return int(rows.query(f"count(DISTINCT {rows.build_value_sql(column)})")[0][0])
 
 
-def _compare_with_set(
-    args: arguments.DistinctSet, rows: Rows, *, extra: bool = False, missing: bool = False
+def _make_set_check(
+    args: arguments.DistinctValueSet, rows: Rows, *, extra: bool = False, missing: bool = False
 ) -> TableCheck | None:
+    """Make the check that no value is outside a set (`extra`), or that all values of the set occur (`missing`)."""
     if not is_comparable(rows, args.column, args.value_set):
         return None
-    wanted, value = list_literals(args.value_set), rows.value(args.column)
+    literals, value = list_literals(args.value_set), rows.build_value_sql(args.column)
 
-    def finish(rows: Rows, _: Sequence[Any]) -> Answer:
+    def compute_result(rows: Rows, _: Sequence[Any]) -> CheckResult:
         result: dict[str, Any] = {"observed_value": None}
         if extra:
-            count, examples = _list_distinct(rows, value, f"{value} NOT IN ({wanted})")
+            count, examples = _list_distinct(rows, value, f"{value} NOT IN ({literals})")
             result |= {"unexpected_count": count, "partial_unexpected_list": examples}
         if missing:
-            present = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({wanted})")}
+            present = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({literals})")}
             missing_values = sorted(set(args.value_set) - present, key=str)
             result |= {"missing_count": len(missing_values), "partial_missing_list": missing_values[:MAX_DISTINCT]}
         return not (result.get("unexpected_count") or result.get("missing_count")), result
 
-    return TableCheck([], finish)
+    return TableCheck([], compute_result)
 
 
 def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
-    """Count the distinct values, and list the smallest of them."""
-    number = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
-    least = rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if number else []
-    return number, [to_json_value(row[0]) for row in least]
+    """Return the number of distinct values where the condition holds, and the smallest of them."""
+    count = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
+    smallest = (
+        rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []
+    )
+    return count, [to_json_value(row[0]) for row in smallest]

@@ -36,7 +36,7 @@ class Expectation(BaseModel):
         return ", ".join(map(str, [*columns, *column_list] if isinstance(column_list, list) else columns))
 
     def parse_arguments(self) -> Arguments | None:
-        """Parse the kwargs; None where Great Expectations evaluates this expectation, and not DuckDB.
+        """Parse the kwargs; return None where Great Expectations evaluates this expectation, and not DuckDB.
 
         Raises:
             DataError: the kwargs are not valid, and Great Expectations does not have this expectation. A retry

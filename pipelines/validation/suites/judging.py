@@ -1,4 +1,4 @@
-"""Judge a partition by a suite: known expectations in a few queries of DuckDB, all others by Great Expectations."""
+"""Judge a partition by a suite: most expectations by a few queries of DuckDB, the others by Great Expectations."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from pipelines.validation.suites.rows import Rows
 from pipelines.validation.suites.suite import Suite
 
 MAX_EXAMPLES = 3
+"""Largest number of examples in a summary."""
 _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_message": None}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExpectationResult:
     """The result of one expectation."""
 
     expectation: Expectation
     success: bool
     result: dict[str, Any]
     exception_info: dict[str, Any] = field(default_factory=_NO_ERROR.copy)
-    wrong: str = ""
-    """SQL over `r`, true where a row is wrong; empty where the failure is not about single rows."""
+    unexpected_sql: str = ""
+    """SQL condition that a row `r` is unexpected; empty if the expectation holds or is not about single rows."""
 
-    def record(self) -> dict[str, Any]:
-        """Return the result as Great Expectations writes it."""
+    def to_json_values(self) -> dict[str, Any]:
+        """Return the result in the JSON format of Great Expectations."""
         expectation = self.expectation
         return {
             "success": self.success,
@@ -60,9 +61,9 @@ class Verdict:
     def observed(self) -> str:
         """The observed value, or the number of unexpected rows."""
         if "unexpected_count" in self.result:
-            wrong, rows = self.result["unexpected_count"], self.result.get("element_count") or 0
-            share = f" ({100 * wrong / rows:.3g} %)" if wrong and rows else ""
-            return f"{wrong:,} of {rows:,} rows{share}"
+            unexpected, rows = self.result["unexpected_count"], self.result.get("element_count") or 0
+            share = f" ({100 * unexpected / rows:.3g} %)" if unexpected and rows else ""
+            return f"{unexpected:,} of {rows:,} rows{share}"
         value = self.result.get("observed_value")
         return "" if value is None else str(value)
 
@@ -74,11 +75,14 @@ class Verdict:
 
     @property
     def error(self) -> str:
-        """Why the expectation could not be evaluated; empty where it was."""
+        """Why the expectation could not be evaluated; empty where it was evaluated."""
         # Great Expectations writes one exception, or a mapping of metric to exception.
         info = self.exception_info
-        each = [info] if "raised_exception" in info else [value for value in info.values() if isinstance(value, dict)]
-        return "; ".join(dict.fromkeys(filter(None, (exception.get("exception_message") for exception in each))))
+        exceptions = (
+            [info] if "raised_exception" in info else [item for item in info.values() if isinstance(item, dict)]
+        )
+        messages = (exception.get("exception_message") for exception in exceptions)
+        return "; ".join(dict.fromkeys(filter(None, messages)))
 
 
 @dataclass(frozen=True)
@@ -86,43 +90,44 @@ class Judgement:
     """The results of all expectations of a suite on one partition."""
 
     suite: Suite
-    verdicts: Sequence[Verdict]
+    results: Sequence[ExpectationResult]
+    """Results in the order of the suite."""
 
     @property
-    def evaluated(self) -> int:
+    def evaluated_count(self) -> int:
         """Number of expectations that were evaluated."""
-        return len(self.verdicts)
+        return len(self.results)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Summaries of the failed expectations."""
-        return [verdict.summarize() for verdict in self.verdicts if not verdict.success]
+        return [result.summarize() for result in self.results if not result.success]
 
     def list_failures(self, *severities: str) -> list[dict[str, Any]]:
         """Return the summaries of the failed expectations of these severities."""
         return [failure for failure in self.failures if failure["severity"] in severities]
 
     @property
-    def to_quarantine(self) -> list[Verdict]:
-        """The failed expectations of severity `warning` that say which rows are wrong."""
-        failed = [verdict for verdict in self.verdicts if not verdict.success and verdict.wrong]
-        return [verdict for verdict in failed if verdict.expectation.severity == "warning"]
+    def rejecting_results(self) -> list[ExpectationResult]:
+        """The failed expectations of severity `warning` that are about single rows: they reject these rows."""
+        failed = [result for result in self.results if not result.success and result.unexpected_sql]
+        return [result for result in failed if result.expectation.severity == "warning"]
 
     @property
     def evidence(self) -> dict[str, Any]:
         """The complete result, in the JSON of Great Expectations."""
-        successful = sum(verdict.success for verdict in self.verdicts)
+        successful = sum(result.success for result in self.results)
         return {
-            "success": successful == self.evaluated,
+            "success": successful == self.evaluated_count,
             "suite_name": self.suite.name,
             "suite_parameters": {},
             "statistics": {
-                "evaluated_expectations": self.evaluated,
+                "evaluated_expectations": self.evaluated_count,
                 "successful_expectations": successful,
-                "unsuccessful_expectations": self.evaluated - successful,
-                "success_percent": successful / self.evaluated * 100 if self.evaluated else None,
+                "unsuccessful_expectations": self.evaluated_count - successful,
+                "success_percent": successful / self.evaluated_count * 100 if self.evaluated_count else None,
             },
-            "results": [verdict.record() for verdict in self.verdicts],
+            "results": [result.to_json_values() for result in self.results],
             "meta": {"suite_digest": self.suite.digest},
             "id": None,
         }
@@ -131,20 +136,24 @@ class Judgement:
 def judge(suite: Suite, rows: Rows) -> Judgement:
     """Evaluate every expectation of the suite on `rows`, in the suite's order."""
     checks = [_make_check(expectation, rows) for expectation in suite.expectations]
-    aggregates = _query_aggregates(rows, [check for check in checks if not isinstance(check, Verdict | None)])
-    verdicts = [
-        check if isinstance(check, Verdict | None) else _evaluate(expectation, check, rows, aggregates)
+    aggregates = _query_aggregates(rows, [check for check in checks if not isinstance(check, ExpectationResult | None)])
+    results = [
+        check if isinstance(check, ExpectationResult | None) else _evaluate(expectation, check, rows, aggregates)
         for expectation, check in zip(suite.expectations, checks, strict=True)
     ]
-    open_places = [place for place, verdict in enumerate(verdicts) if verdict is None]
-    gx_verdicts = _evaluate_with_gx(rows, [suite.expectations[place] for place in open_places])
-    for place, gx_verdict in zip(open_places, gx_verdicts, strict=True):
-        verdicts[place] = gx_verdict
-    return Judgement(suite, [verdict for verdict in verdicts if verdict is not None])
+    gx_indexes = [index for index, result in enumerate(results) if result is None]
+    gx_results = _evaluate_with_gx(rows, [suite.expectations[index] for index in gx_indexes])
+    for index, gx_result in zip(gx_indexes, gx_results, strict=True):
+        results[index] = gx_result
+    return Judgement(suite, [result for result in results if result is not None])
 
 
-def _make_check(expectation: Expectation, rows: Rows) -> Check | Verdict | None:
-    """Make the check of an expectation; a failed verdict where that is impossible; None where it is for `by_gx`."""
+def _make_check(expectation: Expectation, rows: Rows) -> Check | ExpectationResult | None:
+    """Make the check of an expectation.
+
+    Returns:
+        The check; a failed result where no check can be made; None where Great Expectations evaluates the expectation.
+    """
     args = expectation.parse_arguments()
     if args is None:
         return None
@@ -158,45 +167,50 @@ def _make_check(expectation: Expectation, rows: Rows) -> Check | Verdict | None:
 
 
 def _list_columns(args: arguments.Arguments) -> Sequence[str]:
-    if isinstance(args, arguments.Existing):
+    """List the columns that must exist before the check can be made."""
+    if isinstance(args, arguments.ExistingColumn):
         return ()
-    if isinstance(args, arguments.OfColumn):
+    if isinstance(args, arguments.ColumnArguments):
         return (args.column,)
-    if isinstance(args, arguments.Pair):
+    if isinstance(args, arguments.ColumnPair):
         return (args.column_A, args.column_B)
-    if isinstance(args, arguments.Matched):
+    if isinstance(args, arguments.MatchInTable):
         return args.columns
-    return args.column_list if isinstance(args, arguments.Several) else ()
+    return args.column_list if isinstance(args, arguments.SeveralColumns) else ()
 
 
-def _fail_without_evaluation(expectation: Expectation, why: str) -> Verdict:
-    info = {"raised_exception": True, "exception_traceback": None, "exception_message": why}
-    return Verdict(expectation, False, {}, info)
+def _fail_without_evaluation(expectation: Expectation, reason: str) -> ExpectationResult:
+    info = {"raised_exception": True, "exception_traceback": None, "exception_message": reason}
+    return ExpectationResult(expectation, False, {}, info)
 
 
 def _query_aggregates(rows: Rows, checks: Sequence[Check]) -> dict[str, Any]:
-    """Query the aggregates of all checks in one pass: SQL to its value. Sets the number of rows."""
-    aggregates = list(dict.fromkeys(sql for check in checks for sql in check.shared))
+    """Query the aggregates of all checks in one pass, and set `rows.count`; return SQL to its value."""
+    aggregates = list(dict.fromkeys(sql for check in checks for sql in check.aggregates))
     values = rows.query(", ".join(["count(*)", *aggregates]))[0]
     rows.count = values[0]
     return dict(zip(aggregates, values[1:], strict=True))
 
 
-def _evaluate(expectation: Expectation, check: Check, rows: Rows, aggregates: dict[str, Any]) -> Verdict:
-    success, result = check.answer(rows, [aggregates[sql] for sql in check.shared])
-    wrong = check.unexpected if isinstance(check, RowCheck) and not success else ""
-    return Verdict(expectation, success, result, wrong=wrong)
+def _evaluate(expectation: Expectation, check: Check, rows: Rows, aggregates: dict[str, Any]) -> ExpectationResult:
+    success, result = check.evaluate(rows, [aggregates[sql] for sql in check.aggregates])
+    unexpected_sql = check.unexpected_sql if isinstance(check, RowCheck) and not success else ""
+    return ExpectationResult(expectation, success, result, unexpected_sql=unexpected_sql)
 
 
-def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[Verdict]:
+def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[ExpectationResult]:
     if not expectations:
         return []
     from pipelines.validation.suites import by_gx
 
-    results = by_gx.judge(rows, expectations)
+    gx_results = by_gx.judge(rows, expectations)
     return [
-        Verdict(
-            expectation, result.success, result.result, result.exception_info, "" if result.success else result.wrong
+        ExpectationResult(
+            expectation,
+            gx_result.success,
+            gx_result.result,
+            gx_result.exception_info,
+            "" if gx_result.success else gx_result.unexpected_sql,
         )
-        for expectation, result in zip(expectations, results, strict=True)
+        for expectation, gx_result in zip(expectations, gx_results, strict=True)
     ]

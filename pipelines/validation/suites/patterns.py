@@ -1,7 +1,8 @@
-r"""Match Python's regular expressions in DuckDB, which has RE2's.
+r"""Match Python's regular expressions in DuckDB, whose regular expressions are those of RE2.
 
-RE2 is used where both are known to agree. Elsewhere Python's `re` matches value by value: for patterns that
-RE2 lacks or interprets differently, and for text beyond ASCII or with line ends where the pattern has \w, \d, \b or $.
+RE2 matches where it is known to agree with Python's `re`. Elsewhere `re` matches, value by value: for patterns that RE2
+does not have or interprets differently, and, if the pattern has \w, \d, \b or $, for values that are not plain text.
+Plain text is ASCII without line ends.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ import duckdb
 
 from pipelines.validation.suites.rows import Rows, to_literal
 
-_SAME = {
+_SAME_OPERATIONS = {
     names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,
     names.MIN_REPEAT, names.SUBPATTERN, names.BRANCH, names.AT, names.CATEGORY,
 }  # fmt: skip
-_SAME_PLACES = {names.AT_BEGINNING, names.AT_BEGINNING_STRING, names.AT_END_STRING}
-_IN_PLAIN_TEXT = {
+_SAME_POSITIONS = {names.AT_BEGINNING, names.AT_BEGINNING_STRING, names.AT_END_STRING}
+_SAME_IN_PLAIN_TEXT = {
     names.AT_END, names.AT_BOUNDARY, names.AT_NON_BOUNDARY, names.CATEGORY_DIGIT, names.CATEGORY_NOT_DIGIT,
     names.CATEGORY_WORD, names.CATEGORY_NOT_WORD,
 }  # fmt: skip
-_END = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
+_END_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 
 def build_match_sql(rows: Rows, column: str, regex: str) -> str:
-    """Return SQL that is true where `regex` matches in the column's value; empty where `regex` is not valid."""
+    """Return the SQL condition that `regex` matches in the column's value; empty where `regex` is not valid."""
     try:
         parsed = parser.parse(regex)
     except (re.error, OverflowError, RecursionError):
         return ""
-    value, re2_regex = rows.value(column), _END.sub(r"\1\\z", regex)
+    value, re2_regex = rows.build_value_sql(column), _END_ESCAPE.sub(r"\1\\z", regex)
     re2_match, agreement = f"regexp_matches({value}, {to_literal(re2_regex)})", _compare_with_re2(parsed)
     if agreement == "never" or not _can_compile(rows.connection, re2_regex):
         return _build_python_match(rows, regex, value)
@@ -44,20 +45,20 @@ def build_match_sql(rows: Rows, column: str, regex: str) -> str:
 
 
 def _compare_with_re2(parsed: Any) -> str:
-    """Return where RE2 agrees with Python: always, in plain text, or never."""
+    """Return where RE2 agrees with Python: `always`, `in plain text` (ASCII without line ends), or `never`."""
     if parsed.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
     operations = set(_list_operations(parsed))
-    if not {node[0] for node in operations} <= _SAME:
+    if not {node[0] for node in operations} <= _SAME_OPERATIONS:
         return "never"
-    places = {node[1] for node in operations if node[0] in (names.AT, names.CATEGORY)}
-    if not places <= _SAME_PLACES | _IN_PLAIN_TEXT:
+    positions = {node[1] for node in operations if node[0] in (names.AT, names.CATEGORY)}
+    if not positions <= _SAME_POSITIONS | _SAME_IN_PLAIN_TEXT:
         return "never"
-    return "in plain text" if places & _IN_PLAIN_TEXT else "always"
+    return "in plain text" if positions & _SAME_IN_PLAIN_TEXT else "always"
 
 
 def _list_operations(tree: Any) -> list[tuple[Any, Any]]:
-    """List every operation of a parsed pattern, with its argument where that is a name."""
+    """List every operation of a parsed pattern, with its argument if that is a constant of `re`; else with None."""
     operations: list[tuple[Any, Any]] = []
     for node in tree:
         if isinstance(node, tuple) and node and isinstance(node[0], type(names.LITERAL)):
@@ -78,11 +79,11 @@ def _can_compile(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
 
 
 def _build_python_match(rows: Rows, regex: str, value: str) -> str:
-    """Build SQL that calls Python's `re`."""
+    """Build the SQL condition that Python's `re` finds the pattern in the value."""
     name, compiled = rows.make_table_name(), re.compile(regex)
 
-    def matches(text: str) -> bool:
+    def is_match(text: str) -> bool:
         return compiled.search(text) is not None
 
-    rows.connection.create_function(name, matches, ["VARCHAR"], "BOOLEAN")
+    rows.connection.create_function(name, is_match, ["VARCHAR"], "BOOLEAN")
     return f"coalesce({name}({value}), FALSE)"

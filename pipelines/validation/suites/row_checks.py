@@ -1,4 +1,7 @@
-"""Checks of each row, as SQL. A function returns None where the types need Great Expectations' own evaluation."""
+"""Make checks of each row, as SQL conditions.
+
+A function returns None where Great Expectations has to evaluate the expectation, because of the types of the columns.
+"""
 
 from __future__ import annotations
 
@@ -11,90 +14,106 @@ from pipelines.validation.suites.checks import RowCheck
 from pipelines.validation.suites.patterns import build_match_sql
 from pipelines.validation.suites.rows import Rows, list_literals, to_literal
 
-_COMPARED = ("int", "float")
+_NUMBER_KINDS = ("int", "float")
 
 
-def not_null(args: arguments.OfValues, rows: Rows) -> RowCheck:
-    """Check that no value is missing."""
-    return RowCheck([args.column], "TRUE", f"{rows.value(args.column)} IS NULL", args.mostly, of_missing=True)
+def make_not_null_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
+    """Make the check that no value is missing."""
+    return RowCheck(
+        [args.column], "TRUE", f"{rows.build_value_sql(args.column)} IS NULL", args.mostly, is_about_missing=True
+    )
 
 
-def null(args: arguments.OfValues, rows: Rows) -> RowCheck:
-    """Check that every value is missing."""
-    return RowCheck([args.column], "TRUE", f"{rows.value(args.column)} IS NOT NULL", args.mostly, of_missing=True)
+def make_null_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
+    """Make the check that every value is missing."""
+    return RowCheck(
+        [args.column], "TRUE", f"{rows.build_value_sql(args.column)} IS NOT NULL", args.mostly, is_about_missing=True
+    )
 
 
-def between(args: arguments.ValuesBounded, rows: Rows) -> RowCheck | None:
-    """Check that every value is in a range."""
-    bounds = [_bound(rows.kind(args.column), value) for value in (args.min_value, args.max_value)]
+def make_range_check(args: arguments.ValueRange, rows: Rows) -> RowCheck | None:
+    """Make the check that every value is in a range."""
+    bounds = [_build_bound_sql(rows.get_kind(args.column), value) for value in (args.min_value, args.max_value)]
     if "" in bounds or (None not in bounds and args.min_value > args.max_value):  # type: ignore[operator]
         return None
-    return _values(args, rows, _ranged(rows.value(args.column), args, *bounds))
+    return _make_value_check(args, rows, _build_range_condition(rows.build_value_sql(args.column), args, *bounds))
 
 
-def in_set(args: arguments.ValuesInSet, rows: Rows) -> RowCheck | None:
-    """Check that every value is in a set."""
+def make_set_check(args: arguments.ValueSet, rows: Rows) -> RowCheck | None:
+    """Make the check that every value is in a set."""
     if not is_comparable(rows, args.column, args.value_set):
         return None
-    return _values(args, rows, f"{rows.value(args.column)} IN ({list_literals(args.value_set)})")
+    return _make_value_check(args, rows, f"{rows.build_value_sql(args.column)} IN ({list_literals(args.value_set)})")
 
 
-def not_in_set(args: arguments.ValuesInSet, rows: Rows) -> RowCheck | None:
-    """Check that no value is in a set."""
+def make_excluded_set_check(args: arguments.ValueSet, rows: Rows) -> RowCheck | None:
+    """Make the check that no value is in a set."""
     if not is_comparable(rows, args.column, args.value_set):
         return None
-    return _values(args, rows, f"{rows.value(args.column)} NOT IN ({list_literals(args.value_set)})")
+    return _make_value_check(
+        args, rows, f"{rows.build_value_sql(args.column)} NOT IN ({list_literals(args.value_set)})"
+    )
 
 
-def lengths_between(args: arguments.LengthsBounded, rows: Rows) -> RowCheck | None:
-    """Check that the length of every value is in a range."""
+def make_length_range_check(args: arguments.LengthRange, rows: Rows) -> RowCheck | None:
+    """Make the check that the length of every value is in a range."""
     bounds = [None if value is None else to_literal(value) for value in (args.min_value, args.max_value)]
-    if rows.kind(args.column) != "text" or bounds == [None, None]:
+    if rows.get_kind(args.column) != "text" or bounds == [None, None]:
         return None
-    return _values(args, rows, _ranged(f"length({rows.value(args.column)})", args, *bounds))
+    return _make_value_check(
+        args, rows, _build_range_condition(f"length({rows.build_value_sql(args.column)})", args, *bounds)
+    )
 
 
-def length_equal(args: arguments.LengthEqual, rows: Rows) -> RowCheck | None:
-    """Check that every value has a given length."""
-    if rows.kind(args.column) != "text":
+def make_length_check(args: arguments.ExactLength, rows: Rows) -> RowCheck | None:
+    """Make the check that every value has a given length."""
+    if rows.get_kind(args.column) != "text":
         return None
-    return _values(args, rows, f"length({rows.value(args.column)}) = {args.value}")
+    return _make_value_check(args, rows, f"length({rows.build_value_sql(args.column)}) = {args.value}")
 
 
-def match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
-    """Check that a regular expression is found in every value."""
+def make_pattern_check(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
+    """Make the check that a regular expression is found in every value."""
     condition = _build_match_condition(args, rows)
-    return _values(args, rows, condition) if condition else None
+    return _make_value_check(args, rows, condition) if condition else None
 
 
-def not_match(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
-    """Check that a regular expression is found in no value."""
+def make_excluded_pattern_check(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
+    """Make the check that a regular expression is found in no value."""
     condition = _build_match_condition(args, rows)
-    return _values(args, rows, f"NOT {condition}") if condition else None
+    return _make_value_check(args, rows, f"NOT {condition}") if condition else None
 
 
-def pair_equal(args: arguments.Pair, rows: Rows) -> RowCheck | None:
-    """Check that both columns have the same value. A missing value equals nothing."""
-    return _pair(args, rows, "=")
+def make_equal_pair_check(args: arguments.ColumnPair, rows: Rows) -> RowCheck | None:
+    """Make the check that both columns have the same value. A missing value is not equal to any value."""
+    return _make_pair_check(args, rows, "=")
 
 
-def pair_greater(args: arguments.PairGreater, rows: Rows) -> RowCheck | None:
-    """Check that the first column is greater than the second. A missing value is above nothing."""
-    return _pair(args, rows, ">=" if args.or_equal else ">")
+def make_ordered_pair_check(args: arguments.OrderedPair, rows: Rows) -> RowCheck | None:
+    """Make the check that the first column is greater than the second, or equal if `or_equal` is true.
+
+    A missing value is not greater than any value.
+    """
+    return _make_pair_check(args, rows, ">=" if args.or_equal else ">")
 
 
-def differ_in_row(args: arguments.Several, rows: Rows) -> RowCheck | None:
-    """Check that the values of the columns differ from each other within a row. Missing values are equal."""
-    values = [rows.value(column) for column in args.column_list]
-    if len({rows.kind(column) for column in args.column_list}) > 1 or "other" in map(rows.kind, args.column_list):
+def make_different_values_check(args: arguments.SeveralColumns, rows: Rows) -> RowCheck | None:
+    """Make the check that the columns have different values within a row. Missing values are equal to each other."""
+    values = [rows.build_value_sql(column) for column in args.column_list]
+    if len({rows.get_kind(column) for column in args.column_list}) > 1 or "other" in map(
+        rows.get_kind, args.column_list
+    ):
         return None
-    same = " OR ".join(f"{a} IS NOT DISTINCT FROM {b}" for a, b in combinations(values, 2)) or "FALSE"
-    judged = build_judged_sql(values, args.ignore_row_if)
-    return RowCheck(args.column_list, judged, f"({judged} AND ({same}))", args.mostly, as_mapping=True)
+    equality_sql = (
+        " OR ".join(f"{value} IS NOT DISTINCT FROM {other_value}" for value, other_value in combinations(values, 2))
+        or "FALSE"
+    )
+    judged_sql = build_judged_sql(values, args.ignore_row_if)
+    return RowCheck(args.column_list, judged_sql, f"({judged_sql} AND ({equality_sql}))", args.mostly, as_mapping=True)
 
 
 def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
-    """Return SQL that is true where a row of several values is judged."""
+    """Return the SQL condition that a row is judged, from its values and the kwarg `ignore_row_if`."""
     if ignore_row_if in ("never", "neither"):
         return "TRUE"
     joint = " AND " if ignore_row_if in ("any_value_is_missing", "either_value_is_missing") else " OR "
@@ -102,44 +121,46 @@ def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
 
 
 def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
-    """Return whether a column's values and those of a set have the same kind."""
-    kind = rows.kind(column)
-    wanted = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
-    return bool(values) and wanted is not None and all(isinstance(value, wanted) for value in values)
+    """Return whether the values of a set have the kind of the column; False for an empty set."""
+    kind = rows.get_kind(column)
+    value_types = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
+    return bool(values) and value_types is not None and all(isinstance(value, value_types) for value in values)
 
 
 def _build_match_condition(args: arguments.Pattern, rows: Rows) -> str:
     """Build the condition that the value matches the regular expression; empty where SQL cannot check it."""
-    return build_match_sql(rows, args.column, args.regex) if rows.kind(args.column) == "text" else ""
+    return build_match_sql(rows, args.column, args.regex) if rows.get_kind(args.column) == "text" else ""
 
 
-def _values(args: arguments.OfValues, rows: Rows, good: str) -> RowCheck:
-    judged = f"{rows.value(args.column)} IS NOT NULL"
-    return RowCheck([args.column], judged, f"({judged} AND NOT ({good}))", args.mostly)
+def _make_value_check(args: arguments.ValueArguments, rows: Rows, condition: str) -> RowCheck:
+    """Make the check that the condition is true for each value that is not missing."""
+    judged_sql = f"{rows.build_value_sql(args.column)} IS NOT NULL"
+    return RowCheck([args.column], judged_sql, f"({judged_sql} AND NOT ({condition}))", args.mostly)
 
 
-def _pair(args: arguments.Pair, rows: Rows, operator: str) -> RowCheck | None:
+def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> RowCheck | None:
     columns = [args.column_A, args.column_B]
-    kinds = {rows.kind(column) for column in columns}
+    kinds = {rows.get_kind(column) for column in columns}
     if len(kinds) > 1 or not kinds <= {"int", "float", "text", "moment"}:
         return None
-    values = [rows.value(column) for column in columns]
-    judged = build_judged_sql(values, args.ignore_row_if)
-    good = f"coalesce({values[0]} {operator} {values[1]}, FALSE)"
-    return RowCheck(columns, judged, f"({judged} AND NOT {good})", args.mostly)
+    values = [rows.build_value_sql(column) for column in columns]
+    judged_sql = build_judged_sql(values, args.ignore_row_if)
+    condition = f"coalesce({values[0]} {operator} {values[1]}, FALSE)"
+    return RowCheck(columns, judged_sql, f"({judged_sql} AND NOT {condition})", args.mostly)
 
 
-def _ranged(value: str, args: Any, low: str | None, high: str | None) -> str:
-    above = f"{value} {'>' if args.strict_min else '>='} {low}" if low else "TRUE"
-    below = f"{value} {'<' if args.strict_max else '<='} {high}" if high else "TRUE"
-    return f"{above} AND {below}"
+def _build_range_condition(value: str, args: Any, low: str | None, high: str | None) -> str:
+    """Return the SQL condition that the value is between the bounds; None: no bound."""
+    lower_condition = f"{value} {'>' if args.strict_min else '>='} {low}" if low else "TRUE"
+    upper_condition = f"{value} {'<' if args.strict_max else '<='} {high}" if high else "TRUE"
+    return f"{lower_condition} AND {upper_condition}"
 
 
-def _bound(kind: str, value: Any) -> str | None:
-    """Return the SQL of a bound for a kind of column; empty where the bound does not fit the kind."""
+def _build_bound_sql(kind: str, value: Any) -> str | None:
+    """Return the SQL of a bound for a kind of column; None without a bound, empty where it does not fit the kind."""
     if value is None:
         return None
-    if kind in _COMPARED and not isinstance(value, str):
+    if kind in _NUMBER_KINDS and not isinstance(value, str):
         return to_literal(value)
     if kind not in ("day", "moment") or not isinstance(value, str):
         return ""

@@ -1,4 +1,4 @@
-"""Give the checks access to the rows of one partition, in DuckDB."""
+"""Read the rows of one partition in DuckDB, for the checks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ VIEW = "leeway_rows"
 POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
+BATCH_ROWS = 64 * 1024
+"""Number of rows in a batch that is read."""
+
 Kind = Literal["int", "float", "text", "flag", "day", "moment", "other"]
 _KINDS: dict[pa.DataType, Kind] = {
     pa.int32(): "int",
@@ -32,7 +35,7 @@ _KINDS: dict[pa.DataType, Kind] = {
 
 @dataclass
 class Rows:
-    """The rows of the partition that is judged, and what the checks need beside them."""
+    """The rows of the partition that is judged, with the connection and the names that the checks need."""
 
     connection: duckdb.DuckDBPyConnection
     schema: pa.Schema
@@ -40,20 +43,20 @@ class Rows:
     day: dt.date
     published: str
     """Table whose earlier partitions serve as history."""
-    source: str = VIEW
-    """View of the rows."""
+    view: str = VIEW
+    """View that has the rows."""
     count: int = 0
-    """Number of rows; set by the first query of all checks."""
-    table_names: int = 0
-    """Number of names given to temporary tables."""
+    """Number of rows; 0 until the query of the aggregates sets it."""
+    table_name_count: int = 0
+    """Number of names that `make_table_name` has returned."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
 
-    def kind(self, column: str) -> Kind:
-        """Return the kind of a column, which decides how it can be checked."""
+    def get_kind(self, column: str) -> Kind:
+        """Return the kind of a column, which determines how it can be checked."""
         return _KINDS.get(self.schema.field(column).type, "other")
 
-    def value(self, column: str) -> str:
+    def build_value_sql(self, column: str) -> str:
         """Return the SQL of a column of `r`; NaN becomes null, as in pandas."""
         name = f"r.{quote_identifier(column)}"
         if pa.types.is_floating(self.schema.field(column).type):
@@ -61,40 +64,37 @@ class Rows:
         return name
 
     def query(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
-        """Run a query over the partition's rows, which it names `r`, and return its result."""
-        query = f"SELECT {select} FROM {self.source} AS r WHERE {where} {tail}"  # noqa: S608
+        """Run a query over the partition's rows, and return its result. The rows have the alias `r`."""
+        query = f"SELECT {select} FROM {self.view} AS r WHERE {where} {tail}"  # noqa: S608
         return list(self.connection.execute(query).fetchall())
 
     def make_table_name(self) -> str:
         """Make a new name for a temporary table."""
-        self.table_names += 1
-        return f"leeway_{self.table_names}"
+        self.table_name_count += 1
+        return f"leeway_{self.table_name_count}"
 
     def add_positions(self) -> None:
         """Add the column `POSITION` to the rows. Idempotent."""
-        if self.source == VIEW:
-            self.source = "leeway_numbered"
-            place = f"row_number() OVER () - 1 AS {quote_identifier(POSITION)}"
-            self.connection.execute(f"CREATE TEMP VIEW {self.source} AS SELECT *, {place} FROM {VIEW}")  # noqa: S608
+        if self.view == VIEW:
+            self.view = "leeway_numbered"
+            position = f"row_number() OVER () - 1 AS {quote_identifier(POSITION)}"
+            self.connection.execute(f"CREATE TEMP VIEW {self.view} AS SELECT *, {position} FROM {VIEW}")  # noqa: S608
 
     def read_batches(self, select: str, where: str) -> pa.RecordBatchReader:
         """Read the result of a query in batches, in order; memory does not grow with the number of rows."""
-        query = f"SELECT {select} FROM {self.source} AS r WHERE {where}"  # noqa: S608
+        query = f"SELECT {select} FROM {self.view} AS r WHERE {where}"  # noqa: S608
         reader = self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
         self.readers.append(reader)
         return reader
 
-    def list_columns(self) -> str:
+    def build_columns_sql(self) -> str:
         """Return the SQL of all columns of the table."""
         return ", ".join(f"r.{quote_identifier(name)}" for name in self.schema.names)
 
 
-BATCH_ROWS = 64 * 1024
-
-
 @contextmanager
 def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Rows]:
-    """Open one partition of a table for as long as the block lasts.
+    """Open one partition of a table; close it after the block.
 
     Args:
         lake: lake with the table.
@@ -115,7 +115,7 @@ def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[
 
 
 def to_literal(value: Any) -> str:
-    """Convert a JSON value to an SQL literal; a whole number stays an integer, so that it compares exactly."""
+    """Convert a JSON value to an SQL literal. A whole number becomes an integer, which compares exactly."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, float) and not value.is_integer():

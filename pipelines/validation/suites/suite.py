@@ -24,7 +24,7 @@ class Suite:
     name: str
     expectations: Sequence[Expectation]
     digest: str
-    """SHA-256 of the expectations, in hex: suites of equal expectations have equal digests."""
+    """SHA-256 of the expectations, in hex. Suites with equal expectations have equal digests."""
 
 
 def load_suite(folder: Path, name: str) -> Suite:
@@ -42,8 +42,8 @@ def parse_suite(name: str, value: Any, origin: str) -> Suite:
 
     Args:
         name: name of the suite.
-        value: the JSON value.
-        origin: where the value comes from, for the error message.
+        value: JSON value of the suite.
+        origin: file or table that has the value, for the error message.
 
     Raises:
         DataError: the value is not a suite, or an expectation is not valid. A retry cannot help.
@@ -69,7 +69,7 @@ def _parse_expectation(value: Any, origin: str) -> Expectation:
 
 
 def _require_known(expectations: Sequence[Expectation], origin: str) -> None:
-    """Refuse an expectation whose type or kwargs neither this package nor Great Expectations knows."""
+    """Raise a DataError if neither this package nor Great Expectations knows the type and kwargs of an expectation."""
     for number, expectation in enumerate(expectations, 1):
         try:
             is_known = expectation.parse_arguments() is not None

@@ -1,4 +1,4 @@
-"""Checks of rows against each other, and against the rows of another table."""
+"""Make checks of rows against each other, and against the rows of another table."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pipelines.validation.suites.row_checks import build_judged_sql
 from pipelines.validation.suites.rows import Rows
 
 
-def unique(args: arguments.OfValues, rows: Rows) -> RowCheck | None:
-    """Check that no value occurs twice."""
-    if rows.kind(args.column) == "other":
+def make_unique_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck | None:
+    """Make the check that no value occurs twice."""
+    if rows.get_kind(args.column) == "other":
         return None
-    value = rows.value(args.column)
-    return _check_unique([args.column], rows, f"{value} IS NOT NULL", args.mostly)
+    value = rows.build_value_sql(args.column)
+    return _make_uniqueness_check([args.column], rows, f"{value} IS NOT NULL", args.mostly)
 
 
-def compound_unique(args: arguments.Several, rows: Rows) -> RowCheck | None:
-    """Check that no combination of values occurs twice. Missing values are equal."""
-    if "other" in map(rows.kind, args.column_list):
+def make_unique_combination_check(args: arguments.SeveralColumns, rows: Rows) -> RowCheck | None:
+    """Make the check that no combination of values occurs twice. Missing values are equal to each other."""
+    if "other" in map(rows.get_kind, args.column_list):
         return None
-    values = [rows.value(column) for column in args.column_list]
-    return _check_unique(
+    values = [rows.build_value_sql(column) for column in args.column_list]
+    return _make_uniqueness_check(
         args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, as_mapping=True
     )
 
 
-def matched(args: arguments.Matched, rows: Rows) -> RowCheck:
-    """Check that every row has a match in another table, in the partitions around this one.
+def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
+    """Make the check that every row has a match in another table, in the partitions around this one.
 
     A row with a missing value is not judged.
 
@@ -44,15 +44,23 @@ def matched(args: arguments.Matched, rows: Rows) -> RowCheck:
     if not rows.connection.execute(f"FROM {table} LIMIT 1").fetchall():
         raise DataError(f"table {args.table} has no partition from {first} to {last}.", "Ingest it first.")
     values = [
-        _truncate_to_hour(rows.value(column), args.by_hour and rows.kind(column) == "moment") for column in args.columns
+        _truncate_to_hour(rows.build_value_sql(column), args.by_hour and rows.get_kind(column) == "moment")
+        for column in args.columns
     ]
-    same = " AND ".join(f"o.c{number} = {value}" for number, value in enumerate(values))
-    judged = build_judged_sql(values, "any_value_is_missing")
-    wrong = f"({judged} AND NOT EXISTS (SELECT 1 FROM {table} AS o WHERE {same}))"  # noqa: S608
-    return RowCheck(args.columns, judged, wrong, args.mostly, as_mapping=True, counting=_make_counter(wrong))
+    match_sql = " AND ".join(f"o.c{number} = {value}" for number, value in enumerate(values))
+    judged_sql = build_judged_sql(values, "any_value_is_missing")
+    unexpected_sql = f"({judged_sql} AND NOT EXISTS (SELECT 1 FROM {table} AS o WHERE {match_sql}))"  # noqa: S608
+    return RowCheck(
+        args.columns,
+        judged_sql,
+        unexpected_sql,
+        args.mostly,
+        as_mapping=True,
+        count_unexpected=_make_counter(unexpected_sql),
+    )
 
 
-def _copy_keys(args: arguments.Matched, rows: Rows, first: dt.date, last: dt.date) -> str:
+def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: dt.date) -> str:
     """Copy the distinct keys of the other table to a temporary table with the columns c0, c1, ...; return its name."""
     schema, columns = rows.lake.read_schema(args.table), args.other_columns or args.columns
     missing = [column for column in columns if column not in schema.names]
@@ -66,37 +74,41 @@ def _copy_keys(args: arguments.Matched, rows: Rows, first: dt.date, last: dt.dat
             )
             for column in columns
         ]
-        listed = ", ".join(f"{key} AS c{number}" for number, key in enumerate(keys))
-        rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {listed} FROM {view}")  # noqa: S608
+        selection = ", ".join(f"{key} AS c{number}" for number, key in enumerate(keys))
+        rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {selection} FROM {view}")  # noqa: S608
     return name
 
 
-def _check_unique(
-    columns: Sequence[str], rows: Rows, judged: str, mostly: float, *, as_mapping: bool = False
+def _make_uniqueness_check(
+    columns: Sequence[str], rows: Rows, judged_sql: str, mostly: float, *, as_mapping: bool = False
 ) -> RowCheck:
-    """Make a check whose wrong rows are those with equal values in another row."""
-    name, values = rows.make_table_name(), [rows.value(column) for column in columns]
-    same = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {value}" for number, value in enumerate(values))
+    """Make the check that no two rows have equal values in the columns."""
+    name, values = rows.make_table_name(), [rows.build_value_sql(column) for column in columns]
+    equality_sql = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {value}" for number, value in enumerate(values))
 
-    def counting(rows: Rows) -> int:
-        picked = ", ".join(f"{value} AS c{number}" for number, value in enumerate(values))
-        places = ", ".join(str(number + 1) for number in range(len(values)))
+    def count_unexpected(rows: Rows) -> int:
+        selection = ", ".join(f"{value} AS c{number}" for number, value in enumerate(values))
+        positions = ", ".join(str(number + 1) for number in range(len(values)))
         rows.connection.execute(
-            f"CREATE TEMP TABLE {name} AS SELECT {picked}, count(*) AS n FROM {rows.source} AS r "  # noqa: S608
-            f"WHERE {judged} GROUP BY {places} HAVING n > 1"
+            f"CREATE TEMP TABLE {name} AS SELECT {selection}, count(*) AS n FROM {rows.view} AS r "  # noqa: S608
+            f"WHERE {judged_sql} GROUP BY {positions} HAVING n > 1"
         )
         total = rows.connection.execute(f"SELECT coalesce(sum(n), 0) FROM {name}").fetchall()  # noqa: S608
         return int(total[0][0])
 
-    wrong = f"({judged} AND EXISTS (SELECT 1 FROM {name} AS o WHERE {same}))"  # noqa: S608
-    return RowCheck(columns, judged, wrong, mostly, as_mapping=as_mapping, counting=counting)
+    unexpected_sql = f"({judged_sql} AND EXISTS (SELECT 1 FROM {name} AS o WHERE {equality_sql}))"  # noqa: S608
+    return RowCheck(
+        columns, judged_sql, unexpected_sql, mostly, as_mapping=as_mapping, count_unexpected=count_unexpected
+    )
 
 
-def _make_counter(wrong: str) -> Callable[[Rows], int]:
-    def counting(rows: Rows) -> int:
-        return int(rows.query("count(*)", where=wrong)[0][0])
+def _make_counter(condition: str) -> Callable[[Rows], int]:
+    """Return a function that counts the rows where the condition is true."""
 
-    return counting
+    def count_rows(rows: Rows) -> int:
+        return int(rows.query("count(*)", where=condition)[0][0])
+
+    return count_rows
 
 
 def _truncate_to_hour(value: str, by_hour: bool) -> str:

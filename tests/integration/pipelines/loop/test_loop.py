@@ -20,7 +20,7 @@ from pipelines.loop.journal import Journal
 from pipelines.steps import guard as guarding
 from pipelines.steps import record_outcome as recording
 from pipelines.steps import validate as validating
-from pipelines.validation.results_table import SCHEMA, Evidence
+from pipelines.validation.results_table import SCHEMA, ResultsTable
 
 PROCESSES = 12
 FORK = multiprocessing.get_context("fork")
@@ -208,7 +208,7 @@ def test_a_failed_column_holds_back_the_features_that_are_built_from_it(lake: La
 def test_each_column_of_a_warning_counts(lake: Lake, severity: str, outcome: str) -> None:
     row = dict.fromkeys(SCHEMA.names) | {"date": dt.date(2013, 1, 5), "dataset": "flights", "run": "r", "place": 0}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
-    Evidence(lake).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
+    ResultsTable(lake).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
     assert run_guard("d/1", worst=["distance"], policy=WITH_QUALITY).outcome == outcome
     record_outcome("d/1")
     assert run_guard("d/2", "2013-01-11", worst=["carrier"], policy=WITH_QUALITY).outcome == "started"

@@ -20,7 +20,7 @@ from pipelines.monitoring.profiles.record import load_record
 from pipelines.monitoring.profiles.table import Profiles
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.steps import drift
-from pipelines.validation.results_table import SCHEMA, Evidence
+from pipelines.validation.results_table import SCHEMA, ResultsTable
 from tests.tools.candidates import register
 from tests.tools.names import name_for_test
 
@@ -153,7 +153,7 @@ def write_validation(day: dt.date, **fields: Any) -> None:
     """Write evidence of a validation of the day, which fails unless `fields` say otherwise."""
     row = dict.fromkeys(SCHEMA.names) | {"date": day, "dataset": "flights", "success": False, "run": f"r {fields}"}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "place": 0, "severity": "critical", "expectation": "e"}
-    Evidence(Lake.open()).add([row | fields], day)
+    ResultsTable(Lake.open()).add([row | fields], day)
 
 
 def test_writes_a_decision_once(version: Any) -> None:

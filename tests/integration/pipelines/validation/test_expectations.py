@@ -43,8 +43,8 @@ def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST) -> suites.
     return suites.parse_suite("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
-def replay_suite(suite: suites.Suite, *days: dt.date, allowed: float = 0.1) -> list[ReplayedPartition]:
-    return list(replay(suite, "flights_raw", "flights", days, allowed))
+def replay_suite(suite: suites.Suite, *days: dt.date, max_quarantined_fraction: float = 0.1) -> list[ReplayedPartition]:
+    return list(replay(suite, "flights_raw", "flights", days, max_quarantined_fraction))
 
 
 def set_values(column: str, value: Any, number: int = 3) -> Callable[[pa.Table], pa.Table]:
@@ -101,7 +101,7 @@ def test_a_draft_quarantines_bad_values(case: str, week: list[dt.date], stage: S
     stage(LAST, BAD_VALUES[case])
     day_result = replay_suite(suite, LAST)[0]
     assert (day_result.verdict, day_result.quarantined) == ("quarantined", 3)
-    assert replay_suite(suite, LAST, allowed=0.001)[0].verdict == "blocked"
+    assert replay_suite(suite, LAST, max_quarantined_fraction=0.001)[0].verdict == "blocked"
 
 
 def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Stage) -> None:
@@ -207,7 +207,7 @@ def test_replay_reports_the_effect_of_a_changed_suite_and_writes_nothing(
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
     unchanged = list(replay(load_changed_suite("flights"), "flights_raw", "flights", validated_days, 0.1))
-    assert [day_result.differs for day_result in unchanged] == [False] * 3
+    assert [day_result.is_different for day_result in unchanged] == [False] * 3
     suite = json.loads((Path(__file__).parents[4] / "expectations/flights.json").read_text())
     row_counts = Lake.open().count_rows_by_day("flights_raw")
     for expectation in suite["expectations"]:
@@ -224,7 +224,7 @@ def test_replay_reports_the_effect_of_a_changed_suite_and_writes_nothing(
 
 def test_replay_reports_days_that_were_never_validated(week: list[dt.date]) -> None:
     day_result = replay_suite(load_changed_suite("flights"), week[0])[0]
-    assert day_result.before is None and day_result.differs
+    assert day_result.last_run is None and day_result.is_different
     assert summarize([day_result])["never_validated"] == 1
 
 

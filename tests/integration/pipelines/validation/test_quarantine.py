@@ -218,7 +218,7 @@ def add_evidence(number: int) -> None:
     """Add three rows of evidence of a day."""
     day = DAY + dt.timedelta(number)
     rows = [{"date": day, "dataset": "flights", "place": place} for place in range(3)]
-    results_table.Evidence(Lake.open()).add(rows, day)
+    results_table.ResultsTable(Lake.open()).add(rows, day)
 
 
 def test_concurrent_validations_lose_no_evidence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

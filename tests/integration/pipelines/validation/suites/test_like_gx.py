@@ -235,9 +235,9 @@ def test_each_known_type_is_compared() -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_verdicts_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
-    gx_verdicts = by_gx.judge(rows, suite.expectations)
+    gx_results = by_gx.judge(rows, suite.expectations)
     monkeypatch.setattr(
         judging,
         "_evaluate_with_gx",
@@ -245,11 +245,11 @@ def test_verdicts_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkey
     )
     judgement = suites.judge(suite, rows)
     differences = [
-        f"{verdict.expectation.type} {verdict.expectation.kwargs}\n ours {verdict.success} {select_comparable(verdict.result)}"
-        f"\n gx   {gx_verdict.success} {select_comparable(gx_verdict.result)} {str(gx_verdict.exception_info)[-300:]}"
-        for verdict, gx_verdict in zip(judgement.verdicts, gx_verdicts, strict=True)
-        if verdict.success != gx_verdict.success
-        or not is_equal(select_comparable(verdict.result), select_comparable(gx_verdict.result))
+        f"{result.expectation.type} {result.expectation.kwargs}\n ours {result.success} {select_comparable(result.result)}"
+        f"\n gx   {gx_result.success} {select_comparable(gx_result.result)} {str(gx_result.exception_info)[-300:]}"
+        for result, gx_result in zip(judgement.results, gx_results, strict=True)
+        if result.success != gx_result.success
+        or not is_equal(select_comparable(result.result), select_comparable(gx_result.result))
     ]
-    assert not differences, f"{len(differences)} of {len(gx_verdicts)}:\n" + "\n".join(differences[:8])
-    assert len({verdict.success for verdict in gx_verdicts}) == 2, "some expectations hold, and some do not"
+    assert not differences, f"{len(differences)} of {len(gx_results)}:\n" + "\n".join(differences[:8])
+    assert len({result.success for result in gx_results}) == 2, "some expectations hold, and some do not"

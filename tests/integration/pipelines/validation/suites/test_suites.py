@@ -27,18 +27,18 @@ def create_moment(hour: int, minute: int = 0, day: dt.date = DAY) -> dt.datetime
 
 
 @pytest.fixture
-def judge_rows(home: Path) -> Callable[..., suites.Verdict]:
-    """Return the function that stages rows of `DAY` and returns the verdict of one expectation about them."""
+def judge_rows(home: Path) -> Callable[..., suites.ExpectationResult]:
+    """Return the function that stages rows of `DAY` and returns the result of one expectation about them."""
 
-    def stage_and_judge(rows: pa.Table, kind: str, **kwargs: Any) -> suites.Verdict:
+    def stage_and_judge(rows: pa.Table, kind: str, **kwargs: Any) -> suites.ExpectationResult:
         lake = Lake.open()
         lake.write_partition("raw", DAY, rows)
         suite = suites.parse_suite(
             "x", {"expectations": [{"type": kind, "kwargs": kwargs, "severity": "warning"}]}, "x"
         )
         with suites.open_rows(lake, "raw", DAY, "published") as staged_rows:
-            (verdict,) = suites.judge(suite, staged_rows).verdicts
-        return verdict
+            (result,) = suites.judge(suite, staged_rows).results
+        return result
 
     return stage_and_judge
 
@@ -61,10 +61,10 @@ def test_the_volume_is_compared_with_the_same_weekday(number: int, success: bool
         Lake.open().write_partition(
             "published", DAY - weeks * WEEK + dt.timedelta(1), create_rows(3, DAY - weeks * WEEK + dt.timedelta(1))
         )
-    verdict = judge_rows(create_rows(number), VOLUME, weeks=4)
-    assert verdict.success is success
-    assert verdict.observed == f"{number} rows, {number / 100:.2f} of the 100 that a Friday has"
-    assert verdict.result["details"]["history"]["2013-04-26"] == 100
+    result = judge_rows(create_rows(number), VOLUME, weeks=4)
+    assert result.success is success
+    assert result.observed == f"{number} rows, {number / 100:.2f} of the 100 that a Friday has"
+    assert result.result["details"]["history"]["2013-04-26"] == 100
 
 
 def test_too_little_history_is_reported_and_is_no_failure(judge_rows: Any) -> None:
@@ -73,8 +73,8 @@ def test_too_little_history_is_reported_and_is_no_failure(judge_rows: Any) -> No
     )
     for weeks in (1, 2, 9):
         Lake.open().write_partition("published", DAY - weeks * WEEK, create_rows(1000, DAY - weeks * WEEK))
-    verdict = judge_rows(create_rows(5), VOLUME)
-    assert verdict.success and "2 of the last 8 weeks" in verdict.observed
+    result = judge_rows(create_rows(5), VOLUME)
+    assert result.success and "2 of the last 8 weeks" in result.observed
     assert not judge_rows(create_rows(5), VOLUME, weeks=9).success
 
 
@@ -124,11 +124,11 @@ def create_flights() -> pa.Table:
 
 def test_rows_have_a_match_in_another_table(judge_rows: Any) -> None:
     write_weather()
-    verdict = judge_rows(create_flights(), "expect_rows_to_have_match_in", **MATCH)
-    assert not verdict.success and verdict.wrong
-    counts = verdict.result["element_count"], verdict.result["missing_count"], verdict.result["unexpected_count"]
+    result = judge_rows(create_flights(), "expect_rows_to_have_match_in", **MATCH)
+    assert not result.success and result.unexpected_sql
+    counts = result.result["element_count"], result.result["missing_count"], result.result["unexpected_count"]
     assert counts == (5, 1, 2), "a row without `seen` is not judged"
-    assert verdict.result["partial_unexpected_list"][0] == {"place": "EWR", "seen": "2013-05-03T10:00:00+00:00"}
+    assert result.result["partial_unexpected_list"][0] == {"place": "EWR", "seen": "2013-05-03T10:00:00+00:00"}
     assert judge_rows(create_flights(), "expect_rows_to_have_match_in", **MATCH, mostly=0.5).success
 
 
@@ -142,8 +142,8 @@ def test_days_after_the_partition_count_on_request(judge_rows: Any) -> None:
 
 
 def test_a_missing_other_table_fails_the_expectation_and_is_named(judge_rows: Any) -> None:
-    verdict = judge_rows(create_flights(), "expect_rows_to_have_match_in", **MATCH)
-    assert (verdict.success, verdict.error, verdict.wrong) == (False, "the lake has no table weather.", "")
+    result = judge_rows(create_flights(), "expect_rows_to_have_match_in", **MATCH)
+    assert (result.success, result.error, result.unexpected_sql) == (False, "the lake has no table weather.", "")
     day = DAY + 3 * WEEK
     Lake.open().write_partition(
         "weather", day, pa.table({"date": [day], "site": ["JFK"], "hour": pa.array([create_moment(1)])})
@@ -178,11 +178,13 @@ def test_great_expectations_judges_the_other_expectations(case: str, home: Path)
     own_expectation = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 5}}
     suite = suites.parse_suite("x", {"expectations": [own_expectation, expectation, own_expectation]}, "x")
     with suites.open_rows(lake, "raw", DAY, "published") as rows:
-        first, verdict, last = suites.judge(suite, rows).verdicts
-        rejected_rows = [row[0] for row in rows.query("r.n", where=verdict.wrong)] if verdict.wrong else []
-    assert first.success and last.success, "the verdicts are in the order of the suite"
-    assert (verdict.success, rejected_rows) == (success, wrong_rows)
-    assert ("nowhere" in verdict.error) == (case == "a missing column")
+        first, result, last = suites.judge(suite, rows).results
+        rejected_rows = (
+            [row[0] for row in rows.query("r.n", where=result.unexpected_sql)] if result.unexpected_sql else []
+        )
+    assert first.success and last.success, "the results are in the order of the suite"
+    assert (result.success, rejected_rows) == (success, wrong_rows)
+    assert ("nowhere" in result.error) == (case == "a missing column")
 
 
 INVALID: dict[str, dict[str, Any]] = {
