@@ -19,7 +19,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
-from leeway.hooks.transform.inputs import TransformJobs, build_model
+from leeway.hooks.transform.inputs import TransformJobs, build_model_request
 from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
@@ -199,15 +199,15 @@ def test_jobs_of_a_version_share_one_model(drydock, project, make_task, context,
 class RacingTransformJobs(TransformJobs):
     """Transform jobs whose model is created by another process just before."""
 
-    def _of_model(self, verb, **request):
+    def _call_model(self, verb, **request):
         if verb == "create":
-            super()._of_model(verb, **request)
-        return super()._of_model(verb, **request)
+            super()._call_model(verb, **request)
+        return super()._call_model(verb, **request)
 
 
 def test_model_that_another_process_created_first_is_reused(drydock):
     hook, log = SageMakerHook(), structlog.get_logger()
-    request = build_model(
+    request = build_model_request(
         "racing", "arn:aws:iam::123456789012:role/leeway", {"Image": "i", "ModelDataUrl": "s3://leeway/m"}
     )
     RacingTransformJobs(hook, log, "base").ensure_model(request)
@@ -342,7 +342,7 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk import DAG
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from botocore.exceptions import ClientError
-from leeway.hooks.transform.inputs import TransformJobs, build_model
+from leeway.hooks.transform.inputs import TransformJobs, build_model_request
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.operators.batch_score import BatchScoreOperator
 create = NamedJobs.create

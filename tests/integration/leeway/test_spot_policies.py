@@ -337,7 +337,7 @@ def test_kill_of_the_waiting_worker_stops_the_job_and_is_logged(
 
     thread = threading.Thread(target=run)
     thread.start()
-    base = until(lambda: task._task and task._task.jobs.live)
+    base = until(lambda: task._task and task._task.jobs.live_job_name)
     until(lambda: drydock.read_log(base))  # the task knows the name before the job exists
     task.on_kill()
     thread.join(60)

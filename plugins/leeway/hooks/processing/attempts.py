@@ -1,4 +1,4 @@
-"""Start the processing job of one task, find the job of an earlier try, and collect the job's output."""
+"""Start a processing job of a task, find the job of an earlier try, or collect the output of a completed job."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CHANNELS = ("train", "validation")
 
 
 class ProcessingAttempts(SimpleAttempts):
-    """Start a task's processing job, find the job of an earlier try, and collect the job's output.
+    """Start, find or collect a task's processing job.
 
     Args:
-        s3: the Amazon provider's hook.
+        s3: the Amazon provider's hook of S3.
         folder: folder that the features are downloaded to; empty: they stay in S3 only.
-        rest: arguments of `SimpleAttempts`.
+        arguments: arguments of `SimpleAttempts`.
     """
 
-    def __init__(self, s3: S3Hook, folder: str, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, s3: S3Hook, folder: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.s3, self.folder = s3, folder
 
     def _has_same_inputs(self, job: Job) -> bool:
@@ -44,7 +44,11 @@ class ProcessingAttempts(SimpleAttempts):
         return {**result, "features": self.folder or f"{uri}/features", "channels": channels}
 
     def _read_result(self, uri: str) -> dict[str, Any]:
-        """Read the step's result, which the job wrote."""
+        """Read the `PreprocessResult` that the job wrote.
+
+        Raises:
+            AirflowFailException: it does not exist, or has another version of the step contract. A retry cannot help.
+        """
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         if not self.s3.check_for_key(key, bucket):
             raise AirflowFailException(f"the job completed, but {uri} does not exist: was its output deleted?")
@@ -57,18 +61,26 @@ class ProcessingAttempts(SimpleAttempts):
         return dict(result)
 
     def _download(self, uri: str, digest: str) -> None:
-        """Download the features to `folder`, and check that they are what the job wrote. Idempotent."""
+        """Download the features to `folder`, and check that they are what the job wrote. Idempotent.
+
+        Args:
+            uri: s3:// prefix of the features.
+            digest: SHA-256 of the features, as the job computed it.
+
+        Raises:
+            AirflowException: the features have another digest. A retry downloads them again.
+        """
         folder = Path(self.folder)
         if folder.is_dir() and sha256(folder) == digest:
             return
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        with replace_folder(folder) as partial:
+        with replace_folder(folder) as temporary_folder:
             for key in self.s3.list_keys(bucket, prefix) or ():
-                target = partial / key.removeprefix(prefix)
+                target = temporary_folder / key.removeprefix(prefix)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self.s3.get_conn().download_file(bucket, key, str(target))
-            if (actual := sha256(partial)) != digest:
+            if (actual_digest := sha256(temporary_folder)) != digest:
                 raise AirflowException(
-                    f"{uri} has the digest {actual}, but the job wrote {digest}: the files were changed."
+                    f"{uri} has the digest {actual_digest}, but the job wrote {digest}: the files were changed."
                 )
         self.log.info("downloaded %s to %s", uri, folder)

@@ -1,4 +1,4 @@
-"""Build the inputs of a processing job, and compare them with another job's."""
+"""Build the inputs of a processing job, and compare them with the inputs of a job that exists."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
 INPUTS = ("AppSpecification", "ProcessingInputs")
-"""Parts of the request that decide what features come out."""
-BASE = "/opt/ml/processing"
+"""Parts of the request that decide what features the job builds."""
+CONTAINER_FOLDER = "/opt/ml/processing"
+"""Folder of inputs and outputs in the job's container."""
 ARCHIVE = "preprocess.pyz"
+"""Name of the file with the code of the job."""
 
 
 class ProcessingJobs(NamedJobs):
@@ -20,7 +22,7 @@ class ProcessingJobs(NamedJobs):
 
 
 def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Build the `INPUTS` of a request: equal ones give equal features.
+    """Build the `INPUTS` of a request. Equal inputs give equal features.
 
     Args:
         image: address of the container's image.
@@ -31,7 +33,7 @@ def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -
     return {
         "AppSpecification": {
             "ImageUri": image,
-            "ContainerEntrypoint": ["python3", f"{BASE}/input/code/{ARCHIVE}"],
+            "ContainerEntrypoint": ["python3", f"{CONTAINER_FOLDER}/input/code/{ARCHIVE}"],
             "ContainerArguments": list(arguments),
         },
         "ProcessingInputs": [_build_input("code", code), _build_input("window", window)],
@@ -39,9 +41,13 @@ def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -
 
 
 def build_output(uri: str) -> dict[str, Any]:
-    """Build the part of a request that says where features and result go."""
-    place = {"S3Uri": uri, "LocalPath": f"{BASE}/output", "S3UploadMode": "EndOfJob"}
-    return {"ProcessingOutputConfig": {"Outputs": [{"OutputName": "output", "S3Output": place}]}}
+    """Build the part of a request that says where the job writes the features and its result.
+
+    Args:
+        uri: s3:// prefix of the output.
+    """
+    target = {"S3Uri": uri, "LocalPath": f"{CONTAINER_FOLDER}/output", "S3UploadMode": "EndOfJob"}
+    return {"ProcessingOutputConfig": {"Outputs": [{"OutputName": "output", "S3Output": target}]}}
 
 
 def get_output_uri(job: Mapping[str, Any]) -> str:
@@ -55,5 +61,6 @@ def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
 
 
 def _build_input(name: str, uri: str) -> dict[str, Any]:
-    source = {"S3Uri": uri, "LocalPath": f"{BASE}/input/{name}", "S3DataType": "S3Prefix", "S3InputMode": "File"}
+    folder = f"{CONTAINER_FOLDER}/input/{name}"
+    source = {"S3Uri": uri, "LocalPath": folder, "S3DataType": "S3Prefix", "S3InputMode": "File"}
     return {"InputName": name, "S3Input": source}

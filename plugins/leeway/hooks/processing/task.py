@@ -1,4 +1,4 @@
-"""Build the request of a preprocessing task from its fields, and check all of it before the first call."""
+"""Check the fields of a preprocessing task, upload its inputs, and build its request."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
 
-ENTRY = "pipelines/container/processing.py"
+ENTRY_POINT = "pipelines/container/processing.py"
+"""Script of the job, relative to the project."""
 LONGEST_RUN_S = 5 * 24 * 3_600
 """SageMaker's limit of a processing job's MaxRuntimeInSeconds."""
 SUFFIXES = (".py", ".txt", ".json")
-"""Files of `pipelines` that are code or go with it."""
+"""Suffixes of the files of `pipelines` that the job gets."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,16 @@ class ProcessingFields:
 class ProcessingTask(JobTask):
     """One task that builds features in a processing job."""
 
-    kind = ProcessingJobs
+    jobs_class = ProcessingJobs
     fields: ProcessingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
-        """See `JobTask.prepare_work`."""
+        """Check the fields, upload the code and the window, and return the attempts; see `JobTask.prepare_work`."""
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
         account = Account(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
-        costs = Costs(self.step, account)
+        costs = Costs(self.step_hook, account)
         return ProcessingAttempts(
             s3,
             self.fields.folder,
@@ -76,17 +77,17 @@ class ProcessingTask(JobTask):
 
     def _build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateProcessingJob, without a name."""
-        place = f"s3://{bucket}/{self.fields.prefix}/processing/{self.jobs.base}/{compute_digest(inputs)}"
+        output_uri = f"s3://{bucket}/{self.fields.prefix}/processing/{self.jobs.base}/{compute_digest(inputs)}"
         machine = {
             "InstanceCount": 1,
             "InstanceType": request_checks.check_instance_types(
-                self.task, self.fields.instance_type, None, ["fail"], "fail"
+                self.task_label, self.fields.instance_type, None, ["fail"], "fail"
             )[0],
             "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
         }
         request = {
             **inputs,
-            **job_inputs.build_output(place),
+            **job_inputs.build_output(output_uri),
             "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "ProcessingResources": {"ClusterConfig": machine},
             "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", LONGEST_RUN_S)},
@@ -98,51 +99,55 @@ class ProcessingTask(JobTask):
     def _upload_inputs(self, bucket: str) -> dict[str, Any]:
         """Check the inputs that decide the features, pack and upload them, and return them."""
         if not self.fields.image_uri:
-            raise AirflowFailException(f"give image_uri= to {self.task}: an image with Java 17, PySpark and ibis.")
+            raise AirflowFailException(
+                f"give image_uri= to {self.task_label}: an image with Java 17, PySpark and ibis."
+            )
         self.parse_count_field("check_interval_s")
         arguments, placeholder = self._build_arguments(), f"s3://{bucket}/{self.fields.prefix}/data/"
         image = self.fields.image_uri
         self._check_request(bucket, job_inputs.build_inputs(image, placeholder, placeholder, arguments))
-        s3 = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix)
-        code, window = self._upload_code_and_window(s3)
+        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix)
+        code, window = self._upload_code_and_window(uploader)
         return job_inputs.build_inputs(image, code, window, arguments)
 
-    def _upload_code_and_window(self, s3: S3Uploader) -> tuple[str, str]:
+    def _upload_code_and_window(self, uploader: S3Uploader) -> tuple[str, str]:
         """Upload the code and the window; return their s3:// prefixes."""
-        snapshot, archive = self.project / self.fields.snapshot, self._build_archive()
+        snapshot, archive = self.project_folder / self.fields.snapshot, self._build_archive()
         if not snapshot.is_file():
             raise AirflowFailException(f"{snapshot} does not exist: the step `snapshot` writes it.")
-        s3.check_channels([])
-        # A folder beside the snapshot is most likely in the lake's own file system, where a link can replace a copy.
-        with tempfile.TemporaryDirectory(dir=snapshot.parent, prefix=".window-") as folder:
-            code, window = Path(folder).absolute() / "code", Path(folder).absolute() / "window"
-            self.step.run("pack", {"snapshot": str(snapshot.absolute()), "folder": str(window)})
-            code.mkdir()
-            (code / ARCHIVE).write_bytes(archive)
-            return s3.upload_channel(str(code)), s3.upload_channel(str(window))
+        uploader.check_channels([])
+        # A folder beside the snapshot is most likely in the lake's file system: `pack` can then link files, not copy.
+        with tempfile.TemporaryDirectory(dir=snapshot.parent, prefix=".window-") as parent:
+            code_folder, window_folder = Path(parent).absolute() / "code", Path(parent).absolute() / "window"
+            self.step_hook.run("pack", {"snapshot": str(snapshot.absolute()), "folder": str(window_folder)})
+            code_folder.mkdir()
+            (code_folder / ARCHIVE).write_bytes(archive)
+            return uploader.upload_channel(str(code_folder)), uploader.upload_channel(str(window_folder))
 
     def _build_arguments(self) -> list[str]:
-        days = (
+        validation_option = (
             []
             if self.fields.validation_days is None
             else ["--validation-days", str(self.parse_count_field("validation_days"))]
         )
-        return ["--engine", "spark", *days]
+        return ["--engine", "spark", *validation_option]
 
     def _check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
-        """Check, before anything is uploaded, that the service's own model allows the request."""
-        model = self.hook.conn.meta.service_model.operation_model("CreateProcessingJob").input_shape
+        """Check the request before anything is uploaded: `draft` has placeholders for the inputs' addresses."""
+        shape = self.hook.conn.meta.service_model.operation_model("CreateProcessingJob").input_shape
         request_checks.check_shape(
-            {"ProcessingJobName": self.jobs.build_name(1), **self._build_request(bucket, draft)}, model
+            {"ProcessingJobName": self.jobs.build_name(1), **self._build_request(bucket, draft)}, shape
         )
 
     def _build_archive(self) -> bytes:
         """Return all of `pipelines` as a zip that Python can run; equal files give equal bytes."""
-        root = self.project / "pipelines"
-        files = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
-        if not (self.project / ENTRY).is_file():
-            raise AirflowFailException(f"{self.project / ENTRY} does not exist: LEEWAY_PROJECT must be the project.")
-        members = {"__main__.py": self.project / ENTRY} | {str(path.relative_to(self.project)): path for path in files}
+        project = self.project_folder
+        files = sorted(
+            path for path in (project / "pipelines").rglob("*") if path.suffix in SUFFIXES and path.is_file()
+        )
+        if not (project / ENTRY_POINT).is_file():
+            raise AirflowFailException(f"{project / ENTRY_POINT} does not exist: LEEWAY_PROJECT must be the project.")
+        members = {"__main__.py": project / ENTRY_POINT} | {str(path.relative_to(project)): path for path in files}
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, path in sorted(members.items()):

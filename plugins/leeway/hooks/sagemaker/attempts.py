@@ -1,6 +1,7 @@
-"""Decide what to do next about one task's job, over all tries of the task, from the jobs that exist.
+"""Decide what a try of a task does next, from the jobs that the task has started so far.
 
-Neither this process nor Airflow remembers anything: the attempts are what SageMaker describes under the task's names.
+An attempt is one job of the task; a try of the task may have several. Nothing about attempts is stored: they are the
+jobs that SageMaker has under the task's names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Attempts(ABC):
 
     Args:
         jobs: the task's jobs.
-        costs: the budgets and the ledger.
+        costs: checks the budgets and writes to the ledger.
         wait_template: a wait for a job of the task, without the job's name and limits.
         log: log of the task.
     """
@@ -42,7 +43,7 @@ class Attempts(ABC):
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Return the job to wait for, or the result of the job that completed. Idempotent.
 
-        If a job with other inputs still runs, because the task was changed and cleared, it is stopped, and the next job
+        If a job with other inputs still runs, because the task was changed and cleared, it is stopped. The next job
         starts after its end.
 
         Args:
@@ -66,12 +67,10 @@ class Attempts(ABC):
             event = None  # another process started a job first: wait for that one
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
-        """Raise an error if the job of this try did not succeed."""
+        """Raise the error of the job that this try waited for, unless it succeeded or this try starts another one."""
         job = next((job for job in attempts if get_job_name(job) == event["job_name"]), None)
         if job is None:
-            raise AirflowException(
-                f"{self.jobs.kind} job {event['job_name']} does not exist any more: the endpoint lost it."
-            )
+            raise AirflowException(f"{self.jobs.kind} job {event['job_name']} does not exist any more.")
         if not self._has_same_inputs(job) or get_job_status(job) == "Completed":
             return
         error = self._make_error(job, event)
@@ -84,27 +83,28 @@ class Attempts(ABC):
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
         """Return the wait for the last attempt, which is live."""
         job = attempts[-1]
-        self.jobs.live = get_job_name(job)
+        self.jobs.live_job_name = get_job_name(job)
         self.log.info(
             "%s job %s: %s on %s", self.jobs.kind, get_job_name(job), get_job_status(job), self._get_machine_label(job)
         )
         if not self._has_same_inputs(job) and get_job_status(job) == "InProgress":
-            self.log.info("it has other inputs: the next job starts after its end")
+            self.log.info("this job has other inputs than the task: stopping it; the next job starts after its end")
             self.jobs.stop(get_job_name(job))
         return self._build_wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
 
     def _has_output(self, job: Job) -> bool:
-        """Return whether the output of a completed job can still be collected; if not, a new try runs another job."""
+        """Return whether the output of a completed job still exists; if not, a new try starts another job."""
         return True
 
     def _charge_despite_failure(self, attempts: Sequence[Job]) -> None:
-        """Write ended jobs into the ledger; if that fails, only log it, so that the job's own error is raised."""
+        """Write the ended jobs to the ledger; if that fails, only log it, so that the job's own error is raised."""
         try:
             self._charge(attempts)
         except AirflowException as error:
             self.log.warning("the jobs' costs are not in the ledger: %s", error)
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
+        """Write the ended jobs to the ledger; return the `ChargeResult`."""
         return self.costs.charge([self._build_record(job) for job in attempts if not is_live(job)])
 
     @abstractmethod
@@ -125,7 +125,12 @@ class Attempts(ABC):
 
     @abstractmethod
     def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
-        """Return the wait for the last attempt, which another try or process started."""
+        """Return the wait for the last attempt, which another try or process started.
+
+        Args:
+            attempts: all attempts, oldest first.
+            attached_at: when this try found the job, ISO 8601.
+        """
 
     @abstractmethod
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:

@@ -1,4 +1,4 @@
-"""Sort the errors of AWS clients: which of them pass, how long to wait for that, and what to say in one line."""
+"""Handle the errors of AWS clients: decide whether to retry a request and when, and format an error in one line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from leeway.hooks.step.hook import Logger
 
 T = TypeVar("T")
 
-REFUSED = ("ValidationException", "NoSuchBucket")
-"""Codes of requests that would be refused again."""
-THROTTLED = (
+PERMANENT_CODES = ("ValidationException", "NoSuchBucket")
+"""Error codes of requests that would be refused again."""
+THROTTLING_PREFIXES = (
     "Throttl",
     "TooManyRequests",
     "RequestLimitExceeded",
@@ -28,8 +28,8 @@ THROTTLED = (
     "RequestTimeout",
 )
 """Prefixes of the error codes of throttled requests."""
-EXPIRED = ("ExpiredToken", "RequestExpired")
-"""Prefixes of the error codes of expired credentials. A wait may last longer than they do; a new client renews them."""
+EXPIRY_PREFIXES = ("ExpiredToken", "RequestExpired")
+"""Prefixes of the error codes of expired credentials. They may expire during a long wait; a new client renews them."""
 RETRY_TIMEOUT_S = 120.0
 """Longest time that a task retries a request to an endpoint that does not answer. Then the try fails."""
 LONGEST_DELAY_S = 30.0
@@ -37,21 +37,21 @@ LONGEST_DELAY_S = 30.0
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same call may work later: it was throttled, the server failed, or nothing answered."""
+    """Return whether the same call may work later: it was throttled, the server failed, or there was no response."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return status >= 500 or get_error_code(error).startswith((*THROTTLED, *EXPIRED))
-    # aiobotocore does not wrap all errors of its sockets.
+        return status >= 500 or get_error_code(error).startswith((*THROTTLING_PREFIXES, *EXPIRY_PREFIXES))
+    # aiobotocore raises some errors of sockets as they are, not as errors of botocore.
     return isinstance(error, (HTTPClientError, BotoConnectionError, ResponseParserError, OSError, TimeoutError))
 
 
 def get_error_code(error: ClientError) -> str:
-    """Return the name that SageMaker or S3 gives the error."""
+    """Return the error code of SageMaker or S3, such as ThrottlingException."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 class Outage:
-    """Log one line when an endpoint stops answering and one when it answers again, and choose the delays between.
+    """Log when an endpoint stops answering and when it answers again, one line each; compute the delays of retries.
 
     Args:
         log: log of the task.
@@ -63,7 +63,7 @@ class Outage:
         self._started: float | None = None
         self._delay_s = 0.5
 
-    def compute_delay_s(self, error: BaseException) -> float:
+    def record_failure(self, error: BaseException) -> float:
         """Record that a request failed; return the seconds to wait before the next one."""
         if self._started is None:
             self._started = time.monotonic()
@@ -71,7 +71,7 @@ class Outage:
         self._delay_s = min(2 * self._delay_s, LONGEST_DELAY_S)
         return self._delay_s
 
-    def end(self) -> None:
+    def record_response(self) -> None:
         """Record that a request was answered."""
         if self._started is not None:
             self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._started)
@@ -79,24 +79,30 @@ class Outage:
 
 
 def call_with_retries(call: Callable[[], T], log: Logger) -> T:
-    """Return the answer of `call`, repeated while its error is transient, for at most `RETRY_TIMEOUT_S` seconds."""
+    """Return the response of `call`; while its error is transient, retry it for at most `RETRY_TIMEOUT_S` seconds.
+
+    Raises:
+        Exception: the last error of `call`.
+    """
     deadline, outage = time.monotonic() + RETRY_TIMEOUT_S, Outage(log, "SageMaker")
     while True:
         try:
-            answer = call()
+            response = call()
         except Exception as error:
-            delay_s = outage.compute_delay_s(error) if is_transient(error) else RETRY_TIMEOUT_S
-            if time.monotonic() + delay_s > deadline or not is_transient(error):
+            if not is_transient(error):
+                raise
+            delay_s = outage.record_failure(error)
+            if time.monotonic() + delay_s > deadline:
                 raise
             time.sleep(delay_s)
         else:
-            outage.end()
-            return answer
+            outage.record_response()
+            return response
 
 
 @contextmanager
 def raise_airflow_errors() -> Iterator[None]:
-    """Turn the errors of boto3 that leave the block into Airflow's, each of one line.
+    """Turn boto3's errors in the block into Airflow's errors, each of one line.
 
     Raises:
         AirflowFailException: the request is wrong. A retry cannot help.
@@ -106,7 +112,7 @@ def raise_airflow_errors() -> Iterator[None]:
         yield
     except ClientError as error:
         text = f"SageMaker or S3 refused: {format_error_line(error)}"
-        raise (AirflowFailException if get_error_code(error) in REFUSED else AirflowException)(text) from None
+        raise (AirflowFailException if get_error_code(error) in PERMANENT_CODES else AirflowException)(text) from None
     except ParamValidationError as error:
         raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:

@@ -1,4 +1,4 @@
-"""Where calls to AWS go: the Airflow connection that an operator names."""
+"""The Airflow connection through which a task calls AWS."""
 
 from __future__ import annotations
 

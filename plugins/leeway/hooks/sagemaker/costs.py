@@ -1,4 +1,4 @@
-"""Check budgets before a job and charge ended jobs, by the steps `budget` and `charge`."""
+"""Check the budgets before a job starts, and charge jobs that ended, by the steps `budget` and `charge`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Account:
 
     Args:
         region: AWS region whose prices count.
-        project: project whose monthly budget counts.
-        model: name of the model.
+        project: project whose monthly budget counts; empty: the one in params.yaml.
+        model: name of the model; empty: none.
         budget_usd: what all attempts of the task together may cost, US dollars; None: no limit.
         task: dag_id, run_id, task_id and map_index.
     """
@@ -33,26 +33,26 @@ class Account:
 
 
 class Costs:
-    """The costs of one task's jobs.
+    """Check the budgets of one task's jobs, and write their costs to the ledger.
 
     Args:
-        step: runs the steps.
+        step_hook: runs the steps.
         account: who pays.
     """
 
-    def __init__(self, step: StepHook, account: Account) -> None:
-        self.step, self.account = step, account
+    def __init__(self, step_hook: StepHook, account: Account) -> None:
+        self.step_hook, self.account = step_hook, account
 
     def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
         """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
-        first = machines[0]
-        return self.step.run(
+        first_machine = machines[0]  # the others differ in instance type and spot only
+        return self.step_hook.run(
             "budget",
             {
                 "region": self.account.region,
                 "instance_types": sorted({machine.instance_type for machine in machines}),
-                "instance_count": first.instance_count,
-                "max_run_s": first.max_run_s,
+                "instance_count": first_machine.instance_count,
+                "max_run_s": first_machine.max_run_s,
                 "budget_usd": self.account.budget_usd,
                 "project": self.account.project,
             },
@@ -71,14 +71,24 @@ class Costs:
         return dict(budget["prices_usd_h"])
 
     def charge(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Write ended jobs into the ledger; return the `ChargeResult`. Idempotent: one row a job."""
+        """Write ended jobs to the ledger; return the `ChargeResult`. Idempotent: one row for each job.
+
+        Args:
+            jobs: records of the jobs, oldest first; see `pipelines.costs.job_records`.
+        """
         payer = {"region": self.account.region, "project": self.account.project, "model": self.account.model}
-        return self.step.run("charge", {"jobs": list(jobs), **payer, **self.account.task})
+        return self.step_hook.run("charge", {"jobs": list(jobs), **payer, **self.account.task})
 
 
-def compute_spent_usd(ended: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
-    """Return what ended jobs cost, US dollars; a type without a price here counts as the most expensive one."""
-    highest = max(prices_usd_h.values(), default=0.0)
+def compute_spent_usd(ended_jobs: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
+    """Return what ended training jobs cost, US dollars.
+
+    Args:
+        ended_jobs: SageMaker's descriptions of the jobs.
+        prices_usd_h: prices, US dollars an hour, by instance type. A type without a price counts as the most expensive.
+    """
+    highest_price = max(prices_usd_h.values(), default=0.0)
     return sum(
-        compute_billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], highest)) for job in ended
+        compute_billed_cost_usd(job, prices_usd_h.get(job["ResourceConfig"]["InstanceType"], highest_price))
+        for job in ended_jobs
     )

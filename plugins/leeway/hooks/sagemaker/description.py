@@ -8,10 +8,10 @@ from typing import Any
 
 from pipelines.costs.job_records import get_end_time, get_kind
 
-LIVE = ("InProgress", "Stopping")
+LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
-PAID = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
-"""Secondary states in which the job has machines, which cost; in the others it waits for them."""
+PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
+"""Secondary states in which a training job has machines and costs money; in the others it waits for machines."""
 
 
 def get_job_name(job: Mapping[str, Any]) -> str:
@@ -37,38 +37,39 @@ def get_start_time(job: Mapping[str, Any]) -> dt.datetime | None:
 
 def is_live(job: Mapping[str, Any]) -> bool:
     """Return whether the job has not ended."""
-    return get_job_status(job) in LIVE
+    return get_job_status(job) in LIVE_STATES
 
 
 def compute_longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
-    """Return the longest time, seconds, from a job's creation to its end. SageMaker limits the wait of spot jobs only.
+    """Return the longest time, seconds, from the creation of a training job to its end.
 
     Args:
         job: description of a training job, or the request for it.
-        max_wait_s: longest wait for machines of a job on demand, seconds.
+        max_wait_s: longest wait for machines of an on-demand job, seconds: SageMaker limits the wait of spot jobs only.
     """
     condition = job["StoppingCondition"]
     return int(condition.get("MaxWaitTimeInSeconds") or max_wait_s + condition["MaxRuntimeInSeconds"])
 
 
 def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
-    """Return the seconds with machines, waits for capacity not counted."""
-    transitions = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID]
+    """Return the seconds until now in which a training job had machines; waits for capacity do not count."""
+    transitions = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID_STATES]
     return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in transitions))
 
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
-    """Return what a job costs until now, US dollars, at the on-demand price: for spot, an upper bound."""
+    """Return what a training job cost until now, US dollars, at the on-demand price: an upper bound for spot."""
     return compute_running_s(job, now) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
 def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:
-    """Return what an ended job cost, US dollars: BillableTimeInSeconds is for each instance."""
+    """Return what an ended training job cost, US dollars."""
+    # BillableTimeInSeconds is the time of one instance.
     return float(job.get("BillableTimeInSeconds", 0)) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
 def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
-    """Return when the stop of a job was requested; its end if it stopped at once."""
+    """Return when the stop of a training job was requested; its end if it has no state Stopping."""
     transitions: list[dt.datetime] = [
         state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"
     ]

@@ -11,17 +11,17 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
 LINES_PER_CHECK = 2_000
-"""Most lines of one host that are shown at once."""
+"""Largest number of lines of one host that one check shows."""
 LINE_CHARS = 2_000
-"""Most characters of a line that are shown."""
+"""Largest number of characters of a line that are shown."""
 PAGES_PER_CHECK = 5
-"""Most pages, of at most 10,000 lines, that are read of one host at once."""
+"""Largest number of pages, of at most 10,000 lines, that one check reads of one host."""
 LAST_LINES = 100
-"""Lines that are shown from the end of a log that was too long: the reason of a failure is there."""
+"""Number of last lines that are shown of a log that was too long: they have the reason of a failure."""
 
 
 class JobLog:
-    """Show the lines of a job as they come, host by host; a limited number, whatever the script prints.
+    """Show the new lines of a job's log, host by host; each check shows a limited number of them.
 
     Args:
         job_name: name of the job.
@@ -33,33 +33,35 @@ class JobLog:
         self.job_name, self.log = job_name, log
         self.group = f"/aws/sagemaker/{kind.capitalize()}Jobs"
         self._tokens: dict[str, str] = {}
+        """Token of the next page, by stream. Each host has a stream."""
         self._outage = Outage(log, "the job's log")
-        self._refused = False
-        self._truncated: set[str] = set()
+        self._is_unreadable = False
+        self._truncated_streams: set[str] = set()
+        """Streams whose latest lines were not shown, because there were too many."""
 
     async def show_new_lines(self, logs: Any, *, final: bool = False) -> None:
-        """Show the lines that are new. Never fails: a log that cannot be read must not cost the job's result.
+        """Show the lines that are new. Never raises: the task must not fail because the log cannot be read.
 
         Args:
             logs: an aiobotocore client of CloudWatch Logs.
-            final: whether the job ended; then the end of a log that was too long is shown.
+            final: whether the job ended; then the last lines of a log that was too long are shown.
         """
-        if self._refused:
+        if self._is_unreadable:
             return
         try:
             for stream in await self._list_streams(logs):
                 await self._show_stream(logs, stream, final)
-            self._outage.end()
+            self._outage.record_response()
         except Exception as error:
-            self._report(error)
+            self._log_error(error)
 
-    def _report(self, error: Exception) -> None:
+    def _log_error(self, error: Exception) -> None:
         if isinstance(error, ClientError) and get_error_code(error) == "ResourceNotFoundException":
-            return  # nothing is written yet
+            return  # the job has not written a line yet
         if is_transient(error):
-            self._outage.compute_delay_s(error)
+            self._outage.record_failure(error)
             return
-        self._refused = True
+        self._is_unreadable = True
         self.log.warning("the job's log cannot be read: %s", format_error_line(error))
 
     async def _list_streams(self, logs: Any) -> list[str]:
@@ -68,40 +70,42 @@ class JobLog:
 
     async def _show_stream(self, logs: Any, stream: str, final: bool) -> None:
         """Show the new lines of one host."""
-        shown = left = 0
-        more = True
+        shown_count = omitted_count = 0
+        has_more = True
         for _ in range(PAGES_PER_CHECK):
-            messages, more = await self._read_page(logs, stream)
-            page = messages[: LINES_PER_CHECK - shown]
-            self._log_lines(stream, page)
-            shown, left = shown + len(page), left + len(messages) - len(page)
-            if not more:
+            lines, has_more = await self._read_page(logs, stream)
+            shown_lines = lines[: LINES_PER_CHECK - shown_count]
+            self._log_lines(stream, shown_lines)
+            shown_count, omitted_count = shown_count + len(shown_lines), omitted_count + len(lines) - len(shown_lines)
+            if not has_more:
                 break
-        if left or (final and more):
-            self.log.info("... %d%s more lines in CloudWatch: %s %s", left, " or" if more else "", self.group, stream)
-            self._truncated.add(stream)
-        elif shown:
-            self._truncated.discard(stream)
-        if final and stream in self._truncated:  # now, or at the check before it if nothing came since
-            self._log_lines(stream, await self._read_end(logs, stream))
+        if omitted_count or (final and has_more):
+            at_least = "at least " if has_more else ""
+            self.log.info("... %s%d more lines in CloudWatch: %s %s", at_least, omitted_count, self.group, stream)
+            self._truncated_streams.add(stream)
+        elif shown_count:
+            self._truncated_streams.discard(stream)
+        # This check may have found no line: then an earlier check omitted the last lines.
+        if final and stream in self._truncated_streams:
+            self._log_lines(stream, await self._read_last_lines(logs, stream))
 
     async def _read_page(self, logs: Any, stream: str) -> tuple[list[str], bool]:
-        """Return the next lines, and whether there may be more."""
+        """Return the next lines of one host, and whether there may be more."""
         token = self._tokens.get(stream)
         next_token = {"nextToken": token} if token else {}
         page = await logs.get_log_events(
             logGroupName=self.group, logStreamName=stream, startFromHead=True, **next_token
         )
         self._tokens[stream] = page["nextForwardToken"]
-        # CloudWatch returns the same token if there is nothing after it.
+        # At the end of the stream, CloudWatch returns the token that it got.
         return [event["message"] for event in page["events"]], page["nextForwardToken"] != token
 
-    async def _read_end(self, logs: Any, stream: str) -> list[str]:
+    async def _read_last_lines(self, logs: Any, stream: str) -> list[str]:
         request = {"logGroupName": self.group, "logStreamName": stream, "limit": LAST_LINES}
         page = await logs.get_log_events(startFromHead=False, **request)
         return [event["message"] for event in page["events"]]
 
-    def _log_lines(self, stream: str, messages: list[str]) -> None:
+    def _log_lines(self, stream: str, lines: list[str]) -> None:
         host = stream.removeprefix(f"{self.job_name}/").rpartition("-")[0]
-        for message in messages:
-            self.log.info("%s | %s", host, message.rstrip()[:LINE_CHARS])
+        for line in lines:
+            self.log.info("%s | %s", host, line.rstrip()[:LINE_CHARS])

@@ -1,4 +1,4 @@
-"""Choose the machine of an attempt: a function of how the attempt before it ended, as SageMaker describes it."""
+"""Choose the machine of a training attempt from SageMaker's description of the attempt before it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from airflow.sdk.exceptions import AirflowFailException
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
 """What to do after a job that got no machine within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
-NO_CAPACITY = "CapacityError"
+NO_CAPACITY_PREFIX = "CapacityError"
 """First word of the FailureReason if SageMaker has no on-demand machines."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The machines of a job, and for how long it may have them. Sizes in GB, times in seconds."""
+    """The type and number of a job's machines, and how long the job may run on them and wait for them."""
 
     instance_type: str
     instance_count: int
@@ -28,21 +28,25 @@ class Machine:
     max_wait_s: int
 
     def __post_init__(self) -> None:
-        """Refuse what SageMaker would refuse."""
+        """Check the times of a spot job, as SageMaker does.
+
+        Raises:
+            AirflowFailException: max_wait_s is shorter than max_run_s. A retry cannot help.
+        """
         if self.spot and self.max_wait_s < self.max_run_s:
             raise AirflowFailException(f"max_wait_s ({self.max_wait_s}) must be at least max_run_s ({self.max_run_s}).")
 
     @property
     def label(self) -> str:
-        """Type and market, for people and for the record of a switch."""
+        """Type, and spot or on demand: for people, and for the record of a switch."""
         return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
 
     def build_request(self) -> dict[str, Any]:
         """Return the part of the request to CreateTrainingJob that describes the machine."""
-        max_wait = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
+        wait_limit = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
         return {
             "EnableManagedSpotTraining": self.spot,
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.max_run_s, **max_wait},
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.max_run_s, **wait_limit},
             "ResourceConfig": {
                 "InstanceType": self.instance_type,
                 "InstanceCount": self.instance_count,
@@ -51,42 +55,49 @@ class Machine:
         }
 
 
-def list_machines_to_try(first: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
-    """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand."""
-    machines = [replace(first, instance_type=instance_type) for instance_type in types]
-    if on_no_capacity == "on_demand" and first.spot:
-        machines.append(replace(first, instance_type=types[0], spot=False))
+def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity: OnNoCapacity) -> list[Machine]:
+    """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand.
+
+    Args:
+        machine: number, size and times of all of them.
+        types: instance types.
+        on_no_capacity: what to do after a job that got no machine.
+    """
+    machines = [replace(machine, instance_type=instance_type) for instance_type in types]
+    if on_no_capacity == "on_demand" and machine.spot:
+        machines.append(replace(machine, instance_type=types[0], spot=False))
     return machines
 
 
 def get_machine_label(job: Mapping[str, Any]) -> str:
-    """Return the `Machine.label` of a described job."""
-    spot = job.get("EnableManagedSpotTraining", False)
-    return f"{job['ResourceConfig'].get('InstanceType', '')} {'spot' if spot else 'on demand'}"
+    """Return the `Machine.label` of the machine that a described job requested."""
+    is_spot = job.get("EnableManagedSpotTraining", False)
+    return f"{job['ResourceConfig'].get('InstanceType', '')} {'spot' if is_spot else 'on demand'}"
 
 
 def had_no_capacity(job: Mapping[str, Any]) -> bool:
     """Return whether a job ended because it waited too long for a machine, at its start or after an interruption."""
-    waited = job.get("SecondaryStatus") == "MaxWaitTimeExceeded"
-    return waited or str(job.get("FailureReason", "")).startswith(NO_CAPACITY)
+    has_waited_too_long = job.get("SecondaryStatus") == "MaxWaitTimeExceeded"
+    return has_waited_too_long or str(job.get("FailureReason", "")).startswith(NO_CAPACITY_PREFIX)
 
 
-def choose_next_machine(machines: Sequence[Machine], last: Mapping[str, Any] | None) -> Machine | None:
-    """Return the machine for the next attempt; None if no more machines are to be tried.
+def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, Any] | None) -> Machine | None:
+    """Return the machine for the next attempt; None if the last attempt found no capacity for the last machine.
 
-    It is the machine of the last attempt, or the one after that if the last attempt got no machine. It is the first
-    machine if there was no attempt, or if the last one had a machine that the task does not name any more.
+    If the last attempt got no machine, the next attempt uses the machine after it in the list; otherwise it uses the
+    same machine. The first machine follows if there was no attempt, or if the list does not have its machine any more.
 
     Args:
         machines: the machines to try in turn.
-        last: description of the last attempt.
+        last_attempt: SageMaker's description of the last attempt; None if there was none.
     """
-    position = next(
-        (n for n, machine in enumerate(machines) if last and machine.label == get_machine_label(last)), None
-    )
-    if last is None or position is None:
+    if last_attempt is None:
         return machines[0]
-    position += had_no_capacity(last)
+    labels = [machine.label for machine in machines]
+    label = get_machine_label(last_attempt)
+    if label not in labels:
+        return machines[0]
+    position = labels.index(label) + had_no_capacity(last_attempt)
     return machines[position] if position < len(machines) else None
 
 

@@ -1,4 +1,4 @@
-"""Find and start SageMaker jobs by names that do not depend on the try: describe first, create what is missing."""
+"""Find and start SageMaker jobs by names that do not depend on the try, so that a new try finds the earlier jobs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,32 @@ LOST_BY_STOP = {
     "processing": "its work is lost",
     "transform": "its work is lost",
 }
-NOT_FOUND = ("not found", "Could not find")
-"""Text of the ValidationException about a training job, and about another job or a model, that does not exist."""
+"""What a stop loses, by kind of job."""
+NOT_FOUND_TEXTS = ("not found", "Could not find")
+"""Parts of the error about a job or model that does not exist: the first for training jobs, the second for all others.
+"""
 MAX_NAMES = 99
-"""Most jobs that one task may start across its tries: their names have two digits."""
+"""Largest number of jobs that one task may start across its tries: the number in a job's name has two digits."""
 
 
-def call_operation(client: Any, verb: str, kind: Kind, name: str, **more: Any) -> Any:
-    """Call SageMaker's operation VERB KIND Job; an asynchronous client returns an awaitable."""
-    return getattr(client, f"{verb}_{kind}_job")(**{f"{kind.capitalize()}JobName": name}, **more)
+def call_operation(client: Any, verb: str, kind: Kind, name: str, **fields: Any) -> Any:
+    """Call one of SageMaker's operations on a job, such as StopTrainingJob; an async client returns an awaitable.
+
+    Args:
+        client: boto3 or aiobotocore client of SageMaker.
+        verb: create, describe or stop.
+        kind: kind of the job.
+        name: name of the job.
+        fields: other fields of the request.
+    """
+    return getattr(client, f"{verb}_{kind}_job")(**{f"{kind.capitalize()}JobName": name}, **fields)
 
 
 def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
-    """Return a job's name without its number: the same for all tries of a task; at most 60 of 63 characters."""
+    """Return the name of a task's jobs without their number: the same for all tries of the task.
+
+    It has at most 60 characters, because SageMaker allows 63 and the number needs three.
+    """
     identity = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
     return f"{slug[:43]}-{identity[:16]}".strip("-")
@@ -44,7 +57,7 @@ def compute_digest(inputs: Mapping[str, Any]) -> str:
 
 
 def contains(description: Any, request: Any) -> bool:
-    """Return whether a description has all that was requested; SageMaker adds defaults (CompressionType: None)."""
+    """Return whether SageMaker's description has all values of a request. It may have more, such as defaults."""
     if isinstance(request, Mapping):
         return isinstance(description, Mapping) and all(
             contains(description.get(key), value) for key, value in request.items()
@@ -60,7 +73,7 @@ def contains(description: Any, request: Any) -> bool:
 
 def is_missing(error: ClientError) -> bool:
     """Return whether the error says that the requested object does not exist."""
-    return any(text in str(error) for text in NOT_FOUND) or get_error_code(error) == "ResourceNotFound"
+    return any(text in str(error) for text in NOT_FOUND_TEXTS) or get_error_code(error) == "ResourceNotFound"
 
 
 class NamedJobs:
@@ -69,15 +82,15 @@ class NamedJobs:
     Args:
         hook: the Amazon provider's hook.
         log: log of the task.
-        base: name without its number.
+        base: name of the jobs without their number, as `build_base_name` returns it.
     """
 
     kind: ClassVar[Kind]
 
     def __init__(self, hook: SageMakerHook, log: Logger, base: str) -> None:
         self.hook, self.log, self.base = hook, log, base
-        self.live = ""
-        """Name of the job that this process started or found alive."""
+        self.live_job_name = ""
+        """Name of the job that this process started, or found before its end; empty if there is none."""
 
     def build_name(self, number: int) -> str:
         """Return the name of an attempt's job; numbers begin at 1.
@@ -109,7 +122,7 @@ class NamedJobs:
 
     def create(self, name: str, request: Mapping[str, Any]) -> bool:
         """Create the job of that name. Return False if another process created it first. Idempotent."""
-        self.live = name  # before the call: a process that is killed during it must stop the job
+        self.live_job_name = name  # before the call: if the process is killed during the call, it must stop the job
         try:
             self._call("create", name, **request)
         except ClientError as error:
@@ -126,8 +139,8 @@ class NamedJobs:
         except ClientError as error:
             if is_transient(error):
                 raise
-            return  # it ended meanwhile
+            return  # the job has ended
         self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
 
-    def _call(self, verb: str, name: str, **more: Any) -> Any:
-        return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name, **more), self.log)
+    def _call(self, verb: str, name: str, **fields: Any) -> Any:
+        return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name, **fields), self.log)

@@ -1,4 +1,4 @@
-"""Attempts without spot and without checkpoints: the processing or transform jobs of one task."""
+"""Start and collect the processing or transform jobs of one task: on demand, and without checkpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.description import get_job_arn, get_job_name, get_job_status
-from leeway.hooks.sagemaker.failures import get_machine_seconds, make_job_error
+from leeway.hooks.sagemaker.failures import compute_machine_s, make_job_error
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -20,15 +20,15 @@ from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_instances, to_on_demand_record
 
 MAX_WAIT_S = 3_600
-"""Longest wait for a machine. SageMaker starts these jobs at once; drydock lets them wait for cores."""
+"""Longest wait for a machine, seconds. SageMaker starts these jobs at once; drydock lets them wait for cores."""
 
 
 class SimpleAttempts(Attempts):
-    """Start, find or collect a job that begins from nothing at each attempt.
+    """Start, find or collect a job that cannot resume: each attempt does all of the work.
 
     Args:
         jobs: the task's jobs.
-        costs: the budgets and the ledger.
+        costs: checks the budgets and writes to the ledger.
         inputs: the inputs that decide the job's output.
         request: request to SageMaker, without a job's name.
         max_run_s: longest run of a job, seconds.
@@ -68,7 +68,7 @@ class SimpleAttempts(Attempts):
         return replace(self._build_wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        self.costs.require_budget([self._get_machine()])
+        self.costs.require_budget([self._build_machine()])
         name = self.jobs.build_name(len(attempts) + 1)
         return self._build_wait(name, None) if self.jobs.create(name, self.request) else None
 
@@ -76,30 +76,30 @@ class SimpleAttempts(Attempts):
         longest_s = MAX_WAIT_S + self.max_run_s
         return replace(self.wait_template, job_name=name, longest_s=longest_s, attached_at=attached_at)
 
-    def _get_machine(self) -> Machine:
-        """Return the machine of the request, never spot, for its whole longest run: the budget's worst case."""
-        machine = get_instances(self.request)
+    def _build_machine(self) -> Machine:
+        """Return the machine of the request, on demand and for the longest run: the worst case for the budget."""
+        instances = get_instances(self.request)
         return Machine(
-            instance_type=machine["InstanceType"],
-            instance_count=machine["InstanceCount"],
-            volume_size_gb=machine.get("VolumeSizeInGB", 0),
+            instance_type=instances["InstanceType"],
+            instance_count=instances["InstanceCount"],
+            volume_size_gb=instances.get("VolumeSizeInGB", 0),
             spot=False,
             max_run_s=self.max_run_s,
             max_wait_s=0,
         )
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        cost, kind = self._charge(attempts), self.jobs.kind
+        charge, kind = self._charge(attempts), self.jobs.kind
         return {
             **self._collect(job),
             f"{kind}_job": get_job_name(job),
             f"{kind}_job_arn": get_job_arn(job),
             "status": get_job_status(job),
             "attempts": len(attempts),
-            f"{kind}_s": round(get_machine_seconds(job), 1),
-            "cost_usd": cost["cost_usd"],
+            f"{kind}_s": round(compute_machine_s(job), 1),
+            "cost_usd": charge["cost_usd"],
         }
 
     @abstractmethod
     def _collect(self, job: Job) -> dict[str, Any]:
-        """Bring the output of a completed job to where the task needs it; return the fields of the result about it."""
+        """Copy the output of a completed job to where the task needs it; return its fields of the task's result."""

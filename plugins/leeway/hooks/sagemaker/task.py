@@ -24,11 +24,11 @@ NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
 
 
 class Work(Protocol):
-    """The rest of a task's work, which depends on the jobs that earlier tries started."""
+    """The work of a task after its request is built: to start, find or collect its job."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the output, for a later call in the same try."""
+        """The inputs that decide the output, for a later call of `JobTask.prepare_work` in the same try."""
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Return the job to wait for, or the task's result; see `Attempts.resume`."""
@@ -41,30 +41,31 @@ class JobTask(ABC):
         fields: the operator's rendered fields.
         identity: dag_id, run_id, task_id, map_index.
         connection: connection to SageMaker and S3.
-        step: runs steps.
+        step_hook: runs steps.
         log: log of the task.
         is_retry: whether the task was tried before.
     """
 
-    kind: type[NamedJobs]
+    jobs_class: type[NamedJobs]
 
     def __init__(
         self,
         fields: Any,
         identity: Mapping[str, Any],
         connection: AwsConnection,
-        step: StepHook,
+        step_hook: StepHook,
         log: Logger,
         is_retry: bool,
     ) -> None:
-        self.fields, self.identity, self.connection, self.step, self.log = fields, identity, connection, step, log
-        self.is_retry = is_retry
-        self.task = f"the task {identity['task_id']}"
+        self.fields, self.identity, self.connection = fields, identity, connection
+        self.step_hook, self.log, self.is_retry = step_hook, log, is_retry
+        self.task_label = f"the task {identity['task_id']}"
+        """Name of the task in error messages."""
         self.hook: SageMakerHook = connection.create_hook(SageMakerHook)
-        self.jobs = self.kind(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
+        self.jobs = self.jobs_class(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
 
     def get_job_scope(self) -> str:
-        """Return the id in whose scope the task has one job: by default, the id of the DAG run."""
+        """Return what the task has one job for, as a part of the job's name: by default, the id of the DAG run."""
         return str(self.identity["run_id"])
 
     @abstractmethod
@@ -72,7 +73,7 @@ class JobTask(ABC):
         """Check the fields, upload what the job needs, and return the work.
 
         Args:
-            inputs: `Work.inputs` of an earlier call in the same try; nothing is read or uploaded for them again.
+            inputs: `Work.inputs` of an earlier call in the same try: they are not built and uploaded again.
 
         Raises:
             AirflowFailException: a field is wrong, or a file is missing. A retry cannot help.
@@ -85,29 +86,29 @@ class JobTask(ABC):
             self.jobs.stop(get_job_name(attempts[-1]))
 
     def kill(self) -> None:
-        """Stop what this process started: its step and its job."""
-        self.step.kill()
-        if self.jobs.live:
-            self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live)
-            self.jobs.stop(self.jobs.live)
+        """Stop the step and the job that this process runs."""
+        self.step_hook.kill()
+        if self.jobs.live_job_name:
+            self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live_job_name)
+            self.jobs.stop(self.jobs.live_job_name)
 
     def describe_field(self, field: str) -> str:
         """Return a field's name for error messages."""
-        return f"{field} of {self.task}"
+        return f"{field} of {self.task_label}"
 
-    def parse_count_field(self, field: str, most: int | None = None) -> int:
-        """Return a field that is a whole number from 1 to `most`."""
-        return request_checks.parse_count(self.describe_field(field), getattr(self.fields, field), most)
+    def parse_count_field(self, field: str, maximum: int | None = None) -> int:
+        """Return a field that is a whole number from 1 to `maximum`; see `request_checks.parse_count`."""
+        return request_checks.parse_count(self.describe_field(field), getattr(self.fields, field), maximum)
 
     def get_setting(self, field: str, variable: str) -> str:
-        """Return a field or, if it is empty, the environment variable that replaces it.
+        """Return the value of a field or, if it is empty, of an environment variable.
 
         Raises:
             AirflowFailException: both are empty. A retry cannot help.
         """
         value = getattr(self.fields, field) or os.environ.get(variable, "")
         if not value:
-            raise AirflowFailException(f"give {field}= to {self.task}, or set {variable}.")
+            raise AirflowFailException(f"give {field}= to {self.task_label}, or set {variable}.")
         return str(value)
 
     def build_wait_template(self) -> JobWait:
@@ -123,10 +124,14 @@ class JobTask(ABC):
             botocore_config=self.connection.botocore_config,
         )
 
-    def build_tags(self, **more: str) -> list[dict[str, str]]:
-        """Return the tags that say whose a job is: `costs sweep` charges by them if the task does not run again."""
+    def build_tags(self, **payer: str) -> list[dict[str, str]]:
+        """Return the tags that name the task and the payer: `costs sweep` charges by them if the task does not.
+
+        Args:
+            payer: project, and model if there is one.
+        """
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
-        tags = {name: str(self.identity[field]) for name, field in fields.items()} | more
+        tags = {name: str(self.identity[field]) for name, field in fields.items()} | payer
         return [
             {"Key": f"leeway:{name}", "Value": NOT_IN_TAGS.sub("-", value)[:256]}
             for name, value in tags.items()
@@ -134,6 +139,6 @@ class JobTask(ABC):
         ]
 
     @property
-    def project(self) -> Path:
+    def project_folder(self) -> Path:
         """Folder of the code that is uploaded for the job."""
         return Path(os.environ.get("LEEWAY_PROJECT", "."))

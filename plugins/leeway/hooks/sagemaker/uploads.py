@@ -1,4 +1,4 @@
-"""Upload what a job needs to S3, under keys that contain a digest of the content."""
+"""Upload data and code of a job to S3, under keys that contain a digest of the content."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class S3Uploader:
         Args:
             project: folder of the project.
             entry_point: script, relative to the project.
-            listing: text file that lists more files, separated by white space; relative to the project.
+            listing: text file with the paths of more files, separated by white space; relative to the project.
 
         Returns:
             The s3:// address.
@@ -73,8 +73,10 @@ class S3Uploader:
         Raises:
             AirflowFailException: a file does not exist. A retry cannot help.
         """
-        listed = (project / listing).read_text(encoding="utf-8").split() if (project / listing).is_file() else [listing]
-        members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in listed}
+        has_listing = (project / listing).is_file()
+        # A listing that does not exist is reported with the other missing files.
+        names = (project / listing).read_text(encoding="utf-8").split() if has_listing else [listing]
+        members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in names}
         missing = [str(path) for path in members.values() if not path.is_file()]
         if missing:
             raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing)}.")
@@ -87,9 +89,9 @@ class S3Uploader:
     def _list_sizes(self, prefix: str) -> dict[str, int]:
         """List the objects below a prefix, key to size.
 
-        A key that is listed with the size of its file need not be uploaded again: the prefix contains a digest of all
-        names and contents, and S3 lists an object only after its upload is complete. An extra object that marks a
-        complete upload cannot be used instead, because SageMaker would read it as data.
+        A file whose key is listed with the file's size is not uploaded again: the prefix contains a digest of all names
+        and contents, and S3 lists an object only after its upload is complete. An extra object that marks a complete
+        upload cannot be used instead, because SageMaker would read it as data.
         """
         objects = self.s3.get_file_metadata(prefix, self.bucket)
         return {str(entry["Key"]): int(entry["Size"]) for entry in objects}

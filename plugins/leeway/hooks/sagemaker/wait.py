@@ -1,7 +1,7 @@
 """Describe a wait for a job: its limits, and how it ended.
 
-All decisions here are functions of SageMaker's description of the job, so that a wait that was killed and started again
-decides the same.
+All decisions depend only on the wait's fields and on SageMaker's description of the job. A wait that was killed and
+started again therefore decides the same.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_sta
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
-"""Time that a job may take, after its longest run, to upload its output and to end."""
+"""Seconds that a job may take, after its longest run, to upload its output and to end."""
 
 Cause = Literal["ended", "budget", "overrun", "deadline", "silent", "error"]
+"""Why a wait ended; see `WaitEvent.cause`."""
 
 
 class WaitEvent(TypedDict):
@@ -31,8 +32,11 @@ class WaitEvent(TypedDict):
     """ended: the job ended, or somebody stopped it; budget, overrun, deadline: the wait stopped it for this reason;
     silent, error: the endpoint did not answer, or refused, so the job's state is not known."""
     job_name: str
+    """Name of the job."""
     message: str
+    """The cause in words; empty if the job ended."""
     attached_at: str | None
+    """As in `JobWait`."""
     was_stopping: NotRequired[bool]
     """As in `JobWait`."""
 
@@ -45,16 +49,16 @@ class JobWait:
         job_name: name of the job.
         check_interval_s: seconds between two requests for its state.
         longest_s: longest time from the job's creation to the end of its run, seconds.
-        max_run_s: longest run, seconds, if SageMaker itself does not limit it; None if it does.
+        max_run_s: longest run, seconds, if SageMaker itself does not limit it; None if SageMaker does.
         kind: kind of the job.
         attached_at: when this try found a job that it had not started, ISO 8601; None if it started the job.
-        was_stopping: whether the job's stop had been requested before that.
+        was_stopping: whether the job's stop had been requested before `attached_at`.
         price_usd_h: on-demand price of one instance, US dollars an hour; None if there is no budget.
-        budget_usd: what all attempts together may cost, US dollars.
-        spent_usd: what the attempts before it cost, US dollars.
+        budget_usd: what all attempts together may cost, US dollars; None: no limit.
+        spent_usd: what the earlier attempts cost, US dollars.
         aws_conn_id: Airflow connection.
         region_name: region, if the connection does not have one.
-        verify: check of TLS certificates, as boto3 takes it.
+        verify: `verify` of boto3's clients: whether, or with which CA bundle, TLS certificates are checked.
         botocore_config: configuration of the clients.
     """
 
@@ -75,7 +79,7 @@ class JobWait:
 
     @property
     def deadline_s(self) -> int:
-        """Age at which the job is stopped, seconds; SageMaker should have stopped it before."""
+        """Age at which the wait stops the job, seconds; SageMaker should have stopped it before."""
         return self.longest_s + MARGIN_S
 
     @property
@@ -98,17 +102,17 @@ class JobWait:
         return {**event, "was_stopping": self.was_stopping}
 
     def compute_cost_usd(self, job: Mapping[str, Any], now: dt.datetime) -> float:
-        """Return an upper bound of what all attempts cost until now, US dollars."""
+        """Return an upper bound of the cost of all attempts until now, US dollars."""
         return self.spent_usd + compute_running_cost_usd(job, self.price_usd_h or 0.0, now)
 
     def find_exceeded_limit(self, job: Mapping[str, Any], now: dt.datetime) -> tuple[Cause, str] | None:
-        """Return the limit that the job exceeds at a moment, with a sentence about it; None if it exceeds none."""
+        """Return which limit the job exceeds at a moment, and a text about it; None if it exceeds none."""
         if self.budget_usd is not None and (cost_usd := self.compute_cost_usd(job, now)) > self.budget_usd:
             return "budget", f"it cost {cost_usd:.4f} USD, and the run's budget_usd is {self.budget_usd:.4f}"
-        if self.max_run_s and (began := get_start_time(job)) and (now - began).total_seconds() > self.max_run_s:
+        if self.max_run_s and (start := get_start_time(job)) and (now - start).total_seconds() > self.max_run_s:
             return "overrun", f"it ran longer than max_run_s ({self.max_run_s} s)"
         if self.compute_age_s(job, now) > self.deadline_s:
-            return "deadline", f"it did not end within {self.deadline_s} s, and should have within {self.longest_s} s"
+            return "deadline", f"it did not end within {self.deadline_s} s, although its limit is {self.longest_s} s"
         return None
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Wait for a job until it ends or must be stopped: the same code in the triggerer and in a worker."""
+"""Wait until a job ends, and stop it if it exceeds a limit. The triggerer and workers use the same code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
 
 WAITER_TAG = "leeway:watcher"
-"""Tag of a job: which trigger of which try waits for it."""
+"""Key of the tag that says which trigger, of which try of a task, waits for the job."""
 
 
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
-    """Wait until the job has ended, or was stopped here and had time to end. Show its states and its log meanwhile.
+    """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
 
-    While the endpoint throttles, fails or restarts, requests are repeated for as long as the job may live.
+    While the endpoint throttles, fails or restarts, requests are retried for at most `give_up_s` seconds.
+
+    Returns:
+        How the wait ended. It also ends when the job is older than `give_up_s`, and after an error that stays.
     """
     monitor, outage = _JobMonitor(wait, log), Outage(log, "SageMaker")
     give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
@@ -34,14 +37,14 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
         except Exception as error:
             if not is_transient(error):
                 return wait.build_event("error", format_error_line(error))
-            delay_s = outage.compute_delay_s(error)
+            delay_s = outage.record_failure(error)
             if asyncio.get_running_loop().time() > give_up_at:
                 return wait.build_event("silent", format_error_line(error))
         await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
-    """Request that the job stops. Repeat the request while SageMaker does not answer. Idempotent."""
+    """Request that the job stops; retry the request while SageMaker does not answer. Idempotent."""
     outage = Outage(log, "SageMaker")
     while True:
         try:
@@ -52,18 +55,18 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
         except Exception as error:
             if not is_transient(error):
                 raise
-            await asyncio.sleep(outage.compute_delay_s(error))
+            await asyncio.sleep(outage.record_failure(error))
 
 
 async def tag_waiter(wait: JobWait, waiter: str) -> None:
-    """Write into the job's tag `WAITER_TAG` who waits for it. Idempotent."""
+    """Write who waits for the job to its tag `WAITER_TAG`. Idempotent."""
     async with wait.open_clients() as (sagemaker, _):
         arn = await _find_arn(sagemaker, wait)
         await sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": WAITER_TAG, "Value": waiter}])
 
 
 async def read_waiter(wait: JobWait) -> str:
-    """Read from the job's tag who waits for it; empty if nobody does."""
+    """Read who waits for the job from its tag `WAITER_TAG`; empty if it has no such tag."""
     async with wait.open_clients() as (sagemaker, _):
         tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
@@ -83,27 +86,27 @@ async def _request_stop(sagemaker: Any, wait: JobWait) -> None:
     except ClientError as error:
         if is_transient(error):
             raise
-        # Any other error means that the job ended meanwhile.
+        # Any other error means that the job has ended.
 
 
 class _JobMonitor:
-    """Log a job's states and lines, each once, and stop the job when it exceeds a limit."""
+    """Log each state and each line of a job once, and stop the job when it exceeds a limit."""
 
     def __init__(self, wait: JobWait, log: Logger) -> None:
         self.wait, self.log = wait, log
         self.job_log = JobLog(wait.job_name, log, wait.kind)
-        self._logged: set[tuple[str, dt.datetime]] = set()
+        self._logged_states: set[tuple[str, dt.datetime]] = set()
 
     async def run(self, outage: Outage) -> WaitEvent:
-        """Return the event that ends the wait. After an error of AWS, it can be called again."""
+        """Wait, and return how the wait ended. After an error of AWS, call it again to continue."""
         async with self.wait.open_clients() as (sagemaker, logs):
             while True:
                 job = await _describe(sagemaker, self.wait)
-                outage.end()
+                outage.record_response()
                 self._log_states(job)
-                live = is_live(job)
-                await self.job_log.show_new_lines(logs, final=not live)
-                if not live:
+                has_ended = not is_live(job)
+                await self.job_log.show_new_lines(logs, final=has_ended)
+                if has_ended:
                     return self._build_end_event(job)
                 if event := await self._enforce_limits(sagemaker, job):
                     return event
@@ -112,19 +115,19 @@ class _JobMonitor:
     def _log_states(self, job: Mapping[str, Any]) -> None:
         for state in job.get("SecondaryStatusTransitions", []):
             key = (state["Status"], state["StartTime"])
-            if key not in self._logged:
-                self._logged.add(key)
+            if key not in self._logged_states:
+                self._logged_states.add(key)
                 since = state["StartTime"].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
-                text = (self.wait.kind, self.wait.job_name, state["Status"], since, state.get("StatusMessage", ""))
-                self.log.info("%s job %s: %s since %s UTC. %s", *text)
+                values = (self.wait.kind, self.wait.job_name, state["Status"], since, state.get("StatusMessage", ""))
+                self.log.info("%s job %s: %s since %s UTC. %s", *values)
 
     def _build_end_event(self, job: Mapping[str, Any]) -> WaitEvent:
-        """Return the event of a job that ended. Only a Stopped job can have exceeded a limit of this wait."""
+        """Return the event of a job that ended. Only a job that was stopped can have exceeded a limit of the wait."""
         exceeded = self.wait.find_exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
         return self.wait.build_event(*(exceeded or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
-        """Stop a job that exceeds a limit. Return the end of the wait if the job then did not end in time either."""
+        """Stop a job that exceeds a limit. Return the event that ends the wait if the job is older than `give_up_s`."""
         now = dt.datetime.now(dt.UTC)
         exceeded = self.wait.find_exceeded_limit(job, now)
         if exceeded and get_job_status(job) == "InProgress":

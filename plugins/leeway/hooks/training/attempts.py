@@ -1,4 +1,4 @@
-"""Start, find or collect the training job of one task, over all its tries: machines, budgets and costs."""
+"""Start a training job of a task, find the job of an earlier try, or collect the result of a completed job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.request_checks import merge_config
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from leeway.hooks.training.failures import make_job_error
+from leeway.hooks.training.failures import make_training_error
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
 from pipelines.costs.job_records import list_restored_checkpoints, to_training_record
 
@@ -32,11 +32,14 @@ COST_FIELDS = (
 
 @dataclass(frozen=True)
 class RequestTemplate:
-    """A request for a training: all but the machine, the operator's `config`, and the machines to try in turn."""
+    """The parts of a request for a training job."""
 
     request: Mapping[str, Any]
+    """The request without a name, a machine and `config`."""
     config: Mapping[str, Any]
+    """The operator's `config`: more fields of the request."""
     machines: Sequence[Machine]
+    """The machines to try in turn."""
 
     def build_request(self, machine: Machine) -> dict[str, Any]:
         """Return the request to CreateTrainingJob for a machine, without a name."""
@@ -48,8 +51,8 @@ class TrainingAttempts(Attempts):
 
     Args:
         jobs: the task's jobs.
-        template: request for the training.
-        costs: the budgets and the ledger.
+        template: parts of the request.
+        costs: checks the budgets and writes to the ledger.
         logs: the Amazon provider's hook of CloudWatch Logs.
         wait_template: a wait for a job of the task, without the job's name and limits.
         log: log of the task.
@@ -69,14 +72,14 @@ class TrainingAttempts(Attempts):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the model, for a later call in the same try."""
+        """The inputs that decide the model, for a later call of `prepare_work` in the same try."""
         return {name: self.template.request[name] for name in INPUTS}
 
     def _has_same_inputs(self, job: Job) -> bool:
         return has_same_inputs(job, self.template.build_request(self.template.machines[0]))
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        return make_job_error(job, event, choose_next_machine(self.template.machines, job))
+        return make_training_error(job, event, choose_next_machine(self.template.machines, job))
 
     def _get_machine_label(self, job: Job) -> str:
         return get_machine_label(job)
@@ -88,31 +91,31 @@ class TrainingAttempts(Attempts):
         return self._build_wait(job, attempts[:-1], prices, attached_at)
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        same = [job for job in attempts if self._has_same_inputs(job)]
-        last = same[-1] if same else None
-        # After the last machine only a retry or a person's clear comes here: there may be capacity again.
-        machine = choose_next_machine(self.template.machines, last) or self.template.machines[0]
+        same_training = [job for job in attempts if self._has_same_inputs(job)]
+        last_attempt = same_training[-1] if same_training else None
+        # Without a next machine, an earlier try has failed: this one begins again, as there may be capacity now.
+        machine = choose_next_machine(self.template.machines, last_attempt) or self.template.machines[0]
         prices = self.costs.require_budget(self.template.machines)
-        if last:
-            self._log_end(last, machine)
+        if last_attempt:
+            self._log_end(last_attempt, machine)
         name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
         if not self.jobs.create(name, request):
             return None
         return self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None)
 
-    def _log_end(self, job: Job, machine: Machine) -> None:
-        text = (
+    def _log_end(self, job: Job, next_machine: Machine) -> None:
+        values = (
             job["TrainingJobName"],
             job["TrainingJobStatus"],
             job.get("SecondaryStatus", ""),
             get_machine_label(job),
         )
-        self.log.info("training job %s ended: %s (%s) on %s; its checkpoints stay", *text)
-        if get_machine_label(job) != machine.label:
-            self.log.warning("no capacity for %s: continuing with %s", get_machine_label(job), machine.label)
+        self.log.info("training job %s ended: %s (%s) on %s; its checkpoints are kept", *values)
+        if get_machine_label(job) != next_machine.label:
+            self.log.warning("no capacity for %s: continuing with %s", get_machine_label(job), next_machine.label)
 
     def _build_wait(
-        self, job: Job, before: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
+        self, job: Job, earlier_attempts: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
     ) -> JobWait:
         budget_usd = self.costs.account.budget_usd
         return replace(
@@ -122,22 +125,25 @@ class TrainingAttempts(Attempts):
             attached_at=attached_at,
             price_usd_h=prices[job["ResourceConfig"]["InstanceType"]] if budget_usd else None,
             budget_usd=budget_usd,
-            spent_usd=compute_spent_usd(before, prices) if budget_usd else 0.0,
+            spent_usd=compute_spent_usd(earlier_attempts, prices) if budget_usd else 0.0,
         )
 
     def _build_record(self, job: Job) -> dict[str, Any]:
-        return to_training_record(job, self._read_restored(job))
+        return to_training_record(job, self._list_restored_checkpoints(job))
 
-    def _read_restored(self, job: Job) -> list[dict[str, str]]:
-        """Read from the job's log which checkpoints it resumed from; nothing if the log cannot be read."""
+    def _list_restored_checkpoints(self, job: Job) -> list[dict[str, str]]:
+        """List the checkpoints that the job resumed from, as its log names them; empty if the log cannot be read."""
         try:
             return list_restored_checkpoints(self.logs.conn, str(job["TrainingJobName"]))
         except (ClientError, BotoCoreError) as error:
-            self.log.warning("the job's log cannot be read, so lost work is not known: %s", format_error_line(error))
+            self.log.warning(
+                "the job's log cannot be read, so the time that interruptions lost is not known: %s",
+                format_error_line(error),
+            )
             return []
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        cost = self._charge(attempts)
+        charge = self._charge(attempts)
         model = str(job["ModelArtifacts"]["S3ModelArtifacts"])
         return {
             "training_job": job["TrainingJobName"],
@@ -148,5 +154,5 @@ class TrainingAttempts(Attempts):
             "instance_type": job["ResourceConfig"]["InstanceType"],
             "attempts": len(attempts),
             "switches": list_switches([attempt for attempt in attempts if self._has_same_inputs(attempt)]),
-            **{name: cost[name] for name in COST_FIELDS},
+            **{name: charge[name] for name in COST_FIELDS},
         }

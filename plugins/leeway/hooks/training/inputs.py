@@ -1,4 +1,4 @@
-"""Build the inputs of a training job, and compare them with another job's."""
+"""Build the inputs of a training job, and compare them with the inputs of a job that exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
 INPUTS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
-"""Parts of the request that decide which model comes out."""
+"""Parts of the request that decide what model the job trains."""
 
 
 class TrainingJobs(NamedJobs):
@@ -20,13 +20,13 @@ class TrainingJobs(NamedJobs):
 def build_inputs(
     image: str, hyperparameters: Mapping[str, Any], code: str, program: str, channels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Build the `INPUTS` of a request: equal ones give equal models.
+    """Build the `INPUTS` of a request. Equal inputs give equal models.
 
     Args:
         image: address of the training image.
-        hyperparameters: of the script.
+        hyperparameters: hyperparameters of the script, name to value.
         code: s3:// address of sourcedir.tar.gz.
-        program: name of the script in it.
+        program: name of the script in sourcedir.tar.gz.
         channels: channel name to s3:// prefix.
     """
     script = {"sagemaker_program": program, "sagemaker_submit_directory": code}

@@ -1,4 +1,4 @@
-"""Build the request of a training task from its fields, and check all of it before the first call."""
+"""Check the fields of a training task, upload its inputs, and build its request."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pipelines.versioning.git import describe_commit
 class TrainingTask(JobTask):
     """One task that trains a model."""
 
-    kind = TrainingJobs
+    jobs_class = TrainingJobs
     fields: TrainingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
-        """See `JobTask.prepare_work`."""
+        """Check the fields, upload the code and the channels, and return the attempts; see `JobTask.prepare_work`."""
         machines, bucket = self._list_machines(), self.get_setting("bucket", "LEEWAY_BUCKET")
         budget_usd = request_checks.parse_usd(self.describe_field("budget_usd"), self.fields.budget_usd)
         request = self._build_request(bucket, inputs or self._upload_inputs(bucket, machines))
@@ -42,16 +42,16 @@ class TrainingTask(JobTask):
         account = Account(region, self.fields.project, self.fields.model, budget_usd, self.identity)
         logs = self.connection.create_hook(AwsLogsHook)
         return TrainingAttempts(
-            self.jobs, template, Costs(self.step, account), logs, self.build_wait_template(), self.log
+            self.jobs, template, Costs(self.step_hook, account), logs, self.build_wait_template(), self.log
         )
 
     def _list_machines(self) -> list[Machine]:
         """Return the machines to try in turn."""
         fields, policy = self.fields, self.fields.on_no_capacity
         types = request_checks.check_instance_types(
-            self.task, fields.instance_type, fields.instance_types, POLICIES, policy
+            self.task_label, fields.instance_type, fields.instance_types, POLICIES, policy
         )
-        first = Machine(
+        machine = Machine(
             instance_type=types[0],
             instance_count=self.parse_count_field("instance_count"),
             volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
@@ -59,18 +59,18 @@ class TrainingTask(JobTask):
             max_run_s=self.parse_count_field("max_run_s", request_checks.LONGEST_RUN_S),
             max_wait_s=self.parse_count_field("max_wait_s"),
         )
-        return list_machines_to_try(first, types, policy)
+        return list_machines_to_try(machine, types, policy)
 
     def _build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request to CreateTrainingJob, without name and machine."""
-        root = f"s3://{bucket}/{self.fields.prefix}"
+        """Return the request to CreateTrainingJob, without a name, a machine and `config`."""
+        root_uri = f"s3://{bucket}/{self.fields.prefix}"
         return {
             **inputs,
             "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
-            "OutputDataConfig": {"S3OutputPath": f"{root}/jobs"},
+            "OutputDataConfig": {"S3OutputPath": f"{root_uri}/jobs"},
             # The folder depends on the task and its inputs, not on the try: the next try resumes where this one was
             # interrupted, and no other run writes there at the same time.
-            "CheckpointConfig": {"S3Uri": f"{root}/checkpoints/{self.jobs.base}/{compute_digest(inputs)}"},
+            "CheckpointConfig": {"S3Uri": f"{root_uri}/checkpoints/{self.jobs.base}/{compute_digest(inputs)}"},
             "Environment": self._build_environment(),
             "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
         }
@@ -78,40 +78,43 @@ class TrainingTask(JobTask):
     def _upload_inputs(self, bucket: str, machines: Sequence[Machine]) -> dict[str, Any]:
         """Check the inputs that decide the model, upload them, and return them."""
         fields = self.fields
-        s3 = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix)
-        image, hyperparameters = self._get_image(), {**self._build_params(), **(fields.hyperparameters or {})}
+        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix)
+        image, hyperparameters = self._get_image(), {**self._load_hyperparameters(), **(fields.hyperparameters or {})}
         program, placeholder = Path(fields.entry_point).name, f"s3://{bucket}/{fields.prefix}/features/"
-        uris = {name: uri if uri.startswith("s3://") else placeholder for name, uri in fields.channels.items()}
-        draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, uris)
+        draft_channels = {
+            name: channel if channel.startswith("s3://") else placeholder for name, channel in fields.channels.items()
+        }
+        draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, draft_channels)
         self._check_request(bucket, machines, draft)
-        s3.check_channels(fields.channels.values())
-        code = s3.upload_bundle(self.project, fields.entry_point, fields.bundle)
-        channels = {name: s3.upload_channel(channel) for name, channel in fields.channels.items()}
+        uploader.check_channels(fields.channels.values())
+        code = uploader.upload_bundle(self.project_folder, fields.entry_point, fields.bundle)
+        channels = {name: uploader.upload_channel(channel) for name, channel in fields.channels.items()}
         return job_inputs.build_inputs(image, hyperparameters, code, program, channels)
 
     def _check_request(self, bucket: str, machines: Sequence[Machine], draft: Mapping[str, Any]) -> None:
-        """Check, before anything is uploaded, that the service's own model allows the request."""
+        """Check the request before anything is uploaded: `draft` has placeholders for the inputs' addresses."""
         template = RequestTemplate(self._build_request(bucket, draft), self.fields.config or {}, machines)
         request = template.build_request(machines[0])
-        model = self.hook.conn.meta.service_model.operation_model("CreateTrainingJob").input_shape
-        request_checks.check_shape({"TrainingJobName": self.jobs.build_name(1), **request}, model)
+        shape = self.hook.conn.meta.service_model.operation_model("CreateTrainingJob").input_shape
+        request_checks.check_shape({"TrainingJobName": self.jobs.build_name(1), **request}, shape)
         request_checks.check_checkpoint_folder(request, bucket)
 
-    def _build_params(self) -> dict[str, Any]:
+    def _load_hyperparameters(self) -> dict[str, Any]:
         try:
-            return dict(params.load_section(self.project, "train").get("hyperparameters", {}))
+            return dict(params.load_section(self.project_folder, "train").get("hyperparameters", {}))
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
 
     def _build_environment(self) -> dict[str, str]:
-        """Return the script's environment: where MLflow is, which code this is, and the operator's variables."""
-        tracking = os.environ.get("MLFLOW_TRACKING_URI", "")
-        code = {"LEEWAY_GIT_COMMIT": describe_commit(self.project)}
-        return code | ({"MLFLOW_TRACKING_URI": tracking} if tracking else {}) | dict(self.fields.environment or {})
+        """Return the script's variables: the address of MLflow, the commit of the code, and the operator's own."""
+        tracking_uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+        commit = {"LEEWAY_GIT_COMMIT": describe_commit(self.project_folder)}
+        tracking = {"MLFLOW_TRACKING_URI": tracking_uri} if tracking_uri else {}
+        return commit | tracking | dict(self.fields.environment or {})
 
     def _get_image(self) -> str:
         if self.fields.image_uri:
             return self.fields.image_uri
         framework = {"framework": self.fields.framework, "framework_version": self.fields.framework_version}
-        place = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self.fields.instance_type}
-        return str(self.step.run("image", {**framework, **place})["image_uri"])
+        machine = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self.fields.instance_type}
+        return str(self.step_hook.run("image", {**framework, **machine})["image_uri"])

@@ -1,4 +1,4 @@
-"""Start, find or collect the transform job of one task, over all its tries; or none if the partition is small."""
+"""Start a transform job of a task, find the job of an earlier try, or collect the scores of a completed job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.transform.inputs import TransformJobs, has_same_inputs
 
 SCORES_SUFFIX = ".out"
-"""Batch Transform appends it to the name of the object with the rows, for the object with their scores."""
-Score = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Runs the step `score` with these fields besides the task's own."""
+"""End of the name of an object with scores: Batch Transform appends it to the name of the object with the rows."""
+RunScore = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""A function that runs the step `score` with the task's fields and the given ones, and returns the `ScoreResult`."""
 
 
-class InProcess:
-    """The work of a partition that was scored in process: no job, no costs.
+class InProcessWork:
+    """The work of a task that scored its partition in process: it has no job and no costs.
 
     Args:
         result: `ScoreResult`.
@@ -35,7 +35,7 @@ class InProcess:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """No inputs: there is no wait after which they would be needed."""
+        """No inputs: the task does not wait, so `prepare_work` is not called again."""
         return {}
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
@@ -48,24 +48,24 @@ class TransformAttempts(SimpleAttempts):
     """Start, find or collect a task's transform job.
 
     Args:
-        s3: the Amazon provider's hook.
-        model: request to CreateModel.
-        score: runs the step `score`.
-        rest: arguments of `SimpleAttempts`; its inputs are `version`, which scores, `request` of the step `batch`, and
-            the s3:// prefixes `model` and `rows`.
+        s3: the Amazon provider's hook of S3.
+        model_request: request to CreateModel.
+        run_score: runs the step `score`.
+        arguments: arguments of `SimpleAttempts`. The inputs among them are `version` (of the model), `request` (of the
+            step `batch`), `image`, and the s3:// prefixes `model` and `rows`.
     """
 
     jobs: TransformJobs
 
-    def __init__(self, s3: S3Hook, model: Mapping[str, Any], score: Score, **rest: Any) -> None:
-        super().__init__(**rest)
-        self.s3, self.model, self._score = s3, model, score
+    def __init__(self, s3: S3Hook, model_request: Mapping[str, Any], run_score: RunScore, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.s3, self.model_request, self._run_score = s3, model_request, run_score
 
     def _has_same_inputs(self, job: Job) -> bool:
         return has_same_inputs(job, self.request)
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        self.jobs.ensure_model(self.model)
+        self.jobs.ensure_model(self.model_request)
         return super()._start_next(attempts)
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
@@ -73,29 +73,32 @@ class TransformAttempts(SimpleAttempts):
         return replace(super()._build_wait(name, attached_at), max_run_s=self.max_run_s)
 
     def _has_output(self, job: Job) -> bool:
-        expected = {f"{Path(key).name}{SCORES_SUFFIX}" for key in self._list_keys(self._inputs["rows"])}
-        return bool(expected) and expected <= {Path(key).name for key in self._list_keys(_get_output_uri(job))}
+        expected_names = {f"{Path(key).name}{SCORES_SUFFIX}" for key in self._list_keys(self._inputs["rows"])}
+        names = {Path(key).name for key in self._list_keys(_get_output_uri(job))}
+        return bool(expected_names) and expected_names <= names
 
     def _collect(self, job: Job) -> dict[str, Any]:
         """Write the job's scores as the partition's predictions; return the `ScoreResult`."""
         if not self._has_output(job):
-            # This is an error and starts no other job in this try: so the retries limit the number of paid jobs.
+            # An error, and no other job in this try: the retries of the task limit the number of paid jobs.
             raise AirflowException(
                 f"transform job {get_job_name(job)} completed, but its scores at {_get_output_uri(job)} are "
                 "incomplete: were they deleted? A retry starts the next job."
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             self._download(_get_output_uri(job), Path(folder))
-            scored_by = {name: self._inputs[name] for name in ("version", "request")}
-            return self._score({**scored_by, "response": folder})
+            fields = {name: self._inputs[name] for name in ("version", "request")}
+            return self._run_score({**fields, "response": folder})
 
     def _download(self, uri: str, folder: Path) -> None:
+        """Download the objects with scores below an s3:// prefix to a folder."""
         bucket = uri.removeprefix("s3://").partition("/")[0]
         for key in self._list_keys(uri):
             if key.endswith(SCORES_SUFFIX):
                 self.s3.get_conn().download_file(bucket, key, str(folder / Path(key).name))
 
     def _list_keys(self, uri: str) -> list[str]:
+        """List the keys of the objects below an s3:// prefix."""
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         return list(self.s3.list_keys(bucket, f"{prefix.rstrip('/')}/") or ())
 

@@ -1,4 +1,4 @@
-"""Build the requests of a transform job and of its model, and compare the job with another one."""
+"""Build the requests of a transform job and of its model, and compare its inputs with those of a job that exists."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains, is_missing
 
-LINES = "application/jsonlines"
+CONTENT_TYPE = "application/jsonlines"
 """Content type of rows and scores; `pipelines.container.inference` reads and writes it."""
 INPUTS = ("ModelName", "TransformInput")
-"""Parts of the request that decide what scores come out."""
-EXISTS = "already existing model"
-"""Text of SageMaker's refusal of a second model of the same name."""
+"""Parts of the request that decide what scores the job computes."""
+MODEL_EXISTS_TEXT = "already existing model"
+"""Part of SageMaker's error about a second model of the same name."""
 
 
 class TransformJobs(NamedJobs):
@@ -26,35 +26,36 @@ class TransformJobs(NamedJobs):
 
     kind = "transform"
 
-    def ensure_model(self, model: Mapping[str, Any]) -> None:
-        """Create the model unless it exists. Idempotent: its name is made of its content."""
+    def ensure_model(self, request: Mapping[str, Any]) -> None:
+        """Create the model of a request to CreateModel unless it exists. Idempotent: equal models have equal names."""
         try:
-            self._call_model("describe", ModelName=model["ModelName"])
+            self._call_model("describe", ModelName=request["ModelName"])
         except ClientError as error:
             if not is_missing(error):
                 raise
-            self._create_model(model)
+            self._create_model(request)
 
-    def _create_model(self, model: Mapping[str, Any]) -> None:
+    def _create_model(self, request: Mapping[str, Any]) -> None:
         try:
-            self._call_model("create", **model)
+            self._call_model("create", **request)
         except ClientError as error:
-            if EXISTS not in str(error):
+            if MODEL_EXISTS_TEXT not in str(error):
                 raise
-            return  # another process was first
-        self.log.info("created the model %s of %s", model["ModelName"], model["PrimaryContainer"]["ModelDataUrl"])
+            return  # another process has created it
+        self.log.info("created the model %s of %s", request["ModelName"], request["PrimaryContainer"]["ModelDataUrl"])
 
     def _call_model(self, verb: str, **request: Any) -> Any:
+        """Call one of SageMaker's operations on a model, such as CreateModel."""
         return call_with_retries(lambda: getattr(self.hook.conn, f"{verb}_model")(**request), self.log)
 
 
-def build_model(name: str, role: str, container: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the request to CreateModel. Equal containers get equal names.
+def build_model_request(name: str, role: str, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the request to CreateModel. Models with the same role and container have the same name.
 
     Args:
-        name: registered model and its version, for people.
+        name: registered model and its version: the readable part of the model's name.
         role: ARN of the execution role.
-        container: PrimaryContainer.
+        container: PrimaryContainer of the request.
     """
     content = json.dumps([role, container], sort_keys=True).encode()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
@@ -66,22 +67,26 @@ def build_model(name: str, role: str, container: Mapping[str, Any]) -> dict[str,
 
 
 def build_inputs(model_name: str, rows: str) -> dict[str, Any]:
-    """Build the `INPUTS` of a request: equal ones give equal scores.
+    """Build the `INPUTS` of a request. Equal inputs give equal scores.
 
     Args:
         model_name: name of SageMaker's model.
         rows: s3:// prefix of the rows.
     """
-    place = {"S3DataType": "S3Prefix", "S3Uri": rows}
+    source = {"S3DataType": "S3Prefix", "S3Uri": rows}
     return {
         "ModelName": model_name,
-        "TransformInput": {"DataSource": {"S3DataSource": place}, "ContentType": LINES, "SplitType": "Line"},
+        "TransformInput": {"DataSource": {"S3DataSource": source}, "ContentType": CONTENT_TYPE, "SplitType": "Line"},
     }
 
 
 def build_output(uri: str) -> dict[str, Any]:
-    """Build the part of a request that says where the scores go: a line for each row, in the order of the rows."""
-    return {"TransformOutput": {"S3OutputPath": uri, "Accept": LINES, "AssembleWith": "Line"}}
+    """Build the part of a request that says where the job writes the scores: a line for each row, in the same order.
+
+    Args:
+        uri: s3:// prefix of the output.
+    """
+    return {"TransformOutput": {"S3OutputPath": uri, "Accept": CONTENT_TYPE, "AssembleWith": "Line"}}
 
 
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Build the request of a scoring task from its fields, and check all of it before anything is uploaded."""
+"""Check the fields of a scoring task, upload its inputs, and build its request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.transform import inputs as job_inputs
-from leeway.hooks.transform.attempts import InProcess, TransformAttempts
+from leeway.hooks.transform.attempts import InProcessWork, TransformAttempts
 from leeway.hooks.transform.inputs import TransformJobs
 
 LONGEST_RUN_S = 28 * 24 * 3_600
-"""SageMaker's limit of a transform job's run."""
+"""Longest max_run_s of a transform job, seconds."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,32 @@ class TransformFields:
 class TransformTask(JobTask):
     """One task that scores a partition, in a transform job if the partition is large."""
 
-    kind = TransformJobs
+    jobs_class = TransformJobs
     fields: TransformFields
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return the partition: another run of it, when its labels came, has the same rows for the same model."""
+        """Return the partition and its model: a later run of the day, when labels came, scores the same rows."""
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """See `JobTask.prepare_work`."""
+        """Score a small partition; for a large one, check and upload its inputs; see `JobTask.prepare_work`."""
         if not inputs:
-            result = self._score({"max_rows": self.parse_count_field("transform_above_rows")})
+            result = self._run_score({"max_rows": self.parse_count_field("transform_above_rows")})
             if not result["large"]:
                 return self._finish_in_process(result)
             inputs = self._upload_inputs()
         if not inputs:
-            return self._finish_in_process(self._score({}))  # its result says why no job is needed
+            return self._finish_in_process(self._run_score({}))  # the result says why no version scores
         account = Account(
             self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
         )
         return TransformAttempts(
             self.connection.create_hook(S3Hook),
             self._build_model_request(inputs),
-            self._score,
+            self._run_score,
             jobs=self.jobs,
-            costs=Costs(self.step, account),
+            costs=Costs(self.step_hook, account),
             inputs=inputs,
             request=self._build_request(inputs),
             max_run_s=self.parse_count_field("max_run_s", LONGEST_RUN_S),
@@ -82,24 +82,24 @@ class TransformTask(JobTask):
             log=self.log,
         )
 
-    def _finish_in_process(self, result: Mapping[str, Any]) -> InProcess:
-        """Stop a job that an earlier try left, when there were more rows or another champion; none is needed now."""
+    def _finish_in_process(self, result: Mapping[str, Any]) -> InProcessWork:
+        """Return the work of a partition that needs no job now; stop the job of an earlier try that needed one."""
         if self.is_retry:
             try:
                 self.stop()
             except (BotoCoreError, ClientError) as error:
                 self.log.warning("an earlier try may have left a job running: %s", format_error_line(error))
-        return InProcess(result)
+        return InProcessWork(result)
 
     @property
     def _bucket(self) -> str:
         return self.get_setting("bucket", "LEEWAY_BUCKET")
 
-    def _score(self, more: Mapping[str, Any]) -> dict[str, Any]:
-        return self.step.run("score", {**self._partition, **more})
+    def _run_score(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return self.step_hook.run("score", {**self._common_fields, **fields})
 
     @property
-    def _partition(self) -> dict[str, Any]:
+    def _common_fields(self) -> dict[str, Any]:
         """The fields that the steps `batch` and `score` have in common."""
         names = ("dataset", "model_name", "partition", "version")
         return {name: value for name in names if (value := getattr(self.fields, name)) is not None}
@@ -107,26 +107,27 @@ class TransformTask(JobTask):
     def _upload_inputs(self) -> dict[str, Any]:
         """Check, upload and return the inputs that decide the scores; empty if no version may score the partition."""
         with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
-            folder = Path(parent) / "sent"
-            batch = self.step.run("batch", {**self._partition, "folder": str(folder)})
+            folder = Path(parent) / "batch"
+            batch = self.step_hook.run("batch", {**self._common_fields, "folder": str(folder)})
             if not batch["request"]:
                 return {}
             inputs = {"version": batch["version"], "request": batch["request"], "image": self._get_image()}
             self._check_request({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
-            s3 = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix)
-            s3.check_channels([])
-            uploads = {name: s3.upload_channel(str(folder / name)) for name in ("model", "rows")}
-            return {**inputs, **uploads}
+            uploader = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix)
+            uploader.check_channels([])
+            uris = {name: uploader.upload_channel(str(folder / name)) for name in ("model", "rows")}
+            return {**inputs, **uris}
 
     def _get_image(self) -> str:
         if self.fields.image_uri:
             return self.fields.image_uri
-        place = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self._instance_type}
-        return str(self.step.run("image", place)["image_uri"])
+        machine = {"region": self.hook.conn_region_name or "us-east-1", "instance_type": self._instance_type}
+        return str(self.step_hook.run("image", machine)["image_uri"])
 
     @property
     def _instance_type(self) -> str:
-        return request_checks.check_instance_types(self.task, self.fields.instance_type, None, ["fail"], "fail")[0]
+        types = request_checks.check_instance_types(self.task_label, self.fields.instance_type, None, ["fail"], "fail")
+        return types[0]
 
     def _build_model_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateModel."""
@@ -140,15 +141,15 @@ class TransformTask(JobTask):
             },
         }
         name = f"{self.fields.model_name}-{inputs['version']}"
-        return job_inputs.build_model(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
+        return job_inputs.build_model_request(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
     def _build_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTransformJob, without a name."""
-        job = job_inputs.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
-        place = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{compute_digest(job)}"
+        fields = job_inputs.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
+        output_uri = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{compute_digest(fields)}"
         request = {
-            **job,
-            **job_inputs.build_output(place),
+            **fields,
+            **job_inputs.build_output(output_uri),
             "BatchStrategy": "MultiRecord",
             "TransformResources": {
                 "InstanceType": self._instance_type,
@@ -159,8 +160,8 @@ class TransformTask(JobTask):
         return request_checks.merge_config(request, self.fields.config or {})
 
     def _check_request(self, inputs: Mapping[str, Any]) -> None:
-        """Check, before anything is uploaded, that the service's own model allows the request."""
+        """Check the request before anything is uploaded: `inputs` has placeholders for the addresses."""
         for field in ("max_run_s", "check_interval_s"):
             self.parse_count_field(field, LONGEST_RUN_S)
-        model = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
-        request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._build_request(inputs)}, model)
+        shape = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
+        request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._build_request(inputs)}, shape)

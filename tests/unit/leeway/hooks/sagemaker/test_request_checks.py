@@ -145,9 +145,9 @@ def test_refuses_a_request_that_sagemaker_would_refuse(fields, message):
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("s3://other/checkpoints", "must be in a folder of s3://b, not in s3://other/checkpoints"),
+        ("s3://other/checkpoints", "must be in a folder of s3://b: S3Uri is 's3://other/checkpoints'"),
         ("s3://b/", "must be in a folder of s3://b"),
-        ("", "not in none"),
+        ("", "S3Uri is ''"),
         ("s3://b/leeway/jobs/here", "the models' folder s3://b/leeway/jobs overlap"),
         ("s3://b/leeway", "the models' folder"),
         ("s3://b/data", "the channel train s3://b/data/ overlap"),

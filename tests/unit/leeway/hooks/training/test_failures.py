@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.sagemaker.description import compute_longest_s, compute_running_cost_usd, compute_running_s
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
-from leeway.hooks.training.failures import make_job_error
+from leeway.hooks.training.failures import make_training_error
 
 NOW = dt.datetime(2026, 11, 21, 3, 0, tzinfo=dt.UTC)
 NEXT = Machine("ml.m5.xlarge", 1, 30, True, 60, 60)
@@ -64,11 +64,11 @@ def make_event(cause="ended", attached_at=None):
         (describe_job(stopping=500), make_event(), AirflowException, "stopped by somebody"),
         (describe_job(), make_event("budget"), AirflowFailException, "was stopped: the message"),
         (describe_job(), make_event("deadline"), AirflowException, "was stopped: the message"),
-        (describe_job("InProgress"), make_event("silent"), AirflowException, "cannot be watched: the message"),
+        (describe_job("InProgress"), make_event("silent"), AirflowException, "is not known: the message"),
     ],
 )
 def test_job_without_success_raises_the_right_type_of_error(job, event, error_type, message):
-    error = make_job_error(job, event, NEXT)
+    error = make_training_error(job, event, NEXT)
     assert type(error) is error_type
     assert re.search(message, str(error))
     assert "\n" not in str(error)
@@ -76,8 +76,8 @@ def test_job_without_success_raises_the_right_type_of_error(job, event, error_ty
 
 def test_lack_of_capacity_leads_to_the_next_machine_of_the_policy():
     for job in (describe_job(secondary="MaxWaitTimeExceeded"), describe_job("Failed", "Failed", "CapacityError: none")):
-        assert make_job_error(job, make_event(), NEXT) is None
-        error = make_job_error(job, make_event(), None)
+        assert make_training_error(job, make_event(), NEXT) is None
+        error = make_training_error(job, make_event(), None)
         assert type(error) is AirflowFailException
         assert "max_wait_s" in str(error)
         assert "on_no_capacity='on_demand'" in str(error)
@@ -85,10 +85,10 @@ def test_lack_of_capacity_leads_to_the_next_machine_of_the_policy():
 
 def test_job_stopped_before_this_try_is_replaced_and_one_stopped_later_is_not():
     attached_at = time_after(450).isoformat()
-    assert make_job_error(describe_job(stopping=455), make_event(attached_at=attached_at), NEXT) is None
-    assert make_job_error(describe_job(stopping=449), make_event(attached_at=attached_at), NEXT) is None
-    assert make_job_error(describe_job(stopping=520), make_event(attached_at=attached_at), NEXT) is not None
-    assert make_job_error(describe_job(stopping=455), make_event(), NEXT) is not None
+    assert make_training_error(describe_job(stopping=455), make_event(attached_at=attached_at), NEXT) is None
+    assert make_training_error(describe_job(stopping=449), make_event(attached_at=attached_at), NEXT) is None
+    assert make_training_error(describe_job(stopping=520), make_event(attached_at=attached_at), NEXT) is not None
+    assert make_training_error(describe_job(stopping=455), make_event(), NEXT) is not None
 
 
 def test_waiting_for_capacity_costs_nothing():

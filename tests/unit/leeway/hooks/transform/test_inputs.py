@@ -5,9 +5,9 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.failures import get_machine_seconds, make_job_error
+from leeway.hooks.sagemaker.failures import compute_machine_s, make_job_error
 from leeway.hooks.sagemaker.wait import JobWait
-from leeway.hooks.transform.inputs import build_inputs, build_model, has_same_inputs
+from leeway.hooks.transform.inputs import build_inputs, build_model_request, has_same_inputs
 
 from pipelines.costs.job_records import to_on_demand_record
 
@@ -27,16 +27,16 @@ def make_event(cause="ended", attached_at=None, **fields):
 
 @pytest.mark.parametrize("name", ["flights-7", "x" * 200, "späte Flüge/2", "-7"])
 def test_sagemaker_accepts_the_name_of_every_model(name):
-    model_name = build_model(name, ROLE, {"Image": "i"})["ModelName"]
+    model_name = build_model_request(name, ROLE, {"Image": "i"})["ModelName"]
     assert re.fullmatch(r"[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?", model_name) and len(model_name) <= 63
 
 
 def test_models_with_different_content_have_different_names():
     container = {"Image": "i", "ModelDataUrl": "s3://b/m", "Environment": {"A": "1"}}
-    name = build_model("m-1", ROLE, container)["ModelName"]
-    assert name == build_model("m-1", ROLE, dict(reversed(container.items())))["ModelName"]
+    name = build_model_request("m-1", ROLE, container)["ModelName"]
+    assert name == build_model_request("m-1", ROLE, dict(reversed(container.items())))["ModelName"]
     changed = [(ROLE + "2", container), *((ROLE, {**container, key: "other"}) for key in container)]
-    assert len({name, *(build_model("m-1", role, container)["ModelName"] for role, container in changed)}) == 5
+    assert len({name, *(build_model_request("m-1", role, container)["ModelName"] for role, container in changed)}) == 5
 
 
 def test_jobs_have_the_same_inputs_if_model_and_rows_are_equal():
@@ -67,7 +67,7 @@ def test_stopped_job_is_an_error():
     assert type(make_job_error(describe_job("Stopped"), make_event())) is AirflowException
     assert make_job_error(describe_job("Stopped"), make_event(attached_at=START.isoformat())) is None
     assert type(make_job_error(describe_job("InProgress"), make_event("deadline"))) is AirflowException
-    assert get_machine_seconds(describe_job()) == 10
+    assert compute_machine_s(describe_job()) == 10
 
 
 @pytest.mark.parametrize("was_stopping", [True, False])
@@ -111,7 +111,7 @@ def test_job_that_got_no_machine_costs_nothing():
     request = {"TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1}}
     unstarted = {"TransformJobName": "j-1", "TransformJobArn": "a", "TransformJobStatus": "Stopped", **request}
     unstarted |= {"CreationTime": START}
-    assert get_machine_seconds(unstarted) == 0
+    assert compute_machine_s(unstarted) == 0
     assert type(make_job_error(unstarted, make_event())) is AirflowException
     record = to_on_demand_record(unstarted)
     assert (record["billable_s"], record["started"], record["transitions"]) == (0, None, [])
