@@ -19,19 +19,19 @@ import pytest
 
 from tests.tools.airflow_db import copy_migrated_database
 
-PACKAGE = """
+PACKAGE_CODE = """
 from pipelines.dataset import Dataset
 
 DATASET = Dataset(name="orders", key=("date", "number"))
 """
-SOURCE = """
+SOURCE_CODE = """
 from pipelines.ingestion.sources import SqlChanges
 
 
 def open_source(folder=None):
     return SqlChanges(url=f"sqlite:///{folder}/orders.db", table="orders", cursor="changed", order_by=("number",))
 """
-SCRIPT = """
+SYNC_SCRIPT = """
 import os, signal, sys
 import pipelines.datasets
 pipelines.datasets.__path__.append({folder!r})
@@ -52,8 +52,8 @@ class Orders:
         """Create the package and the database. It has five orders of three days; the largest cursor is 5."""
         package = self.folder / "orders"
         package.mkdir(parents=True)
-        (package / "__init__.py").write_text(PACKAGE)
-        (package / "source.py").write_text(SOURCE)
+        (package / "__init__.py").write_text(PACKAGE_CODE)
+        (package / "source.py").write_text(SOURCE_CODE)
         self.execute("CREATE TABLE orders (date DATE, number INTEGER PRIMARY KEY, state TEXT, changed INTEGER)")
         for changed, (day, number) in enumerate([(1, 1), (1, 2), (2, 3), (3, 4), (2, 5)], start=1):
             self.put_order(f"2026-01-0{day}", number, "new", changed)
@@ -74,7 +74,7 @@ class Orders:
 
     def sync(self, *arguments: str, preamble: str = "") -> SimpleNamespace:
         """Run the step `sync` in a process. The process executes the Python code `preamble` first."""
-        code = SCRIPT.format(folder=str(self.folder), preamble=preamble)
+        code = SYNC_SCRIPT.format(folder=str(self.folder), preamble=preamble)
         command_line = ("sync", "--dataset", "orders", "--folder", str(self.folder), *arguments)
         result: SimpleNamespace = self.commands.run(sys.executable, "-c", code, *command_line)
         return result
@@ -88,7 +88,7 @@ def make_orders() -> Callable[[Path], Orders]:
 
 @pytest.fixture
 def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
-    """Create the dataset. The steps of this process find it by its name."""
+    """Create the dataset `orders`, so that the steps of this process find it by its name."""
     from pipelines import datasets
 
     dataset = Orders(tmp_path / "packages", commands).create()

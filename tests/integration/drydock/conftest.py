@@ -31,13 +31,13 @@ END_STATUSES = ("Completed", "Failed", "Stopped")
 
 
 def wait_for(reason: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
-    """Return the condition's first true value; fail the test if there is none within within_s seconds."""
+    """Return the condition's first true value. Fail the test if there is none within `timeout_s` seconds."""
     return wait_until(condition, timeout_s, max_pause_s=0.1, reason=reason)
 
 
 @dataclass
 class Drydock:
-    """A running server, its clients, and what tests do with it."""
+    """A running drydock server, its clients, and calls that tests make often."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -88,7 +88,7 @@ class Drydock:
         return str(response["TrainingJobArn"])
 
     def send_raw(self, operation: str, body: bytes, **headers: str) -> tuple[int, str, str]:
-        """Send a request that no client would send; return HTTP status, error code and message."""
+        """Send a request as no client would. Return the HTTP status, the error code and the message."""
         credential = "test/20250101/us-east-1/sagemaker/aws4_request"
         all_headers = {
             "X-Amz-Target": f"SageMaker.{operation}",
@@ -118,11 +118,11 @@ class Drydock:
     def wait_for_end(self, name: str) -> dict[str, Any]:
         """Wait for the end of a training job, and return its description."""
 
-        def find_ended() -> dict[str, Any] | None:
+        def find_ended_job() -> dict[str, Any] | None:
             job = self.describe_job(name)
             return job if job["TrainingJobStatus"] in END_STATUSES else None
 
-        return dict(wait_for(f"the end of {name}", find_ended))
+        return dict(wait_for(f"the end of {name}", find_ended_job))
 
     def run_job(self, name: str, script: str = "", **fields: Any) -> dict[str, Any]:
         """Create a training job, wait for its end, and return its description."""
@@ -167,7 +167,7 @@ class Drydock:
         return "/opt/ml" if self.get_health()["opt_ml"] else str(self.get_job_folder(name, host))
 
     def wait_until(self, reason: str, condition: Callable[[], Any]) -> Any:
-        """Return the condition's first true value; fail the test if there is none in time."""
+        """Return the condition's first true value. Fail the test if there is none in time."""
         return wait_for(reason, condition)
 
     def pack_archive(self, files: Mapping[str, str]) -> bytes:
@@ -196,7 +196,7 @@ class Drydock:
         }
 
     def is_alive(self, pid: int) -> bool:
-        """Whether the process exists and is no zombie."""
+        """Tell whether the process exists and is no zombie."""
         with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two calls
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False
@@ -295,6 +295,6 @@ def drydock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
         "--shutdown-grace",
         "1",
     )
-    secret = {"SERVER_SECRET": "not for jobs", "MLFLOW_TRACKING_URI": "http://mlflow.invalid"}
-    with start_server(folder, *options, environment=secret) as server:
+    server_environment = {"SERVER_SECRET": "not for jobs", "MLFLOW_TRACKING_URI": "http://mlflow.invalid"}
+    with start_server(folder, *options, environment=server_environment) as server:
         yield server

@@ -28,7 +28,7 @@ from tests.tools.recording import TEST_ACCESS_KEY
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "leeway"
-SCRIPT = """
+TRAINING_SCRIPT = """
 import argparse, os, pathlib, signal, sys, time
 from lib.extra import WORD
 
@@ -40,14 +40,14 @@ if options.mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 checkpoints = pathlib.Path(os.environ.get("SM_CHECKPOINT_DIR", os.environ["SAGEMAKER_BASE_DIR"] + "/checkpoints"))
 rows = (pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows").read_text()
-before = sorted(path.name for path in checkpoints.glob("*"))
-print(f"{WORD} {rows} {options.mode} after {before}", flush=True)
+earlier = sorted(path.name for path in checkpoints.glob("*"))
+print(f"{WORD} {rows} {options.mode} after {earlier}", flush=True)
 checkpoints.mkdir(parents=True, exist_ok=True)
-(checkpoints / f"step-{len(before)}").write_text("x")
+(checkpoints / f"step-{len(earlier)}").write_text("x")
 if options.mode == "crash":
     raise SystemExit("the hull is leaking")
-ends = time.monotonic() + 3_600  # far longer than any test waits
-while options.mode in ("wait", "stubborn") and not pathlib.Path(options.gate).exists() and time.monotonic() < ends:
+deadline = time.monotonic() + 3_600  # far longer than any test waits
+while options.mode in ("wait", "stubborn") and not pathlib.Path(options.gate).exists() and time.monotonic() < deadline:
     time.sleep(0.05)
 (pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(f"{rows} {options.seed}")
 """
@@ -98,7 +98,7 @@ class Drydock:
             return {file.name: tar.extractfile(file).read() for file in tar if file.isfile()}  # type: ignore[union-attr]
 
 
-def aws_connection(url: str) -> str:
+def build_aws_connection(url: str) -> str:
     """Return the value of AIRFLOW_CONN_AWS_DEFAULT for an endpoint."""
     extra = {"endpoint_url": url, "region_name": "us-east-1"}
     keys = {"login": "AKIADRYDOCKTAKESANY0", "password": "drydock-takes-any"}
@@ -107,20 +107,20 @@ def aws_connection(url: str) -> str:
 
 @contextlib.contextmanager
 def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
-    """Run a drydock server in `folder`; end it and its jobs afterwards."""
-    port = folder / "port"
-    # tools/record_calls.py sets this variable: the file that lists the calls which the server receives.
+    """Run a drydock server in `folder` while the block runs. End it and its jobs afterwards."""
+    port_file = folder / "port"
+    # tools/record_calls.py sets this variable to the file in which the server's calls are recorded.
     calls_file = os.environ.get("RECORD_CALLS")
-    server = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
-    command = [sys.executable, *server, "--port", "0", "--port-file", str(port)]
+    program = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
+    command = [sys.executable, *program, "--port", "0", "--port-file", str(port_file)]
     command += ["--data", str(folder / "data")]
     command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
-        until(lambda: port.exists() or process.poll() is not None)
-        drydock = Drydock(f"http://127.0.0.1:{port.read_text()}", process)
+        until(lambda: port_file.exists() or process.poll() is not None)
+        drydock = Drydock(f"http://127.0.0.1:{port_file.read_text()}", process)
         drydock.client("s3").create_bucket(Bucket=BUCKET)
         yield drydock
     finally:
@@ -152,7 +152,7 @@ def connect_airflow(
 
     def connect(url: str) -> None:
         monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(url))
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", build_aws_connection(url))
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
         monkeypatch.setenv("LEEWAY_PYTHON", forking.ensure_stand_in())  # a new process takes ten times as long
@@ -179,10 +179,10 @@ def set_aws_variables(drydock: Drydock, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set LEEWAY_PROJECT to a project whose training script acts by its hyperparameter `mode`; return its folder."""
+    """Set LEEWAY_PROJECT to a project whose training script depends on its hyperparameter `mode`. Return its folder."""
     folder = tmp_path / "project"
     files = {
-        "train.py": SCRIPT,
+        "train.py": TRAINING_SCRIPT,
         "lib/__init__.py": "",
         "lib/extra.py": "WORD = 'trained on'\n",
         "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
@@ -229,7 +229,7 @@ def context() -> dict[str, Any]:
 
 
 def start_task(task: Any, context: dict[str, Any]) -> Any:
-    """Run a task until it defers; return the TaskDeferred."""
+    """Run a task until it defers, and return the exception TaskDeferred."""
     from airflow.sdk.exceptions import TaskDeferred
 
     with pytest.raises(TaskDeferred) as deferred:
@@ -244,13 +244,13 @@ def run_trigger(deferred: Any) -> dict[str, Any]:
     path, fields = deferred.trigger.serialize()
     json.dumps(fields)
     trigger = import_string(path)(**fields)
-    trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # calls cost nothing here
+    trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # calls to this server cost nothing
 
-    async def first_event() -> Any:
+    async def read_first_event() -> Any:
         async for event in trigger.run():
             return event.payload
 
-    return dict(asyncio.run(first_event()))
+    return dict(asyncio.run(read_first_event()))
 
 
 @pytest.fixture

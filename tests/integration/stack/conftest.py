@@ -1,4 +1,4 @@
-"""A project with small DAGs and a fake drydock, under the real Airflow and the real MLflow."""
+"""Provide a project with small DAGs and a fake drydock, for the real Airflow and the real MLflow."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Project:
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
     def list_processes(self) -> list[psutil.Process]:
-        """Return the living processes of this project's stack. They are found in another way than in the product."""
+        """Return the living processes of this project's stack. The product finds them in another way."""
         processes = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
@@ -85,7 +85,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The project. Its stack is stopped after the module."""
+    """Return the project. Its stack is stopped after the module."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(STAND_IN, folder, dirs_exist_ok=True)
     project = Project(folder)
@@ -98,8 +98,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 @pytest.fixture
-def foreign(project: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with similar marks, of another home. It must survive every command."""
+def foreign_process(project: Project) -> Iterator[subprocess.Popen[bytes]]:
+    """Return a process with the marks of another home's stack. It must survive every command."""
     env = {"LEEWAY_HOME": str(project.home) + "-of-another", "LEEWAY_STACK_ID": "another"}
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env)
     yield child

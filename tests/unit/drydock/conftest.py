@@ -62,14 +62,14 @@ def job(make_job: Callable[..., TrainingJob]) -> TrainingJob:
 def watch_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]:
     """Return the function that records each use of moto's lock: True if a transaction of the store was open.
 
-    The first request for Logs takes the two in the other order: it reads the store under moto's lock.
+    The first request for Logs is an exception: it reads the store while it holds moto's lock.
     """
 
     def watch(store: Store) -> list[bool]:
         transaction, open_transactions, lock_uses = store.transaction, list[bool](), list[bool]()
 
         @contextmanager
-        def watched_transaction() -> Iterator[Any]:
+        def record_transaction() -> Iterator[Any]:
             with transaction() as db:
                 open_transactions.append(True)
                 yield db
@@ -82,7 +82,7 @@ def watch_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]
             def __exit__(self, *_: object) -> None:
                 """Do nothing."""
 
-        monkeypatch.setattr(store, "transaction", watched_transaction)
+        monkeypatch.setattr(store, "transaction", record_transaction)
         monkeypatch.setattr("moto.core.base_backend.backend_lock", Lock())
         return lock_uses
 

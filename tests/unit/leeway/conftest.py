@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-HEAD = """#!{python}
+PREAMBLE = """#!{python}
 import json, os, signal, subprocess, sys, time
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def write_python(tmp_path: Path) -> Callable[[str], str]:
 
     def write(body: str) -> str:
         path = tmp_path / f"python-{len(list(tmp_path.glob('python-*')))}"
-        path.write_text(HEAD.format(python=sys.executable) + body)
+        path.write_text(PREAMBLE.format(python=sys.executable) + body)
         path.chmod(0o755)
         return str(path)
 

@@ -1,4 +1,4 @@
-"""Start small processes, and wait for what they do."""
+"""Start small processes, and wait for conditions."""
 
 import os
 import subprocess
@@ -20,8 +20,8 @@ def wait_for() -> Callable[..., None]:
 
 @pytest.fixture
 def spawn() -> Iterator[Spawn]:
-    """A function that starts `python -c CODE` with only these variables. All processes are killed after the test."""
-    started: list[subprocess.Popen[bytes]] = []
+    """Return the function that starts `python -c CODE` with only the given variables, and kills it after the test."""
+    children: list[subprocess.Popen[bytes]] = []
 
     def start(code: str, **environment: str) -> subprocess.Popen[bytes]:
         env = {"PATH": os.environ["PATH"], **environment}
@@ -30,13 +30,13 @@ def spawn() -> Iterator[Spawn]:
             env=env,
             stdout=subprocess.PIPE,
         )
-        started.append(child)
+        children.append(child)
         assert child.stdout is not None
         child.stdout.readline()
         return child
 
     yield start
-    for child in started:
+    for child in children:
         child.kill()
         child.wait()
         assert child.stdout is not None

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
+ACCESS_KEYS = {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
 
-# Writes a numbered checkpoint each 50 ms, and ends at GOAL or on SIGTERM. Each run prints a line at its start.
-# A run that started at 0 waits at HOLD for an interruption, which can come late on a loaded machine.
-COUNTER = """
+# Counts up with a numbered checkpoint every 50 ms, and ends at GOAL or on SIGTERM. Each run prints a line at its
+# start. A run that started at 0 waits at HOLD for an interruption, which can come late on a loaded machine.
+COUNTER_SCRIPT = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -33,33 +33,33 @@ while count < int(os.environ.get("GOAL", "30")):
 pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
 print("loss=0.25;", flush=True)
 """
-FAILS = "import sys; print('the script fails'); sys.exit(7)"
-ENDLESS = {"GOAL": "1000000"}
-WAITS_FOR_INTERRUPTION = {"HOLD": "10"}
-SCRIPTS = {"counter": COUNTER, "fails": FAILS}
+FAILING_SCRIPT = "import sys; print('the script fails'); sys.exit(7)"
+ENDLESS_VARIABLES = {"GOAL": "1000000"}
+INTERRUPTION_VARIABLES = {"HOLD": "10"}
+SCRIPTS = {"counter": COUNTER_SCRIPT, "fails": FAILING_SCRIPT}
 
 
 @pytest.fixture(scope="session")
 def scripts() -> dict[str, str]:
-    """Return the training scripts. counter: writes checkpoints up to GOAL; fails: prints a reason and exits with 7."""
+    """Return the training scripts: `counter` writes checkpoints up to GOAL, `fails` prints a line and exits with 7."""
     return SCRIPTS
 
 
 @pytest.fixture(scope="session")
 def endless() -> dict[str, str]:
     """Return the Environment of a counter that only a stop or an interruption ends."""
-    return ENDLESS
+    return ENDLESS_VARIABLES
 
 
 @pytest.fixture(scope="session")
 def waits_for_interruption() -> dict[str, str]:
     """Return the Environment of a counter whose first run only a stop or an interruption ends."""
-    return WAITS_FOR_INTERRUPTION
+    return INTERRUPTION_VARIABLES
 
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[str]:
-    """Return the URL of a proxy without answers. The module fails if a client calls anything beyond this machine."""
+    """Return the URL of a proxy that does not answer. The test fails if a client calls another machine through it."""
     requests: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -85,12 +85,20 @@ def aws(drydock: Any, proxy: str) -> dict[str, str]:
         "AWS_PAGER": "",
     }
     no_files = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    return {**os.environ, **offline, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **KEYS, **settings, **no_files}
+    return {
+        **os.environ,
+        **offline,
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+        **ACCESS_KEYS,
+        **settings,
+        **no_files,
+    }
 
 
 @pytest.fixture(scope="module")
 def start_python(aws: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Return the function that starts a client: a Python program in its own folder, with an argument in JSON."""
+    """Return the function that starts a client: a Python program in its own folder, with one argument, in JSON."""
     folder: Path = tmp_path_factory.mktemp("client")
 
     def start(program: str, argument: Any, **env: str) -> "subprocess.Popen[str]":
@@ -128,16 +136,16 @@ def build_processing() -> Callable[..., dict[str, Any]]:
     return build_processing_request
 
 
-REPORTS = """
+REPORTING_SCRIPT = """
 import json, pathlib
 out = pathlib.Path(__file__).parents[2] / "output" / "out"
 (out / "report.json").write_text(json.dumps({"rows": 3}))
 print("reported", flush=True)
 """
-WAITS = "import time; print('waiting', flush=True); time.sleep(600)"
+WAITING_SCRIPT = "import time; print('waiting', flush=True); time.sleep(600)"
 
 
 @pytest.fixture(scope="session")
 def programs() -> dict[str, str]:
-    """Return the scripts of processing jobs. reports: writes report.json; waits: until a stop; fails: exits with 7."""
-    return {"reports": REPORTS, "waits": WAITS, "fails": FAILS}
+    """Return the processing scripts: `reports` writes report.json, `waits` runs until a stop, `fails` exits with 7."""
+    return {"reports": REPORTING_SCRIPT, "waits": WAITING_SCRIPT, "fails": FAILING_SCRIPT}

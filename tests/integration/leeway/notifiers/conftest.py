@@ -23,7 +23,7 @@ CANARY = "tweety-sings-of-secrets"
 
 @dataclass
 class MailServer:
-    """The handler of a mail server; it keeps the mails that it accepts."""
+    """The handler of a mail server. It stores the mails that it accepts."""
 
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
@@ -43,7 +43,7 @@ class MailServer:
         self.passwords.append(data.password)
         return AuthResult(success=data.password == CANARY.encode(), handled=False)
 
-    def connection(self, **extra: Any) -> str:
+    def build_connection(self, **extra: Any) -> str:
         """Return the value of AIRFLOW_CONN_* for this server."""
         defaults = {
             "from_email": "leeway@example.com",
@@ -51,7 +51,13 @@ class MailServer:
             "disable_ssl": True,
             "disable_tls": True,
         }
-        fields = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.port, "login": "mate", "password": CANARY}
+        fields = {
+            "conn_type": "smtp",
+            "host": "127.0.0.1",
+            "port": self.port,
+            "login": "mate",
+            "password": CANARY,
+        }
         return json.dumps({**fields, "extra": {**defaults, **extra}})
 
 
@@ -80,14 +86,14 @@ def session_mail_server() -> Iterator[MailServer]:
 
 @dataclass
 class SlackReceiver:
-    """The messages that Slack's client posted, and the status that the receiver answers with."""
+    """The messages that Slack's client posted, and the HTTP status of the receiver's responses."""
 
     port: int = 0
     status: int = 200
     paths: list[str] = field(default_factory=list)
     posts: list[dict[str, Any]] = field(default_factory=list)
 
-    def connection(self) -> str:
+    def build_connection(self) -> str:
         """Return the value of AIRFLOW_CONN_* for this receiver."""
         host = f"http://127.0.0.1:{self.port}/services"
         return json.dumps({"conn_type": "slackwebhook", "host": host, "password": f"T0/B0/{CANARY}"})
@@ -104,7 +110,7 @@ def session_slack_receiver() -> Iterator[SlackReceiver]:
             receiver.posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(receiver.status)
             self.end_headers()
-            # The answer repeats the request's path, as error pages do.
+            # The response repeats the request's path, as error pages do.
             self.wfile.write(b"ok" if receiver.status == 200 else f"no such hook: {self.path}".encode())
 
         def log_message(self, *_: Any) -> None:
@@ -122,7 +128,7 @@ def session_slack_receiver() -> Iterator[SlackReceiver]:
 def mail_server(session_mail_server: MailServer, set_connections: Callable[..., None]) -> MailServer:
     """Return the mail server without mails, and set Airflow's connection to it."""
     session_mail_server.mails.clear()
-    set_connections(smtp_default=session_mail_server.connection())
+    set_connections(smtp_default=session_mail_server.build_connection())
     return session_mail_server
 
 
@@ -131,7 +137,7 @@ def slack_receiver(session_slack_receiver: SlackReceiver, set_connections: Calla
     """Return the receiver without messages, and set Airflow's connection to it."""
     session_slack_receiver.posts.clear()
     session_slack_receiver.status = 200
-    set_connections(slack_default=session_slack_receiver.connection())
+    set_connections(slack_default=session_slack_receiver.build_connection())
     return session_slack_receiver
 
 

@@ -98,7 +98,7 @@ def run_dag(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slack_receiver):
-    run = run_dag(smtp_default=mail_server.connection(), slack_default=slack_receiver.connection())
+    run = run_dag(smtp_default=mail_server.build_connection(), slack_default=slack_receiver.build_connection())
     assert run.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
     titles = ["crew: task leak failed", "flights was rolled back to version 2"]
     subjects = sorted(mail["Subject"] for mail in mail_server.mails)
@@ -113,7 +113,8 @@ def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slac
 def test_tasks_keep_their_states_when_notifications_cannot_be_sent(run_dag, mail_server, slack_receiver):
     slack_receiver.status = 500
     run = run_dag(
-        smtp_default=mail_server.connection().replace("tweety", "sylvester"), slack_default=slack_receiver.connection()
+        smtp_default=mail_server.build_connection().replace("tweety", "sylvester"),
+        slack_default=slack_receiver.build_connection(),
     )
     assert run.states == {"leak": "failed", "twice": "success", "drift": "skipped", "rollback": "success"}
     assert mail_server.mails == []

@@ -102,21 +102,21 @@ def test_result_without_an_event_is_not_sent(mail_server, slack_receiver, read_l
 
 
 def test_connection_without_recipients_is_logged(mail_server, set_connections, read_log):
-    set_connections(smtp_default=mail_server.connection(to=""))
+    set_connections(smtp_default=mail_server.build_connection(to=""))
     LifecycleNotifier()(build_context())
     assert mail_server.mails == []
     assert "notified nobody, because smtp_default has no `to` in its extra" in read_log()
 
 
 def test_log_names_the_recipients_that_the_server_refused(mail_server, set_connections, read_log):
-    set_connections(smtp_default=mail_server.connection(to="crew@example.com, nobody@example.com"))
+    set_connections(smtp_default=mail_server.build_connection(to="crew@example.com, nobody@example.com"))
     LifecycleNotifier()(build_context())
     assert len(mail_server.mails) == 1
     assert "notified crew@example.com, nobody@example.com (refused): flights" in read_log()
 
 
 def test_connection_can_have_another_name(mail_server, set_connections):
-    set_connections(crew_mail=mail_server.connection(to="other@example.com"))
+    set_connections(crew_mail=mail_server.build_connection(to="other@example.com"))
     build_lifecycle_callbacks(mail_conn_id="crew_mail")["on_success_callback"](build_context())
     assert [mail["To"] for mail in mail_server.mails] == ["other@example.com"]
 
@@ -125,7 +125,7 @@ def test_slack_gets_the_message_when_the_mail_server_is_down(
     mail_server, slack_receiver, set_connections, closed_port, read_log
 ):
     set_connections(
-        smtp_default=mail_server.connection().replace(f'"port": {mail_server.port}', f'"port": {closed_port}')
+        smtp_default=mail_server.build_connection().replace(f'"port": {mail_server.port}', f'"port": {closed_port}')
     )
     LifecycleNotifier()(build_context())
     assert len(slack_receiver.posts) == 1
@@ -133,7 +133,9 @@ def test_slack_gets_the_message_when_the_mail_server_is_down(
 
 
 def test_mail_is_sent_when_slack_is_down(mail_server, slack_receiver, set_connections, closed_port, read_log):
-    set_connections(slack_default=slack_receiver.connection().replace(f":{slack_receiver.port}/", f":{closed_port}/"))
+    set_connections(
+        slack_default=slack_receiver.build_connection().replace(f":{slack_receiver.port}/", f":{closed_port}/")
+    )
     LifecycleNotifier()(build_context())
     assert len(mail_server.mails) == 1
     assert "not sent by slack_default (" in read_log()
@@ -143,7 +145,7 @@ def test_sending_does_not_wait_for_a_silent_server(
     mail_server, slack_receiver, set_connections, silent_port, read_log, monkeypatch, until
 ):
     monkeypatch.setattr(delivery, "SEND_TIMEOUT_S", 1.0)
-    connection = mail_server.connection(timeout=100_000).replace(
+    connection = mail_server.build_connection(timeout=100_000).replace(
         f'"port": {mail_server.port}', f'"port": {silent_port}'
     )
     set_connections(smtp_default=connection)
@@ -172,7 +174,7 @@ def test_log_hides_a_webhook_url_that_is_the_password(slack_receiver, set_connec
 
 
 def test_wrong_password_is_logged(mail_server, set_connections, read_log):
-    set_connections(smtp_default=mail_server.connection().replace("tweety", "sylvester"))
+    set_connections(smtp_default=mail_server.build_connection().replace("tweety", "sylvester"))
     LifecycleNotifier()(build_context())
     log = read_log()
     assert mail_server.mails == []

@@ -26,11 +26,11 @@ from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_pro
 
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
-KINDS = {"train": "Training", "preprocess": "Processing"}
-"""The kind of SageMaker jobs of each task that starts some."""
+JOB_TYPES = {"train": "Training", "preprocess": "Processing"}
+"""The type of the SageMaker jobs that each task starts."""
 SERVERS = contextlib.ExitStack()
 """The servers of this folder's tests."""
-PARTS = {
+COMPONENTS = {
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
     "api-server": ["api-server"],
@@ -62,15 +62,15 @@ class Airflow:
         self.env = env | {f"AIRFLOW__{name}": value for name, value in settings.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, part: str) -> None:
-        with (self.home / f"{part}.log").open("ab") as log:
-            command = [sys.executable, "-m", "airflow", *PARTS[part]]
+    def start(self, component: str) -> None:
+        with (self.home / f"{component}.log").open("ab") as log:
+            command = [sys.executable, "-m", "airflow", *COMPONENTS[component]]
             options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-            self.processes[part] = subprocess.Popen(command, cwd=self.home, env=self.env, **options)
+            self.processes[component] = subprocess.Popen(command, cwd=self.home, env=self.env, **options)
 
-    def kill(self, part: str) -> None:
+    def kill(self, component: str) -> None:
         """Send SIGKILL to a process and all its children, as when a machine is lost."""
-        process = self.processes[part]
+        process = self.processes[component]
         children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         for member in [*children, process]:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -79,8 +79,8 @@ class Airflow:
 
     def stop(self) -> None:
         """Kill all processes that were started."""
-        for part in list(self.processes):
-            self.kill(part)
+        for component in list(self.processes):
+            self.kill(component)
 
     def kill_tasks(self) -> None:
         """Send SIGKILL to the scheduler's children, which run the tasks."""
@@ -104,7 +104,7 @@ class Airflow:
         return response.json()
 
     def has_dags(self, dag_ids: Sequence[str]) -> bool:
-        """Return whether the DAG processor has read all these DAGs."""
+        """Tell whether the DAG processor has read all these DAGs."""
         with contextlib.suppress(requests.RequestException, KeyError, ValueError):
             for dag_id in dag_ids:
                 self.call_api("GET", f"/dags/{dag_id}")
@@ -119,7 +119,11 @@ class Run:
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
-        self.kind, self.dag_id, self.base = KINDS.get(task_id, ""), dag_id, build_base_name(dag_id, run_id, task_id, -1)
+        self.job_type, self.dag_id, self.base = (
+            JOB_TYPES.get(task_id, ""),
+            dag_id,
+            build_base_name(dag_id, run_id, task_id, -1),
+        )
         self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:
@@ -136,11 +140,11 @@ class Run:
     def get_state(self) -> str:
         return str(self.get_task()["state"])
 
-    def clear(self) -> None:
+    def clear_task(self) -> None:
         body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [self.task_id], "only_failed": False}
         self.airflow.call_api("POST", f"{self.dag_path}/clearTaskInstances", json=body)
 
-    def mark(self, state: str) -> None:
+    def mark_task(self, state: str) -> None:
         self.airflow.call_api("PATCH", f"{self.path}/taskInstances/{self.task_id}", json={"new_state": state})
 
     def read_log(self, number: int) -> str:
@@ -158,23 +162,23 @@ class Run:
 
     def list_jobs(self) -> dict[str, str]:
         """Return the status of each of the task's jobs, by name."""
-        list_jobs = getattr(self.airflow.drydock.client("sagemaker"), f"list_{self.kind.lower()}_jobs")
-        jobs = list_jobs(MaxResults=100, NameContains=self.base)[f"{self.kind}JobSummaries"]
-        return {job[f"{self.kind}JobName"]: job[f"{self.kind}JobStatus"] for job in jobs}
+        list_jobs = getattr(self.airflow.drydock.client("sagemaker"), f"list_{self.job_type.lower()}_jobs")
+        jobs = list_jobs(MaxResults=100, NameContains=self.base)[f"{self.job_type}JobSummaries"]
+        return {job[f"{self.job_type}JobName"]: job[f"{self.job_type}JobStatus"] for job in jobs}
 
     def get_job(self, number: int) -> dict[str, Any]:
-        describe_job = getattr(self.airflow.drydock.client("sagemaker"), f"describe_{self.kind.lower()}_job")
-        return dict(describe_job(**{f"{self.kind}JobName": f"{self.base}-{number}"}))
+        describe_job = getattr(self.airflow.drydock.client("sagemaker"), f"describe_{self.job_type.lower()}_job")
+        return dict(describe_job(**{f"{self.job_type}JobName": f"{self.base}-{number}"}))
 
     def get_status(self, number: int) -> str:
-        return str(self.get_job(number)[f"{self.kind}JobStatus"])
+        return str(self.get_job(number)[f"{self.job_type}JobStatus"])
 
     def has_started(self, number: int) -> bool:
-        """Return whether the job's script has started."""
+        """Tell whether the job's script has started."""
         if f"{self.base}-{number}" not in self.list_jobs():
             return False
         job = self.get_job(number)
-        return f"{self.kind}StartTime" in job and job.get("SecondaryStatus", "Training") == "Training"
+        return f"{self.job_type}StartTime" in job and job.get("SecondaryStatus", "Training") == "Training"
 
     def get_result(self) -> dict[str, Any]:
         path = f"{self.path}/taskInstances/{self.task_id}/xcomEntries/return_value"
@@ -184,21 +188,21 @@ class Run:
 
 @contextlib.contextmanager
 def check_one_job_at_a_time(run: Run) -> Iterator[None]:
-    """List the task's jobs all the time, and check that at most one of them is live at any moment."""
-    end, live_jobs = threading.Event(), []
+    """List the task's jobs while the block runs, and check that at most one of them is live at any moment."""
+    end_event, live_jobs = threading.Event(), []
 
     def list_live_jobs() -> None:
-        while not end.is_set():
+        while not end_event.is_set():
             live = [name for name, status in run.list_jobs().items() if status in ("InProgress", "Stopping")]
             live_jobs.append(live)
-            end.wait(0.05)
+            end_event.wait(0.05)
 
     thread = threading.Thread(target=list_live_jobs)
     thread.start()
     try:
         yield
     finally:
-        end.set()
+        end_event.set()
         thread.join()
     assert live_jobs
     assert max(map(len, live_jobs)) <= 1, live_jobs
@@ -220,21 +224,21 @@ def airflow(
 ) -> Iterator[Airflow]:
     """Start the Airflow of the tests in this folder, with the DAGs of all of them and its own drydock server."""
     project = tmp_path_factory.mktemp("airflow") / "project"
-    write_project(project, sys.modules[start_drydock.__module__].SCRIPT)
+    write_project(project, sys.modules[start_drydock.__module__].TRAINING_SCRIPT)
     with SERVERS:
         drydock = SERVERS.enter_context(start_drydock())
         server = Airflow(project, build_environment(project, drydock), free_port(), drydock)
         put_airflow_database(server.home)
         SERVERS.callback(server.stop)
-        for part in PARTS:
-            server.start(part)
+        for component in COMPONENTS:
+            server.start(component)
         until(lambda: server.has_dags(DAG_IDS), 180)
         yield server
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    """Stop the servers after the last test of this folder: idle, they slow the tests that follow on the two cores."""
+    """Stop the servers after the last test of this folder: even idle, they slow the tests that follow."""
     yield
     if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
         SERVERS.close()
@@ -252,7 +256,7 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "AIRFLOW_CONN_AWS_DEFAULT": leeway_conftest.aws_connection(drydock.url),
+        "AIRFLOW_CONN_AWS_DEFAULT": leeway_conftest.build_aws_connection(drydock.url),
         "LEEWAY_BUCKET": leeway_conftest.BUCKET,
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
         "LEEWAY_HOME": str(home / "leeway"),

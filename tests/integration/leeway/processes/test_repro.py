@@ -18,7 +18,7 @@ def test_cleared_run_has_the_code_of_its_version(airflow, start_run, until):
     second = commit_word(project, "two")
     until(lambda: airflow.call_api("GET", "/dags/versions")["bundle_version"] == second, 120)
     for task in tasks:
-        task.clear()
+        task.clear_task()
     until(lambda: [task.get_state() for task in tasks] == ["success"] * 2, 180)
     versioned, plain = (task.get_result() for task in tasks)
     assert versioned["git_commit"] == first

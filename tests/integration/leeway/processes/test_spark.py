@@ -48,7 +48,7 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
     until(lambda: all("building window" in run.read_log(1) for run in runs), 60)
     with check_one_job_at_a_time(runs[0]), check_one_job_at_a_time(runs[1]):
         for run in runs:
-            run.clear()
+            run.clear_task()
         until(lambda: [run.get_status(1) for run in runs] == ["Stopped"] * 2, 60)
         until(lambda: all(run.has_started(2) for run in runs), 120)
         runs[0].gate.touch()

@@ -20,7 +20,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(
         until(lambda: run.get_state() == STATE[dag_id], 60)
         # The log shows the job's lines while it runs.
         until(lambda: all(words in run.read_log(1) for words in ("Training since", "trained on rows wait")), 60)
-        run.clear()
+        run.clear_task()
         until(lambda: run.get_status(1) == "Stopped", 60)
         until(lambda: run.has_started(2), 120)
         assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
@@ -43,7 +43,7 @@ def test_mark_stops_the_job(start_run, until, dag_id, state):
     run = start_run(dag_id, "train")
     # Until the triggerer waits for the job, a mark reaches no process that could stop it.
     until(lambda: "Training since" in run.read_log(1), 60)
-    run.mark(state)
+    run.mark_task(state)
     until(lambda: run.get_status(1) == "Stopped", 60)
     assert run.get_state() == state
     assert list(run.list_jobs()) == [f"{run.base}-1"]

@@ -1,4 +1,4 @@
-"""Shorten the gate, which these tests run some eighty times."""
+"""Make the gate faster for these tests, which run it about 80 times."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from pipelines.evaluation.report import report
 
 @pytest.fixture(autouse=True)
 def shorten_gate() -> Iterator[None]:
-    """Replace the report's pictures, and time fewer calls of the package: most of the gate's CPU time.
+    """Replace the report's pictures, and time fewer calls of the package. Both take most of the gate's CPU time.
 
     The tests of the report, the contract of the steps, the DAG runs and the demo draw the real pictures.
     """

@@ -1,4 +1,4 @@
-"""A home with real state (a lake, databases, objects, keys), and a backup of it."""
+"""Provide a home with real state (a lake, databases, objects, keys), and a backup of it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from stack.layout import Layout
 module, name, count = sys.argv[1:4]
 calls, owner = [], importlib.import_module(module)
 real = getattr(owner, name)
-def die(*args, **kw):
+def kill_at_call(*args, **kw):
     calls.append(1)
     if len(calls) == int(count):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*args, **kw)
-setattr(owner, name, die)
+setattr(owner, name, kill_at_call)
 {statement}
 """
-FILES = {
+STATE_FILES = {
     "airflow/airflow.cfg": "[core]\nfernet_key = k\n",
     "mlflow/artifacts/1/model.bin": "model",
     "dvc/cache/files/md5/ab/cd": "features",
@@ -59,7 +59,7 @@ FILES = {
 
 
 class HomeWithBackup:
-    """A home, and the archive that a backup of it wrote. All tests use the same path, as a restore requires."""
+    """A home, and an archive of it. All tests use the same path, because a restore requires it."""
 
     def __init__(self, folder: Path) -> None:
         self.project, self.home = folder / "project", folder / "project" / ".leeway"
@@ -79,7 +79,7 @@ class HomeWithBackup:
 
     def _write_state(self) -> None:
         self.run_python("-c", WRITE_LAKE)
-        for name, text in FILES.items():
+        for name, text in STATE_FILES.items():
             (self.home / name).parent.mkdir(parents=True, exist_ok=True)
             (self.home / name).write_text(text)
         (self.home / "airflow/airflow.cfg").chmod(0o600)
@@ -91,7 +91,7 @@ class HomeWithBackup:
         (self.home / "mlflow/mlflow.db").write_bytes((self.home / "airflow/airflow.db").read_bytes())
 
     def remove(self) -> None:
-        """Remove the home, and what a killed restore left beside it."""
+        """Remove the home, and the folders that a killed restore left beside it."""
         for name in (".leeway", "..leeway.restoring", "..leeway.replaced"):
             shutil.rmtree(self.project / name, ignore_errors=True)
 
@@ -148,16 +148,16 @@ def home_with_backup(tmp_path_factory: pytest.TempPathFactory) -> HomeWithBackup
 
 
 @pytest.fixture
-def full(home_with_backup: HomeWithBackup) -> HomeWithBackup:
-    """The home, with its original state."""
+def full_home(home_with_backup: HomeWithBackup) -> HomeWithBackup:
+    """Return the home with its original state."""
     home_with_backup.remove()
     shutil.copytree(home_with_backup.original, home_with_backup.home, symlinks=True)
     return home_with_backup
 
 
 @pytest.fixture
-def empty(home_with_backup: HomeWithBackup) -> HomeWithBackup:
-    """The home, with only the folder `uv`, which `make` creates."""
+def empty_home(home_with_backup: HomeWithBackup) -> HomeWithBackup:
+    """Return the home with only the folder `uv`, which `make` creates."""
     home_with_backup.remove()
     (home_with_backup.home / "uv").mkdir(parents=True)
     return home_with_backup

@@ -31,37 +31,37 @@ def test_archive_holds_all_state_and_only_its_owner_reads_it(home_with_backup: H
     assert excluded == []
 
 
-def test_killed_backup_leaves_no_archive(full: HomeWithBackup, tmp_path: Path) -> None:
+def test_killed_backup_leaves_no_archive(full_home: HomeWithBackup, tmp_path: Path) -> None:
     archive = tmp_path / "half.tar"
     statement = f"back_up(Layout.from_environment(), Path({str(archive)!r}))"
-    result = full.run_until_killed(statement, "stack.backups.backup", "_add_path", 9)
+    result = full_home.run_until_killed(statement, "stack.backups.backup", "_add_path", 9)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert not archive.exists()
-    assert full.run_stack("backup", str(archive)).returncode == 0
+    assert full_home.run_stack("backup", str(archive)).returncode == 0
 
 
-def test_refuses_backup_and_restore_while_the_stack_runs(full: HomeWithBackup, tmp_path: Path) -> None:
-    marks = {"LEEWAY_STACK_ID": "it", "LEEWAY_HOME": str(full.home)}
-    child = full.start_python("-c", "print('ready', flush=True); import time; time.sleep(600)", **marks)
+def test_refuses_backup_and_restore_while_the_stack_runs(full_home: HomeWithBackup, tmp_path: Path) -> None:
+    marks = {"LEEWAY_STACK_ID": "it", "LEEWAY_HOME": str(full_home.home)}
+    child = full_home.start_python("-c", "print('ready', flush=True); import time; time.sleep(600)", **marks)
     assert child.stdout and child.stdout.readline() == "ready\n"
     try:
-        for arguments in (["backup", str(tmp_path / "kept.tar")], ["restore", str(full.archive), "--force"]):
-            result = full.run_stack(*arguments)
+        for arguments in (["backup", str(tmp_path / "kept.tar")], ["restore", str(full_home.archive), "--force"]):
+            result = full_home.run_stack(*arguments)
             assert result.returncode == 75 and "stop it first, with `make down`" in result.stderr
     finally:
         child.kill()
         child.communicate()
-    assert full.run_stack("backup", str(tmp_path / "kept.tar")).returncode == 0
+    assert full_home.run_stack("backup", str(tmp_path / "kept.tar")).returncode == 0
 
 
-def test_copies_a_database_in_use_up_to_its_last_commit(full: HomeWithBackup, tmp_path: Path) -> None:
+def test_copies_a_database_in_use_up_to_its_last_commit(full_home: HomeWithBackup, tmp_path: Path) -> None:
     """The last commit is only in the write-ahead log."""
-    writer = sqlite3.connect(full.home / "airflow/airflow.db", isolation_level=None)
+    writer = sqlite3.connect(full_home.home / "airflow/airflow.db", isolation_level=None)
     writer.execute("PRAGMA journal_mode=WAL")
     writer.execute("INSERT INTO said VALUES ('committed')")
     writer.execute("BEGIN")
     writer.execute("INSERT INTO said VALUES ('not committed')")
-    result = full.run_stack("backup", str(tmp_path / "kept.tar"))
+    result = full_home.run_stack("backup", str(tmp_path / "kept.tar"))
     writer.close()
     assert result.returncode == 0, result.stderr
     with tarfile.open(tmp_path / "kept.tar") as tar:
@@ -72,10 +72,10 @@ def test_copies_a_database_in_use_up_to_its_last_commit(full: HomeWithBackup, tm
     reader.close()
 
 
-def test_reports_a_locked_database_and_does_not_wait_for_ever(full: HomeWithBackup, tmp_path: Path) -> None:
-    writer = sqlite3.connect(full.home / "airflow/airflow.db", isolation_level=None)
+def test_reports_a_locked_database_and_does_not_wait_for_ever(full_home: HomeWithBackup, tmp_path: Path) -> None:
+    writer = sqlite3.connect(full_home.home / "airflow/airflow.db", isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
-    child = full.start_python("-m", "stack", "backup", str(tmp_path / "kept.tar"))
+    child = full_home.start_python("-m", "stack", "backup", str(tmp_path / "kept.tar"))
     try:
         stderr = child.communicate(timeout=120)[1]  # SQLite itself waits for 5 s
     finally:
@@ -86,7 +86,9 @@ def test_reports_a_locked_database_and_does_not_wait_for_ever(full: HomeWithBack
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reports_a_full_disk_in_one_line(full: HomeWithBackup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_full_disk_in_one_line(
+    full_home: HomeWithBackup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connect = sqlite3.connect
 
     def connect_to_full_disk(name: str, *args: Any, **options: Any) -> sqlite3.Connection:
@@ -97,28 +99,30 @@ def test_reports_a_full_disk_in_one_line(full: HomeWithBackup, tmp_path: Path, m
 
     monkeypatch.setattr(sqlite3, "connect", connect_to_full_disk)
     with pytest.raises(UnavailableError, match=r"Cannot write .*: database or disk is full"):
-        back_up(full.layout, tmp_path / "kept.tar")
+        back_up(full_home.layout, tmp_path / "kept.tar")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_refuses_a_folder_that_is_a_link(full: HomeWithBackup, tmp_path: Path) -> None:
-    (full.home / "drydock").rename(tmp_path / "drydock")
-    (full.home / "drydock").symlink_to(tmp_path / "drydock")
-    result = full.run_stack("backup", str(tmp_path / "kept.tar"))
+def test_refuses_a_folder_that_is_a_link(full_home: HomeWithBackup, tmp_path: Path) -> None:
+    (full_home.home / "drydock").rename(tmp_path / "drydock")
+    (full_home.home / "drydock").symlink_to(tmp_path / "drydock")
+    result = full_home.run_stack("backup", str(tmp_path / "kept.tar"))
     assert result.returncode == 2 and "drydock is a link" in " ".join(result.stderr.split()), result.stderr
     assert not (tmp_path / "kept.tar").exists()
-    assert full.run_stack("restore", str(full.archive)).returncode == 2, "a link is state, which only --force replaces"
+    assert full_home.run_stack("restore", str(full_home.archive)).returncode == 2, (
+        "a link is state, which only --force replaces"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [(".leeway/in.tar", "is in the home"), ("no/where.tar", "no folder"), ("dags", "exists already")],
 )
-def test_refuses_a_wrong_target(name: str, message: str, full: HomeWithBackup) -> None:
-    result = full.run_stack("backup", str(full.project / name))
+def test_refuses_a_wrong_target(name: str, message: str, full_home: HomeWithBackup) -> None:
+    result = full_home.run_stack("backup", str(full_home.project / name))
     assert result.returncode == 2 and message in " ".join(result.stderr.split())
 
 
-def test_refuses_a_home_without_state(empty: HomeWithBackup, tmp_path: Path) -> None:
-    result = empty.run_stack("backup", str(tmp_path / "kept.tar"))
+def test_refuses_a_home_without_state(empty_home: HomeWithBackup, tmp_path: Path) -> None:
+    result = empty_home.run_stack("backup", str(tmp_path / "kept.tar"))
     assert result.returncode == 2 and "nothing to back up" in result.stderr

@@ -26,24 +26,24 @@ Change = Callable[[str, bytes], list[tuple[tarfile.TarInfo, bytes]]]
 """Replaces a member (name, content) of an archive by other members."""
 
 
-def test_restored_home_has_its_state_and_a_readable_lake(empty: HomeWithBackup) -> None:
-    result = empty.run_stack("restore", str(empty.archive))
+def test_restored_home_has_its_state_and_a_readable_lake(empty_home: HomeWithBackup) -> None:
+    result = empty_home.run_stack("restore", str(empty_home.archive))
     assert result.returncode == 0, result.stderr
-    assert empty.read_state() == empty.original_state
-    assert empty.read_lake() == "[2, 3, 4]\n"
-    assert (empty.home / "uv").is_dir(), "the tool that made .venv stays"
-    assert empty.list_leftovers() == []
+    assert empty_home.read_state() == empty_home.original_state
+    assert empty_home.read_lake() == "[2, 3, 4]\n"
+    assert (empty_home.home / "uv").is_dir(), "the tool that made .venv stays"
+    assert empty_home.list_leftovers() == []
 
 
-def test_replaces_state_only_with_force(full: HomeWithBackup) -> None:
-    (full.home / "docs/index.html").write_text("newer")
-    (full.home / "docs/more.html").write_text("newer")
-    result = full.run_stack("restore", str(full.archive))
+def test_replaces_state_only_with_force(full_home: HomeWithBackup) -> None:
+    (full_home.home / "docs/index.html").write_text("newer")
+    (full_home.home / "docs/more.html").write_text("newer")
+    result = full_home.run_stack("restore", str(full_home.archive))
     assert result.returncode == 2 and "already has state" in result.stderr
-    assert (full.home / "docs/more.html").read_text() == "newer"
-    result = full.run_stack("restore", str(full.archive), "--force")
+    assert (full_home.home / "docs/more.html").read_text() == "newer"
+    result = full_home.run_stack("restore", str(full_home.archive), "--force")
     assert result.returncode == 0, result.stderr
-    assert full.read_state() == full.original_state and not (full.home / "docs/more.html").exists()
+    assert full_home.read_state() == full_home.original_state and not (full_home.home / "docs/more.html").exists()
 
 
 def copy_changed(archive: Path, target: Path, change: Change) -> Path:
@@ -104,23 +104,23 @@ def change_home(name: str, content: bytes) -> list[tuple[tarfile.TarInfo, bytes]
         (add_member(build_member("docs/pipe", type=tarfile.FIFOTYPE), b""), "neither a file"),
     ],
 )
-def test_refuses_a_changed_archive(change: Change, message: str, full: HomeWithBackup, tmp_path: Path) -> None:
+def test_refuses_a_changed_archive(change: Change, message: str, full_home: HomeWithBackup, tmp_path: Path) -> None:
     with pytest.raises(RequestError) as refused:
-        restore(full.layout, copy_changed(full.archive, tmp_path / "changed.tar", change), force=True)
+        restore(full_home.layout, copy_changed(full_home.archive, tmp_path / "changed.tar", change), force=True)
     assert message in str(refused.value)
-    assert full.read_state() == full.original_state
-    assert not (full.project / "escaped").exists() and not Path("/tmp/escaped").exists()
+    assert full_home.read_state() == full_home.original_state
+    assert not (full_home.project / "escaped").exists() and not Path("/tmp/escaped").exists()
 
 
 @pytest.mark.parametrize("part", [0.0, 0.5, 0.9])
-def test_refuses_a_truncated_archive(part: float, full: HomeWithBackup, tmp_path: Path) -> None:
+def test_refuses_a_truncated_archive(part: float, full_home: HomeWithBackup, tmp_path: Path) -> None:
     truncated = tmp_path / "truncated.tar"
-    content = full.archive.read_bytes()
+    content = full_home.archive.read_bytes()
     truncated.write_bytes(content[: int(len(content) * part)])
-    result = full.run_stack("restore", str(truncated), "--force") if part == 0.5 else None
+    result = full_home.run_stack("restore", str(truncated), "--force") if part == 0.5 else None
     with pytest.raises(RequestError):
-        restore(full.layout, truncated, force=True)
-    assert full.read_state() == full.original_state
+        restore(full_home.layout, truncated, force=True)
+    assert full_home.read_state() == full_home.original_state
     if result:
         assert result.returncode == 2 and result.stderr.count("\n") == 1
 
@@ -136,41 +136,41 @@ def test_refuses_a_truncated_archive(part: float, full: HomeWithBackup, tmp_path
     ],
 )
 def test_killed_restore_leaves_the_old_state_and_can_be_repeated(
-    module: str, name: str, count: int, full: HomeWithBackup
+    module: str, name: str, count: int, full_home: HomeWithBackup
 ) -> None:
-    (full.home / "docs/index.html").write_text("old state")
-    old_state = full.read_state()
-    statement = f"restore(Layout.from_environment(), Path({str(full.archive)!r}), True)"
-    result = full.run_until_killed(statement, module, name, count)
+    (full_home.home / "docs/index.html").write_text("old state")
+    old_state = full_home.read_state()
+    statement = f"restore(Layout.from_environment(), Path({str(full_home.archive)!r}), True)"
+    result = full_home.run_until_killed(statement, module, name, count)
     assert result.returncode == -signal.SIGKILL, result.stderr
     if (name, count) == ("rename", 3):  # between the two renames: the next restore puts the home back, even if it fails
-        assert not full.home.exists()
-        (full.home / "uv").mkdir(parents=True)  # `make restore` creates this folder first
-        assert full.run_stack("restore", "nothing.tar").returncode == 2
-    assert full.read_state() == old_state
-    result = full.run_stack("restore", str(full.archive), "--force")
+        assert not full_home.home.exists()
+        (full_home.home / "uv").mkdir(parents=True)  # `make restore` creates this folder first
+        assert full_home.run_stack("restore", "nothing.tar").returncode == 2
+    assert full_home.read_state() == old_state
+    result = full_home.run_stack("restore", str(full_home.archive), "--force")
     assert result.returncode == 0, result.stderr
-    assert full.read_state() == full.original_state
+    assert full_home.read_state() == full_home.original_state
 
 
-def test_leaves_a_home_that_cannot_be_renamed(full: HomeWithBackup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaves_a_home_that_cannot_be_renamed(full_home: HomeWithBackup, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = Path.rename
 
     def refuse(path: Path, target: Path) -> Path:
-        if path == full.home:
+        if path == full_home.home:
             raise OSError(errno.EBUSY, "Device or resource busy")
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    old_state = full.read_state()
+    old_state = full_home.read_state()
     with pytest.raises(UnavailableError, match="busy"):
-        restore(full.layout, full.archive, force=True)
-    assert full.read_state() == old_state
-    assert (full.home / "uv/bin/uv").read_text() == "tool"
+        restore(full_home.layout, full_home.archive, force=True)
+    assert full_home.read_state() == old_state
+    assert (full_home.home / "uv/bin/uv").read_text() == "tool"
 
 
 def test_full_disk_leaves_the_home_and_no_temporary_folder(
-    full: HomeWithBackup, monkeypatch: pytest.MonkeyPatch
+    full_home: HomeWithBackup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half an unpacked home would keep the disk full."""
 
@@ -179,17 +179,17 @@ def test_full_disk_leaves_the_home_and_no_temporary_folder(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfileobj", fail)
-    old_state = full.read_state()
+    old_state = full_home.read_state()
     with pytest.raises(UnavailableError, match="No space left on device"):
-        restore(full.layout, full.archive, force=True)
-    assert full.read_state() == old_state
-    assert full.list_leftovers() == []
+        restore(full_home.layout, full_home.archive, force=True)
+    assert full_home.read_state() == old_state
+    assert full_home.list_leftovers() == []
 
 
-def test_refuses_an_archive_that_lies_in_the_home(full: HomeWithBackup) -> None:
+def test_refuses_an_archive_that_lies_in_the_home(full_home: HomeWithBackup) -> None:
     """The restore would remove it with the rest of the home."""
-    archive = full.home / "docs/kept.tar"
-    shutil.copy2(full.archive, archive)
-    result = full.run_stack("restore", str(archive), "--force")
+    archive = full_home.home / "docs/kept.tar"
+    shutil.copy2(full_home.archive, archive)
+    result = full_home.run_stack("restore", str(archive), "--force")
     assert result.returncode == 2 and "is in the home" in " ".join(result.stderr.split()), result.stderr
-    assert archive.read_bytes() == full.archive.read_bytes()
+    assert archive.read_bytes() == full_home.archive.read_bytes()

@@ -32,7 +32,7 @@ def lines(project, name: str) -> list[str]:
     return sorted(path.read_text().splitlines()) if path.exists() else []
 
 
-def test_names_a_service_that_cannot_start_and_leaves_no_process(project, foreign):
+def test_names_a_service_that_cannot_start_and_leaves_no_process(project, foreign_process):
     (project.folder / "drydock.broken").touch()
     result = project.run("up")
     (project.folder / "drydock.broken").unlink()
@@ -74,7 +74,7 @@ def start_with_stolen_port(project, wait_for):
 
 
 @pytest.mark.soak
-def test_does_not_take_a_foreign_airflow_for_its_own(project, foreign, wait_for):
+def test_does_not_take_a_foreign_airflow_for_its_own(project, foreign_process, wait_for):
     first, other = start_with_stolen_port(project, wait_for)
     port = other.server_port
     with other:
@@ -95,7 +95,7 @@ def slow_start(project):
     path.unlink(missing_ok=True)
 
 
-def test_interrupted_start_leaves_no_process(project, foreign, wait_for, slow_start):
+def test_interrupted_start_leaves_no_process(project, foreign_process, wait_for, slow_start):
     first = project.start("up")
     wait_for(lambda: len(project.list_processes()) > 2)
     first.send_signal(signal.SIGINT)
@@ -104,7 +104,7 @@ def test_interrupted_start_leaves_no_process(project, foreign, wait_for, slow_st
     assert project.list_processes() == []
 
 
-def test_down_stops_a_start_whose_command_and_supervisor_were_killed(project, foreign, wait_for, slow_start):
+def test_down_stops_a_start_whose_command_and_supervisor_were_killed(project, foreign_process, wait_for, slow_start):
     first = project.start("up")
     wait_for(lambda: len(project.list_processes()) > 3)
     first.kill()
@@ -116,7 +116,7 @@ def test_down_stops_a_start_whose_command_and_supervisor_were_killed(project, fo
     assert project.list_processes() == []
 
 
-def test_down_interrupts_a_start(project, foreign, wait_for, slow_start):
+def test_down_interrupts_a_start(project, foreign_process, wait_for, slow_start):
     first = project.start("up")
     wait_for(lambda: len(project.list_processes()) > 2)
     assert project.run("down").returncode == 0
@@ -240,7 +240,7 @@ def test_demo_leaves_a_stack_up_that_was_up_before(project):
 
 
 @pytest.mark.soak
-def test_demo_completes_what_a_crash_cut_off(project, foreign, wait_for):
+def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for):
     assert project.run("up").returncode == 0
     (project.folder / "train.slow").touch()
     cut_off = ("demo", "--from", "2013-01-01", "--to", "2013-01-03", "--as-of", "2013-05-01")
@@ -260,7 +260,7 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign, wait_for):
     assert not {*before} & {*project.list_processes()}, "no process of the killed stack is left"
 
 
-def test_death_of_a_service_stops_all_others(project, foreign, wait_for):
+def test_death_of_a_service_stops_all_others(project, foreign_process, wait_for):
     project.kill("mlflow")
     wait_for(lambda: project.list_processes() == [])
     assert project.record["died"] == "mlflow"

@@ -1,4 +1,4 @@
-"""Provide a real S3 (moto's, over HTTP) that can answer requests by errors."""
+"""Provide an S3 server (moto's, over HTTP) that can respond with errors."""
 
 import json
 import threading
@@ -35,14 +35,14 @@ class S3:
         self.client = session.client("s3", endpoint_url=url, config=config)
         self.client.create_bucket(Bucket=self.bucket)
 
-    def uri(self, key: str) -> str:
+    def build_uri(self, key: str) -> str:
         """Return the URI of a key."""
         return f"s3://{self.bucket}/{key}"
 
     def put(self, key: str, body: bytes | str = b"") -> str:
         """Write an object, and return its URI."""
         self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
-        return self.uri(key)
+        return self.build_uri(key)
 
     def put_manifest(self, key: str, *entries: Any) -> str:
         """Write a manifest, and return its URI."""
@@ -59,18 +59,18 @@ class S3:
 
 
 class Application:
-    """Run moto, answer the next `failing` requests by 503, and record the writes."""
+    """Run moto, respond to the next `failures_left` requests with 503, and record the writes."""
 
     def __init__(self) -> None:
         self.moto = DomainDispatcherApplication(create_backend_app)
-        self.failing, self.failed = 0, 0
+        self.failures_left, self.failure_count = 0, 0
         self.writes: list[str] = []
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
-            if self.failing:
-                self.failing, self.failed = self.failing - 1, self.failed + 1
+            if self.failures_left:
+                self.failures_left, self.failure_count = self.failures_left - 1, self.failure_count + 1
                 start_response("503 Slow Down", [("Content-Type", "application/xml")])
                 return [SLOW_DOWN]
             if environ["REQUEST_METHOD"] in ("PUT", "DELETE"):
@@ -97,9 +97,9 @@ def s3(server: tuple[str, Application]) -> Iterator[S3]:
     url, app = server
     s3 = S3(url, app)
     app.writes.clear()
-    app.failed = 0
+    app.failure_count = 0
     yield s3
-    app.failing = 0
+    app.failures_left = 0
 
 
 @pytest.fixture

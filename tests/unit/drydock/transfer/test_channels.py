@@ -34,14 +34,16 @@ def download(
 def test_objects_of_a_prefix_are_downloaded(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("train/a", "train/sub/b", "train/sub/", "train-2/c", "other"):
         s3.put(name, name)
-    assert download(objects, build_channel(s3.uri("train/")), tmp_path / "in") == 2
+    assert download(objects, build_channel(s3.build_uri("train/")), tmp_path / "in") == 2
     assert read_files(tmp_path / "in") == {"a": "train/a", "sub/b": "train/sub/b"}
 
 
 def test_empty_prefix_has_no_objects(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
-    assert download(objects, build_channel(s3.uri("none/")), tmp_path / "in") == 0
+    assert download(objects, build_channel(s3.build_uri("none/")), tmp_path / "in") == 0
     assert (
-        download(objects, build_channel(s3.put_manifest("m", {"prefix": s3.uri("")}), "ManifestFile"), tmp_path / "in")
+        download(
+            objects, build_channel(s3.put_manifest("m", {"prefix": s3.build_uri("")}), "ManifestFile"), tmp_path / "in"
+        )
         == 0
     )
     with pytest.raises(ClientError, match="NoSuchBucket"):
@@ -51,10 +53,10 @@ def test_empty_prefix_has_no_objects(s3: Any, objects: ObjectStore, tmp_path: Pa
 def test_objects_of_a_manifest_are_downloaded(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     for name in ("data/a", "data/sub/b", "data/c", "d"):
         s3.put(name, name)
-    uri = s3.put_manifest("train.manifest", {"prefix": s3.uri("data/")}, "sub/b", "a", "a")
+    uri = s3.put_manifest("train.manifest", {"prefix": s3.build_uri("data/")}, "sub/b", "a", "a")
     assert download(objects, build_channel(uri, "ManifestFile"), tmp_path / "in") == 2
     assert read_files(tmp_path / "in") == {"a": "data/a", "sub/b": "data/sub/b"}
-    slash = s3.put_manifest("slash.manifest", {"prefix": s3.uri("data")}, "/a")
+    slash = s3.put_manifest("slash.manifest", {"prefix": s3.build_uri("data")}, "/a")
     assert download(objects, build_channel(slash, "ManifestFile"), tmp_path / "slash") == 1
     assert read_files(tmp_path / "slash") == {"a": "data/a"}
 
@@ -86,7 +88,7 @@ def test_invalid_manifest_is_refused(
 
 
 def test_manifest_with_a_missing_object_is_refused(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
-    uri = s3.put_manifest("m", {"prefix": s3.uri("data/")}, "missing.csv")
+    uri = s3.put_manifest("m", {"prefix": s3.build_uri("data/")}, "missing.csv")
     with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/data/missing\.csv"):
         download(objects, build_channel(uri, "ManifestFile"), tmp_path / "in")
 
@@ -99,7 +101,9 @@ def test_objects_are_sharded_between_hosts(
     names = [f"{number:02}" for number in range(10)]
     for name in names:
         s3.put(f"data/{name}", name)
-    uri = s3.uri("data/") if kind == "S3Prefix" else s3.put_manifest("m", {"prefix": s3.uri("data/")}, *names)
+    uri = (
+        s3.build_uri("data/") if kind == "S3Prefix" else s3.put_manifest("m", {"prefix": s3.build_uri("data/")}, *names)
+    )
     sharded = build_channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **fields)
     for number in range(3):
         assert download(objects, sharded, tmp_path / f"{number}", number, 3) == 10
@@ -116,7 +120,7 @@ def test_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Pat
         s3.put(f"data/{number}")
 
     def share(folder: str, **fields: Any) -> list[str]:
-        sharded = build_channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields)
+        sharded = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields)
         download(objects, sharded, tmp_path / folder, 0, 2)
         return sorted(read_files(tmp_path / folder))
 
@@ -126,7 +130,7 @@ def test_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Pat
 
 def test_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a")
-    sharded = build_channel(s3.uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
+    sharded = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
     assert download(objects, sharded, tmp_path / "1", 1, 2) == 1
     assert not (tmp_path / "1").exists()
 
@@ -135,7 +139,7 @@ def test_files_of_fast_file_mode_are_read_only(s3: Any, objects: ObjectStore, tm
     s3.put("data/a", "a")
 
     def mode(folder: str, default: str, **fields: Any) -> int:
-        download(objects, build_channel(s3.uri("data/"), **fields), tmp_path / folder, mode=default)
+        download(objects, build_channel(s3.build_uri("data/"), **fields), tmp_path / folder, mode=default)
         return os.stat(tmp_path / folder / "a").st_mode & 0o222
 
     assert mode("1", "FastFile") == mode("2", "File", InputMode="FastFile") == 0
@@ -151,7 +155,7 @@ def test_keys_that_cannot_be_file_names_are_refused(
     if "in/../../escaped" in keys and s3.list_keys() != keys:
         pytest.skip("this client resolves the dots in a key")
     with pytest.raises(ValueError, match=r"the key '.+' (is a file and also|points outside)"):
-        download(objects, build_channel(s3.uri("in/")), tmp_path / "in")
+        download(objects, build_channel(s3.build_uri("in/")), tmp_path / "in")
     assert os.listdir(tmp_path) == []
 
 

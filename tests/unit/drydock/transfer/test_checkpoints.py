@@ -23,7 +23,7 @@ def host(tmp_path: Path, s3: Any, objects: ObjectStore) -> Host:
     def make(name: str = "one", uri: str = "", interval_s: float = 0.0) -> tuple[Path, CheckpointSync]:
         folder = tmp_path / name / "checkpoints"
         folder.mkdir(parents=True)
-        sync = CheckpointSync(folder, uri or s3.uri("run-1"), objects, interval_s)
+        sync = CheckpointSync(folder, uri or s3.build_uri("run-1"), objects, interval_s)
         sync.download()
         s3.app.writes.clear()
         return folder, sync
@@ -141,11 +141,11 @@ def test_file_that_vanishes_is_skipped(s3: Any, host: Host, monkeypatch: pytest.
 def test_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
-    s3.app.failing = 100
+    s3.app.failures_left = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
         sync.upload_if_due()
-    assert s3.app.failed < 10  # the supervision of the job must not wait long
-    s3.app.failing = 0
+    assert s3.app.failure_count < 10  # the supervision of the job must not wait long
+    s3.app.failures_left = 0
     sync.upload_if_due()
     assert s3.list_keys() == ["run-1/a"]
 
@@ -154,9 +154,9 @@ def test_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
 def test_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
-    s3.app.failing = 5
+    s3.app.failures_left = 5
     sync.upload(is_final=final)
-    assert s3.app.failed == 5 and s3.get("run-1/a") == b"1"
+    assert s3.app.failure_count == 5 and s3.get("run-1/a") == b"1"
 
 
 def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:

@@ -27,8 +27,8 @@ def test_a_client_is_created_once_per_location() -> None:
 def test_uploads_and_downloads_a_file(s3: Any, objects: ObjectStore, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "it").write_bytes(content)
-    objects.upload(tmp_path / "it", s3.uri("x/it"))
-    objects.download(s3.uri("x/it"), tmp_path / "back")
+    objects.upload(tmp_path / "it", s3.build_uri("x/it"))
+    objects.download(s3.build_uri("x/it"), tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == content == s3.get("x/it")
     assert sorted(os.listdir(tmp_path)) == ["back", "it"]
 
@@ -36,15 +36,15 @@ def test_uploads_and_downloads_a_file(s3: Any, objects: ObjectStore, tmp_path: P
 def test_downloads_a_file_with_a_long_name(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     name = "ü" * 127
     s3.put(name, b"1")
-    objects.download(s3.uri(name), tmp_path / name)
+    objects.download(s3.build_uri(name), tmp_path / name)
     assert (tmp_path / name).read_bytes() == b"1"
 
 
 def test_the_error_names_a_missing_object(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no object s3://bucket-\w+/none"):
-        objects.download(s3.uri("none"), tmp_path / "none")
+        objects.download(s3.build_uri("none"), tmp_path / "none")
     assert os.listdir(tmp_path) == []
-    assert objects.read_etag(s3.uri("none")) is None
+    assert objects.read_etag(s3.build_uri("none")) is None
 
 
 def test_a_failed_download_leaves_no_partial_file(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
@@ -66,19 +66,19 @@ def test_retries_temporary_errors(
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)  # the pauses of botocore and of the store
     (tmp_path / "it").write_bytes(b"content")
-    s3.app.failing = 8  # more than botocore's own retries
-    objects.upload(tmp_path / "it", s3.uri("it"))
-    assert s3.app.failed == 8 and s3.get("it") == b"content"
-    s3.app.failing = 8
-    objects.download(s3.uri("it"), tmp_path / "back")
-    assert s3.app.failed == 16 and (tmp_path / "back").read_bytes() == b"content"
+    s3.app.failures_left = 8  # more than botocore's own retries
+    objects.upload(tmp_path / "it", s3.build_uri("it"))
+    assert s3.app.failure_count == 8 and s3.get("it") == b"content"
+    s3.app.failures_left = 8
+    objects.download(s3.build_uri("it"), tmp_path / "back")
+    assert s3.app.failure_count == 16 and (tmp_path / "back").read_bytes() == b"content"
 
 
 def test_without_retries_fails_at_once(s3: Any, objects: ObjectStore) -> None:
-    s3.app.failing = 100
+    s3.app.failures_left = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
-        objects.copy_without_retries().list_etags(s3.uri(""))
-    assert s3.app.failed < 10
+        objects.copy_without_retries().list_etags(s3.build_uri(""))
+    assert s3.app.failure_count < 10
 
 
 def test_does_not_retry_permanent_errors(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_uploads_a_folder_without_special_files(s3: Any, objects: ObjectStore, t
     (folder / "link").symlink_to("sub/a")
     (folder / "out").symlink_to("/etc/passwd")
     os.mkfifo(folder / "fifo")
-    assert objects.upload_folder(folder, s3.uri("to/")) == 2
+    assert objects.upload_folder(folder, s3.build_uri("to/")) == 2
     assert s3.list_keys() == ["to/link", "to/sub/a"] and s3.get("to/link") == b"a"
 
 
 def test_the_first_error_cancels_the_other_transfers(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     uris = [s3.put(f"{number}") for number in range(20)]
-    files = {uri: tmp_path / uri.rpartition("/")[2] for uri in [s3.uri("none"), *uris]}
+    files = {uri: tmp_path / uri.rpartition("/")[2] for uri in [s3.build_uri("none"), *uris]}
     with pytest.raises(ValueError, match="no object"):
         objects.download_all(files)
     objects.download_all({uri: files[uri] for uri in uris})

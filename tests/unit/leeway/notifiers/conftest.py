@@ -38,5 +38,5 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def make_result() -> Any:
-    """Return the function that gives a step's result, with other values where they are given."""
+    """Return the function that builds a step's result, with some values replaced."""
     return lambda step, **values: {**RESULTS[step], **values}

@@ -26,7 +26,7 @@ def postgres_url(free_port: Callable[[], int], until: Callable[..., Any]) -> Ite
     initdb_paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(shutil.which("initdb") or "")]
     if not initdb_paths[-1].is_file():
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    programs = initdb_paths[-1].parent
+    program_folder = initdb_paths[-1].parent
     # Other users cannot enter tmp_path, and PostgreSQL does not run as root.
     folder = Path(tempfile.mkdtemp(prefix="leeway-pg-", dir="/tmp"))
     user_options: dict[str, Any] = (
@@ -37,8 +37,8 @@ def postgres_url(free_port: Callable[[], int], until: Callable[..., Any]) -> Ite
     password_file = folder / "password"
     password_file.write_text("p@ss/w:rd\n")
     password_file.chmod(0o644)
-    initdb = [
-        programs / "initdb",
+    initdb_command = [
+        program_folder / "initdb",
         "-D",
         folder / "data",
         "-U",
@@ -49,11 +49,16 @@ def postgres_url(free_port: Callable[[], int], until: Callable[..., Any]) -> Ite
         password_file,
     ]
     subprocess.run(
-        [*initdb, "--no-sync", "--locale=C.UTF-8"], check=True, capture_output=True, cwd=folder, **user_options
+        [*initdb_command, "--no-sync", "--locale=C.UTF-8"], check=True, capture_output=True, cwd=folder, **user_options
     )
     port = free_port()
     options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": folder, "fsync": "off"}
-    command = [programs / "postgres", "-D", folder / "data", *(f"--{name}={value}" for name, value in options.items())]
+    command = [
+        program_folder / "postgres",
+        "-D",
+        folder / "data",
+        *(f"--{name}={value}" for name, value in options.items()),
+    ]
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True, **user_options)
     url = f"postgresql+psycopg://leeway:{PASSWORD}@127.0.0.1:{port}/postgres"
@@ -96,12 +101,12 @@ class Site:
     """Path, query and headers of each request so far."""
 
     def set_responses(self, *responses: Callable[[BaseHTTPRequestHandler, dict[str, str]], None]) -> None:
-        """Set the responses to the next requests, and forget the requests so far."""
+        """Set the responses to the next requests, and clear the list of requests."""
         self.responses, self.requests = list(responses), []
 
 
 def _create_response(
-    content: bytes | str = b"", code: int = 200, half: bool = False, **headers: str
+    content: bytes | str = b"", code: int = 200, is_half: bool = False, **headers: str
 ) -> Callable[..., None]:
     body = content.encode() if isinstance(content, str) else content
 
@@ -110,7 +115,7 @@ def _create_response(
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             handler.send_header(name.replace("_", "-"), value)
         handler.end_headers()
-        handler.wfile.write(body[: len(body) // 2] if half else body)
+        handler.wfile.write(body[: len(body) // 2] if is_half else body)
 
     return respond
 
@@ -119,7 +124,7 @@ def _create_response(
 def create_response() -> Callable[..., Any]:
     """Return the function that creates a response of the site from its content, code and headers.
 
-    With `half`, the server sends half of the content and closes the connection.
+    With `is_half`, the server sends half of the content and closes the connection.
     """
     return _create_response
 
@@ -155,6 +160,6 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the list of pauses between attempts, in seconds. The client records them and does not wait."""
     from pipelines.ingestion.sources.web import http_client
 
-    seconds: list[float] = []
-    monkeypatch.setattr(http_client, "sleep", seconds.append)
-    return seconds
+    pauses_s: list[float] = []
+    monkeypatch.setattr(http_client, "sleep", pauses_s.append)
+    return pauses_s

@@ -127,7 +127,7 @@ def test_a_failed_page_is_requested_again(source: Any, site: Any, create_respons
         create_json_response(create_response, PAGES[0]),
         create_response(code=500),
         create_response(code=429, Retry_After="3"),
-        create_json_response(create_response, PAGES[1], half=True),
+        create_json_response(create_response, PAGES[1], is_half=True),
         page,
         create_json_response(create_response, []),
     )

@@ -51,13 +51,13 @@ def test_an_incomplete_response_is_requested_again(
     site.set_responses(create_response("id\n7\n"))
     lake.write_partition("raw", DAY, source.read(DAY))
     content = "id\n" + "1\n" * 3_000_000
-    site.set_responses(create_response(content, half=True))
+    site.set_responses(create_response(content, is_half=True))
     with pytest.raises(ServiceError, match="stops in the middle, 5 times") as error:
         lake.write_partition("raw", DAY, source.read(DAY))
     assert error.value.exit_code == 75 and "secret" not in str(error.value) and len(pauses) == 4
     assert lake.read_partition("raw", DAY)["id"].to_pylist() == [7]
     site.set_responses(
-        create_response(content, half=True), create_response(content, half=True), create_response(content)
+        create_response(content, is_half=True), create_response(content, is_half=True), create_response(content)
     )
     assert lake.write_partition("raw", DAY, source.read(DAY)).rows == 3_000_000
     assert len(site.requests) == 3 and list((home / "tmp").iterdir()) == []

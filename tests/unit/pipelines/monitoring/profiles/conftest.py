@@ -1,4 +1,4 @@
-"""Generate rows, and save them; fit a reference to them."""
+"""Generate rows, write them to Parquet files, and fit a reference to them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,21 +15,21 @@ from pipelines.monitoring.profiles.reference import Reference, fit_reference
 KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
 
 
-def generate_rows(number: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
-    """Generate rows with nulls, infinities, values at the edges, unseen values, and labels not yet known."""
+def generate_rows(count: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
+    """Generate rows with nulls, infinities, values at bin edges, unseen values, and labels that are not known yet."""
     random = np.random.default_rng(seed)
-    x = np.round(random.normal(shift, 1, number), 2)
+    x = np.round(random.normal(shift, 1, count), 2)
     special = np.array([np.nan, np.inf, -np.inf])
-    x = np.where(random.random(number) < 0.1, random.choice(special, number), x)
-    rain = np.where(random.random(number) < 0.8, 0.0, random.exponential(size=number))
-    rain[random.random(number) < 0.05] = np.nan
-    g = pd.Series(random.choice(["a", "b", "c", "d", "e", f"new{seed}"], number)).where(random.random(number) > 0.1)
-    score = np.where(random.random(number) < 0.2, random.integers(0, 21, number) / 20, random.random(number))
-    label = pd.array(random.random(number) < score, dtype="boolean")
-    label[random.random(number) < 0.3] = pd.NA
+    x = np.where(random.random(count) < 0.1, random.choice(special, count), x)
+    rain = np.where(random.random(count) < 0.8, 0.0, random.exponential(size=count))
+    rain[random.random(count) < 0.05] = np.nan
+    g = pd.Series(random.choice(["a", "b", "c", "d", "e", f"new{seed}"], count)).where(random.random(count) > 0.1)
+    score = np.where(random.random(count) < 0.2, random.integers(0, 21, count) / 20, random.random(count))
+    label = pd.array(random.random(count) < score, dtype="boolean")
+    label[random.random(count) < 0.3] = pd.NA
     return pd.DataFrame({
-        "x": x, "rain": rain, "day": random.integers(0, 7, number), "same": 4.0, "g": g,
-        "h": random.choice(["p", "q"], number), "score": score, "late": label,
+        "x": x, "rain": rain, "day": random.integers(0, 7, count), "same": 4.0, "g": g,
+        "h": random.choice(["p", "q"], count), "score": score, "late": label,
     })  # fmt: skip
 
 
