@@ -127,8 +127,8 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     """Run the step and write its result; after an error, write the report instead and exit with the error's code."""
     try:
         fields = load_spec_class(step).model_fields
-        parsed = {name: _parse_value(value, fields[name]) for name, value in options.items()}
-        values = params.load_section(settings().project, step) | _read_spec(spec_file) | parsed
+        option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
+        values = params.load_section(settings().project, step) | _read_spec(spec_file) | option_values
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(load_spec_class(step).parse(values, step))
         _write(out, result.model_dump_json(indent=2))
@@ -153,16 +153,16 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 
 def _fail(error: Exception, out: str) -> NoReturn:
     """Write the error to stderr on one line, and its report in place of the result; exit with the error's code."""
-    translated = translate_error(error)
+    leeway_error = translate_error(error)
     if os.environ.get("LEEWAY_DEBUG"):
         traceback.print_exception(error)
-    sys.stderr.write(f"error: {translated}\n")
+    sys.stderr.write(f"error: {leeway_error}\n")
     try:
         if out:
-            _write(out, Report.from_error(translated).model_dump_json(indent=2))
+            _write(out, Report.from_error(leeway_error).model_dump_json(indent=2))
     except OSError as write_error:
         sys.stderr.write(f"error: the report could not be written to {out}: {write_error.strerror}\n")
-    raise SystemExit(translated.exit_code)
+    raise SystemExit(leeway_error.exit_code)
 
 
 def _write(out: str, text: str) -> None:

@@ -168,20 +168,20 @@ def _choose_temporary_folder(folder: Path) -> Path:
 
     `folder` itself is returned where it is a mount of its own, or its parent is read-only.
     """
-    for candidate in (folder.parent, folder):
+    for location in (folder.parent, folder):
         try:
             # Two mounts of one disk look the same, so a move is tried. The folder is empty: S3 stores no empty folders.
-            test_folder = Path(tempfile.mkdtemp(dir=candidate, prefix=".probe-"))
+            test_folder = Path(tempfile.mkdtemp(dir=location, prefix=".probe-"))
             try:
                 test_folder = test_folder.rename(folder / test_folder.name)
             finally:
                 test_folder.rmdir()
         except OSError as error:
-            if candidate == folder:
+            if location == folder:
                 raise
             _write_line(f"incomplete checkpoints are written inside the folder, not beside it: {error.strerror}")
         else:
-            return candidate
+            return location
     raise AssertionError("the loop returns or raises for the folder itself")
 
 

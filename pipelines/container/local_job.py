@@ -76,16 +76,17 @@ def train(script: Script, features: Path, hyperparameters: Hyperparameters, mode
         if not (folder / "data.parquet").exists():
             raise DataError(f"{features / name}/data.parquet does not exist.", "The step `preprocess` writes it.")
     job = _name_job(script, list(channels.values()), hyperparameters)
-    tree = settings().home / "training" / job
+    job_folder = settings().home / "training" / job
     # The script inherits the lock, because it may run longer than this process.
-    with hold_lock(tree.with_suffix(".lock"), f"another process runs the training {job}.") as lock:
-        command, environment = _build_command(script, hyperparameters), _build_environment(script, job, tree, channels)
-        _run_script(command, environment, tree, lock)
+    with hold_lock(job_folder.with_suffix(".lock"), f"another process runs the training {job}.") as lock:
+        command = _build_command(script, hyperparameters)
+        environment = _build_environment(script, job, job_folder, channels)
+        _run_script(command, environment, job_folder, lock)
         for name, target in (("model", model), ("output/data", output)):
             # Copied, not moved: LEEWAY_HOME may be on another file system, where a failed move leaves half a folder.
             with replace_folder(target) as folder:
-                shutil.copytree(tree / name, folder, dirs_exist_ok=True)
-        shutil.rmtree(tree, ignore_errors=True)
+                shutil.copytree(job_folder / name, folder, dirs_exist_ok=True)
+        shutil.rmtree(job_folder, ignore_errors=True)
     return job
 
 
@@ -100,23 +101,24 @@ def _build_command(script: Script, hyperparameters: Hyperparameters) -> list[str
     return [sys.executable, "-u", str(script.path), *arguments]
 
 
-def _build_environment(script: Script, job: str, tree: Path, channels: Mapping[str, Path]) -> dict[str, str]:
+def _build_environment(script: Script, job: str, job_folder: Path, channels: Mapping[str, Path]) -> dict[str, str]:
     """Return the environment variables of SageMaker's script mode, added to those of this process."""
     return {
         **os.environ,
-        **{variable: str(tree / folder) for variable, folder in FOLDERS.items()},
+        **{variable: str(job_folder / folder) for variable, folder in FOLDERS.items()},
         **{f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in channels.items()},
-        "SAGEMAKER_BASE_DIR": str(tree),
+        "SAGEMAKER_BASE_DIR": str(job_folder),
         "TRAINING_JOB_NAME": job,
         "PYTHONPATH": str(script.root),
         "LEEWAY_GIT_COMMIT": script.git_commit,
     }
 
 
-def _run_script(command: Sequence[str], environment: Mapping[str, str], tree: Path, lock: int) -> None:
-    (tree / "output" / "failure").unlink(missing_ok=True)
+def _run_script(command: Sequence[str], environment: Mapping[str, str], job_folder: Path, lock: int) -> None:
+    """Run the script, which inherits the file descriptor `lock`; raise where it fails."""
+    (job_folder / "output" / "failure").unlink(missing_ok=True)
     for folder in FOLDERS.values():
-        (tree / folder).mkdir(parents=True, exist_ok=True)
+        (job_folder / folder).mkdir(parents=True, exist_ok=True)
     with (
         SignalRelay() as relay,
         subprocess.Popen(
@@ -132,7 +134,7 @@ def _run_script(command: Sequence[str], environment: Mapping[str, str], tree: Pa
         relay.attach(child)
         tail = deque((_write_line(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
-        raise _explain_failure(Path(command[2]).name, child.returncode, tree / "output" / "failure", tail)
+        raise _explain_failure(Path(command[2]).name, child.returncode, job_folder / "output" / "failure", tail)
 
 
 def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:

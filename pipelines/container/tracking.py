@@ -94,9 +94,9 @@ class _MlflowRun:
         self._call(lambda: [self._client.set_tag(self.run_id, key, value) for key, value in tags.items()])
 
     def log_rounds(self, rounds: list[dict[str, float]]) -> None:
-        now = int(time.time() * 1000)
+        now_ms = int(time.time() * 1000)
         metrics = [
-            self._metric_class(name, value, now, int(row["round"]))
+            self._metric_class(name, value, now_ms, int(row["round"]))
             for row in rounds
             if row["round"] not in self._find_logged(rounds)
             for name, value in row.items()
@@ -106,8 +106,8 @@ class _MlflowRun:
         self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 
     def finish(self, results: dict[str, float]) -> None:
-        now = int(time.time() * 1000)
-        metrics = [self._metric_class(f"training_{name}", value, now, 0) for name, value in results.items()]
+        now_ms = int(time.time() * 1000)
+        metrics = [self._metric_class(f"training_{name}", value, now_ms, 0) for name, value in results.items()]
         self._call(lambda: self._client.log_batch(self.run_id, metrics))
         self._call(lambda: self._client.set_terminated(self.run_id))
 
@@ -158,8 +158,10 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     prepare_client()
     try:
         client = MlflowClient(uri)
-        existing = client.get_experiment_by_name(experiment)
-        experiment_id = existing.experiment_id if existing else client.create_experiment(experiment)
+        existing_experiment = client.get_experiment_by_name(experiment)
+        experiment_id = (
+            existing_experiment.experiment_id if existing_experiment else client.create_experiment(experiment)
+        )
         runs = client.search_runs([experiment_id], f"tags.`{JOB_TAG}` = '{job}'", max_results=1)
         run = runs[0] if runs else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
         return _MlflowRun(client, run.info.run_id, Metric)
@@ -181,9 +183,9 @@ def describe_environment() -> dict[str, str]:
 
 def measure_resources(since_s: float) -> dict[str, float]:
     """Return wall-clock and processor seconds since `since_s`, and the peak memory of this process in MiB."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "wall_s": round(time.time() - since_s, 3),
-        "cpu_s": round(used.ru_utime + used.ru_stime, 3),
-        "peak_memory_mib": round(used.ru_maxrss / 1024, 1),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "peak_memory_mib": round(usage.ru_maxrss / 1024, 1),
     }

@@ -109,14 +109,14 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key_value(row, "month") for row in rows})
-    paid, saved = _sum_stacks(rows)
+    costs_by_type, savings_by_month = _sum_stacks(rows)
     figure, axis = plt.subplots(figsize=(max(6.0, 0.7 * len(months) + 3.5), 4.2), layout="constrained")
     tops = [0.0] * len(months)
-    for (name, amounts), color in zip(paid.items(), COLORS, strict=False):
+    for (name, amounts), color in zip(costs_by_type.items(), COLORS, strict=False):
         heights = [amounts[month] for month in months]
         axis.bar(months, heights, bottom=tops, width=0.65, color=color, label=f"paid: {name}")
         tops = [top + height for top, height in zip(tops, heights, strict=True)]
-    savings = [max(0.0, saved[month]) for month in months]
+    savings = [max(0.0, savings_by_month[month]) for month in months]
     axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label="saved by spot")
     for month, top, amount in zip(months, tops, savings, strict=True):
         share = amount / (top + amount) if top + amount else 0.0
@@ -153,19 +153,19 @@ def _format_axis(axis: Any, title: str) -> None:
 
 def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Return the cost by instance type (highest first) and month, USD, and what spot saved by month, USD."""
-    paid: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    saved: dict[str, float] = defaultdict(float)
+    costs_by_type: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    savings_by_month: dict[str, float] = defaultdict(float)
     for row in rows:
-        paid[row["instance_type"]][_get_key_value(row, "month")] += row["cost_usd"]
-        saved[_get_key_value(row, "month")] += row["on_demand_usd"] - row["cost_usd"]
-    ranked_types = sorted(paid, key=lambda name: (-sum(paid[name].values()), name))
+        costs_by_type[row["instance_type"]][_get_key_value(row, "month")] += row["cost_usd"]
+        savings_by_month[_get_key_value(row, "month")] += row["on_demand_usd"] - row["cost_usd"]
+    ranked_types = sorted(costs_by_type, key=lambda name: (-sum(costs_by_type[name].values()), name))
     shown_types = ranked_types if len(ranked_types) <= MAX_COLORS else ranked_types[: MAX_COLORS - 1]
-    stacks = {name: paid[name] for name in shown_types}
+    stacks = {name: costs_by_type[name] for name in shown_types}
     for name in ranked_types[len(shown_types) :]:
         others = stacks.setdefault(OTHERS, defaultdict(float))
-        for month, amount in paid[name].items():
+        for month, amount in costs_by_type[name].items():
             others[month] += amount
-    return stacks, saved
+    return stacks, savings_by_month
 
 
 def _get_key_value(row: Row, key: str) -> str:

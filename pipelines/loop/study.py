@@ -138,9 +138,9 @@ def compare_strategies(weeks: Sequence[Week], name: str, other: str) -> Gain | N
     differences = np.asarray([week.auc[name] - week.auc[other] for week in weeks])
     if len(differences) < 2:
         return None
-    half = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))
+    half_width = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))
     mean = float(differences.mean())
-    return Gain(mean, mean - half, mean + half)
+    return Gain(mean, mean - half_width, mean + half_width)
 
 
 def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None) -> Study:
@@ -202,8 +202,12 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     def build_strategy(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
         trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
         trainings.sort(key=lambda run: (run.as_of, run.at))
-        passed = [run for run in trainings if run.outcome == "passed" and run.version in versions]
-        served = [ServedVersion(run.version, run.as_of) for run in passed if title != DRIFT or run.version in promoted]
+        passed_trainings = [run for run in trainings if run.outcome == "passed" and run.version in versions]
+        served = [
+            ServedVersion(run.version, run.as_of)
+            for run in passed_trainings
+            if title != DRIFT or run.version in promoted
+        ]
         runs = [first_run, *(run.run for run in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]
         cost = sum(known_costs) if len(known_costs) == len(runs) else None

@@ -15,7 +15,7 @@ from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
-"""Column to its finding with the largest effect in relation to the bound."""
+"""The findings of a window that are significantly over their bounds: column to the one furthest over its bound."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Decision:
 
     day: str
     outcome: Outcome
-    """`drift`: there is an alarm. `none`: there is none. `undecided`: the window has too few rows to decide."""
+    """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]
     """The reasons for the outcome; of an alarm, one for each column that drifted."""
     worst: tuple[str, ...]
@@ -92,7 +92,7 @@ def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57); those up to alpha are significant.
+    """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57): up to alpha they are significant.
 
     This controls the false discovery rate. Where nothing drifts, the probability of any false finding is at most alpha
     (Simes 1986). This also holds for positively dependent tests (Benjamini & Yekutieli 2001).

@@ -72,11 +72,15 @@ def _compute_chi_square_measures(
         all_bins: counts of the reference and of the window in all bins, for the effects.
         pooled: the same in pooled bins, for the statistics.
     """
-    rows = float(measures.compute_sample_factor(*pooled))
+    sample_factor = float(measures.compute_sample_factor(*pooled))
     chi_square = float(measures.compute_chi_square(*pooled))
-    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled)) * rows
+    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled)) * sample_factor
     divergence_bits = float(measures.compute_jensen_shannon(*all_bins))
-    yield "js", math.sqrt(divergence_bits), 8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled)) * rows
+    yield (
+        "js",
+        math.sqrt(divergence_bits),
+        8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled)) * sample_factor,
+    )
     yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled)), chi_square
 
 

@@ -31,12 +31,12 @@ class NullDistribution:
     """Null distribution of the distance between two samples."""
 
     effects: Array
-    """Matrix of design effects, shape (..., bins, bins): the covariance of the bins, each divided by the root of its
-    share. For independent rows it is a projection."""
+    """Matrix of design effects, shape (..., bins, bins): the covariance of the bins, each divided by the square root
+    of its share. For independent rows it is a projection."""
     share: Array
     """Share of each bin in both samples together, shape (..., bins)."""
     freedom: float
-    """Effective number of days of the estimate; 0: there are no days, and rows are taken as independent."""
+    """Degrees of freedom of the estimate, an effective number of days; 0: no days, rows are taken as independent."""
 
     def compute_chi_square_p_value(self, statistic: Array) -> Array:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
@@ -92,7 +92,7 @@ class Sample:
     one_over_days: Array
     """One divided by the effective number of days, in which a day with more rows has more weight."""
     freedom: int
-    """Number of days minus the number of weekdays."""
+    """Degrees of freedom: the number of days minus the number of weekdays among them."""
 
     @classmethod
     def from_counts(cls, counts: Array, weekdays: Array) -> Sample:
@@ -106,13 +106,13 @@ class Sample:
             weekdays: weekday of each day, shape (days,).
         """
         rows = counts.sum(axis=-1)
-        mean = np.maximum(rows.mean(axis=-1), 1e-12)
+        mean_rows = np.maximum(rows.mean(axis=-1), 1e-12)
         freedom = len(weekdays) - len(np.unique(weekdays))
         one_over_days = np.asarray((measures.compute_shares(rows) ** 2).sum(axis=-1))
         return cls(
             counts.sum(axis=-2),
-            _compute_products_within_days(counts, weekdays, mean),
-            freedom / mean,
+            _compute_products_within_days(counts, weekdays, mean_rows),
+            freedom / mean_rows,
             one_over_days,
             freedom,
         )
@@ -127,7 +127,7 @@ def estimate_null(reference: Sample, window: Sample) -> NullDistribution:
         return NullDistribution(independent, share, 0)
     within = _scale_by_share((reference.within + window.within) / freedom, share)
     excess = within - independent * _add_axes((reference.independent + window.independent) / freedom)
-    # A reference in one line of counts has no days, rather than one day.
+    # One line of counts is a reference without days, not a reference of one day.
     one_over_days = window.one_over_days + np.where(reference.one_over_days < 1, reference.one_over_days, 0.0)
     effects = independent + excess * _add_axes(
         one_over_days * measures.compute_sample_factor(reference.total, window.total)
@@ -136,12 +136,12 @@ def estimate_null(reference: Sample, window: Sample) -> NullDistribution:
     return NullDistribution(np.where(_add_axes(is_narrower), independent, effects), share, freedom / VARIANCE_FACTOR)
 
 
-def _compute_products_within_days(counts: Array, weekdays: Array, mean: Array) -> Array:
-    """Compute `Sample.within`; `mean` is the mean number of rows of a day."""
+def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:
+    """Compute `Sample.within`; `mean_rows` is the mean number of rows of a day."""
     rows = counts.sum(axis=-1, keepdims=True)
     is_weekday = (weekdays[:, np.newaxis] == np.unique(weekdays)).astype(np.float64)
     weekday_share = is_weekday @ measures.compute_shares(is_weekday.T @ counts)
-    residual = (counts - rows * weekday_share) / _add_axes(mean)
+    residual = (counts - rows * weekday_share) / _add_axes(mean_rows)
     products = np.swapaxes(residual, -1, -2) @ residual
     for lag, weight in enumerate(LAG_WEIGHTS[: len(weekdays) - 1], start=1):
         lagged_products = np.swapaxes(residual[..., lag:, :], -1, -2) @ residual[..., :-lag, :]
@@ -155,14 +155,14 @@ def _add_axes(numbers: Array) -> Array:
 
 
 def _scale_by_share(matrix: Array, share: Array) -> Array:
-    """Divide the matrix by the roots of both bins' shares; 0 where a bin is empty."""
-    used = share > 0
-    root = np.where(used, 1 / np.sqrt(np.where(used, share, 1.0)), 0.0)
+    """Divide the matrix by the square roots of both bins' shares; 0 where a bin is empty."""
+    has_rows = share > 0
+    root = np.where(has_rows, 1 / np.sqrt(np.where(has_rows, share, 1.0)), 0.0)
     return np.asarray(matrix * root[..., :, np.newaxis] * root[..., np.newaxis, :])
 
 
 def _compute_projection(share: Array) -> Array:
-    """Compute the projection for shares that sum to 1: identity minus the outer product of the root shares."""
+    """Compute the projection for shares that sum to 1: identity minus the outer product of their square roots."""
     root = np.sqrt(share)
-    used = (share > 0)[..., np.newaxis] * np.eye(share.shape[-1])
-    return np.asarray(used - root[..., :, np.newaxis] * root[..., np.newaxis, :])
+    identity = (share > 0)[..., np.newaxis] * np.eye(share.shape[-1])
+    return np.asarray(identity - root[..., :, np.newaxis] * root[..., np.newaxis, :])

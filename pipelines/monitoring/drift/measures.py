@@ -27,9 +27,9 @@ def compute_shares(counts: Array) -> Array:
 def compute_psi(reference: Array, window: Array) -> Array:
     """Compute the population stability index, the sum of (p - q) ln(p / q), in nats. Bins empty on both sides add 0."""
     n, m = (counts.sum(axis=-1, keepdims=True) for counts in (reference, window))
-    used = (reference + window > 0) & (n > 0) & (m > 0)
-    p = np.where(used, _divide(np.where(reference > 0, reference, EMPTY_BIN_ROWS), n), 1.0)
-    q = np.where(used, _divide(np.where(window > 0, window, EMPTY_BIN_ROWS), m), 1.0)
+    is_used = (reference + window > 0) & (n > 0) & (m > 0)
+    p = np.where(is_used, _divide(np.where(reference > 0, reference, EMPTY_BIN_ROWS), n), 1.0)
+    q = np.where(is_used, _divide(np.where(window > 0, window, EMPTY_BIN_ROWS), m), 1.0)
     return np.asarray(((p - q) * np.log(p / q)).sum(axis=-1))
 
 
@@ -91,7 +91,7 @@ def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float 
     The rows of a bin count at its middle; rows below the first edge or above the last count at that edge. The distance
     and the (population) standard deviation both use these points, so values far outside count as if at the edge.
     """
-    # Scaled by a power of two, which changes no digit: squares of very large edges would overflow.
+    # The edges are scaled by a power of two, which changes no digit: squares of very large edges would overflow.
     edges = np.ldexp(edges, -np.frexp(np.abs(edges).max(initial=0))[1])
     points = np.concatenate([edges[:1], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
     p = compute_shares(reference)
@@ -136,8 +136,8 @@ def _compute_cumulative_gap(reference: Array, window: Array) -> Array:
 
 def _compute_divergence(p: Array, middle: Array) -> Array:
     """Compute the Kullback-Leibler divergence from the middle, in bits; a share of 0 adds nothing."""
-    used = p > 0
-    return np.asarray((p * np.log2(np.where(used, _divide(p, np.where(used, middle, 1.0)), 1.0))).sum(axis=-1))
+    is_used = p > 0
+    return np.asarray((p * np.log2(np.where(is_used, _divide(p, np.where(is_used, middle, 1.0)), 1.0))).sum(axis=-1))
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:

@@ -86,15 +86,17 @@ def count_days(
         raise DataError(f"{path} has no column {day_column}.", "Write the date of each row to this column.")
     slots = list_slots(reference, schema)
     readable = [slot for slot in slots if slot.is_readable]
-    selected = _select_schema(readable, schema).append(pa.field(day_column, schema.field(day_column).type))
+    selected_schema = _select_schema(readable, schema).append(pa.field(day_column, schema.field(day_column).type))
     columns: dict[Day, dict[Slot, Column]] = {}
-    with engines.open_engine(engine, [str(path)], selected, with_nan=True) as run:
+    with engines.open_engine(engine, [str(path)], selected_schema, with_nan=True) as run:
         execute = partial(run, days=None)
         batches = execute(partial(queries.count_rows, day_column=day_column))
-        sizes = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
+        rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
         for date, slot, column in _count_columns(execute, reference, readable, day_column):
             columns.setdefault(date, {})[slot] = column
-    return {date: _build_profile(reference, slots, sizes[date], columns.get(date, {})) for date in sorted(sizes)}
+    return {
+        date: _build_profile(reference, slots, rows_by_day[date], columns.get(date, {})) for date in sorted(rows_by_day)
+    }
 
 
 def _build_profile(reference: Reference, slots: Sequence[Slot], rows: int, columns: Mapping[Slot, Column]) -> Profile:
@@ -122,7 +124,7 @@ def _select_schema(slots: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
 
 
 def _convert_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type as which the engines read a column: they support neither half floats nor decimal32, 64 or 256."""
+    """Return a type that the engines support. They do not support half floats and decimal32, decimal64 and decimal256."""
     if pa.types.is_dictionary(data_type):
         return _convert_type(data_type.value_type)
     if pa.types.is_float16(data_type):

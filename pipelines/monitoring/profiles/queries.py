@@ -15,7 +15,7 @@ import ibis
 
 from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number
 
-MAX = repr(sys.float_info.max)
+LARGEST_FLOAT = repr(sys.float_info.max)
 DAY = "counted_day"
 """Column of a result that holds the day, where rows are counted by day."""
 
@@ -101,13 +101,20 @@ def count_scores_by_label(rows: ibis.Table, score: str, label: str, day_column: 
         label: column of the label; empty where there is none, and then `label` is null.
         day_column: column with the date; empty: all days together.
     """
-    x = _replace_nan_by_null(rows[score]) if score else ibis.null("float64")
-    edges_reached = [x >= _build_literal(edge) for edge in SCORE_EDGES[:-1]] + [x > _build_literal(SCORE_EDGES[-1])]
+    scores = _replace_nan_by_null(rows[score]) if score else ibis.null("float64")
+    edges_reached = [scores >= _build_literal(edge) for edge in SCORE_EDGES[:-1]] + [
+        scores > _build_literal(SCORE_EDGES[-1])
+    ]
     bin_index = reduce(add, [is_reached.cast("int64") for is_reached in edges_reached])
-    truth = _cast_label(rows[label]) if label else ibis.null("boolean")
-    cells = rows.select(*_select_day(rows, day_column), bin=bin_index, label=truth, x=_replace_infinite_by_null(x))
+    label_values = _cast_label(rows[label]) if label else ibis.null("boolean")
+    cells = rows.select(
+        *_select_day(rows, day_column),
+        bin=bin_index,
+        label=label_values,
+        finite_score=_replace_infinite_by_null(scores),
+    )
     return cells.group_by(*([DAY] if day_column else []), "bin", "label").aggregate(
-        times=lambda group: group.count(), total=lambda group: group.x.sum()
+        times=lambda group: group.count(), total=lambda group: group.finite_score.sum()
     )
 
 
@@ -115,10 +122,10 @@ def _select_day(rows: ibis.Table, day_column: str) -> list[ibis.Value]:
     return [rows[day_column].cast("date").name(DAY)] if day_column else []
 
 
-def _replace_infinite_by_null(x: ibis.Value) -> ibis.Value:
+def _replace_infinite_by_null(numbers: ibis.Value) -> ibis.Value:
     """Replace infinite values and NaN by null."""
-    most = ibis.literal(MAX).cast("float64")
-    return x.between(-most, most).ifelse(x, ibis.null("float64"))
+    largest = ibis.literal(LARGEST_FLOAT).cast("float64")
+    return numbers.between(-largest, largest).ifelse(numbers, ibis.null("float64"))
 
 
 def _build_literal(number: float) -> ibis.Value:
@@ -127,8 +134,8 @@ def _build_literal(number: float) -> ibis.Value:
 
 
 def _replace_nan_by_null(column: ibis.Value) -> ibis.Value:
-    x = column.cast("float64")
-    return x.isnan().ifelse(ibis.null("float64"), x)
+    numbers = column.cast("float64")
+    return numbers.isnan().ifelse(ibis.null("float64"), numbers)
 
 
 def _cast_label(column: ibis.Value) -> ibis.Value:
