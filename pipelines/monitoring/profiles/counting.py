@@ -124,7 +124,7 @@ def _select_schema(slots: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
 
 
 def _convert_type(data_type: pa.DataType) -> pa.DataType:
-    """Return a type that the engines support. They do not support half floats and decimal32, decimal64 and decimal256."""
+    """Return a type that the engines support. They lack half floats, decimal32, decimal64 and decimal256."""
     if pa.types.is_dictionary(data_type):
         return _convert_type(data_type.value_type)
     if pa.types.is_float16(data_type):
