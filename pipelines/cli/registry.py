@@ -35,7 +35,7 @@ def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
         why = f": {event.why}" if event.why else ""
         line = f"{event.at:%Y-%m-%d %H:%M:%S}Z  {event.kind:<11} {event.version:>4}{change}  by {event.who}{why}"
         write_line(line)
-    for line in _summarize(state.champion, state.challenger, state.previous, dict(state.blocked)):
+    for line in _summarize(state.champion, state.challenger, state.earlier_champions, dict(state.blocked)):
         write_line(line)
 
 

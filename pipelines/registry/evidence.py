@@ -48,12 +48,12 @@ def collect_evidence(
         holdout=holdout,
         features=columns,
         days_newer=days_newer,
-        package=_measure(candidate, sample, policy.serving.batch_rows) if policy.serving else None,
+        package=_measure_candidate(candidate, sample, policy.serving.batch_rows) if policy.serving else None,
         cost_usd=read_cost_usd(candidate.version),
     )
 
 
-def _measure(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
+def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
     """Measure the version's package as it would be served."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))

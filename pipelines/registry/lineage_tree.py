@@ -19,7 +19,7 @@ from pipelines.window import Days
 
 WIDTH = 120
 """Characters in a line of the tree, where the output is not a terminal."""
-PREFIX = "leeway."
+TAG_PREFIX = "leeway."
 """Prefix of the lineage tags."""
 BRANCHES = {
     "code": ("git_commit", "code_digest", "uv_lock"),
@@ -32,7 +32,7 @@ BRANCHES = {
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
 """Branch of the tree to the version's tags on this branch, without their prefix."""
-HOLDOUT = "holdout_"
+HOLDOUT_PREFIX = "holdout_"
 """Prefix of the run's metrics of the holdout."""
 SPLITS = ("train", "holdout")
 """The splits of a window, in the order of tag `leeway.window`."""
@@ -58,19 +58,21 @@ def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapp
     """Build the tree of a version: code, data, training, cost, verdict, metrics, params, events.
 
     Args:
-        version: with its tags.
-        metrics: of its run.
-        params: of its run.
-        state: of its model.
+        version: the version, with its tags.
+        metrics: metrics of its run.
+        params: parameters of its run.
+        state: state of its model.
     """
     number = str(version.version)
     root = Tree(Text(f"{version.name} version {number}{_describe_status(number, state)}"))
-    tags = {JOB_TAG.removeprefix(PREFIX): version.tags.get(JOB_TAG, "")}
-    tags |= {name.removeprefix(PREFIX): value for name, value in version.tags.items()}
+    tags = {JOB_TAG.removeprefix(TAG_PREFIX): version.tags.get(JOB_TAG, "")}
+    tags |= {name.removeprefix(TAG_PREFIX): value for name, value in version.tags.items()}
     for branch, names in BRANCHES.items():
         _add_branch(root, branch, [(name, _describe_tag(name, tags[name])) for name in names if tags.get(name)])
     holdout = [
-        (name.removeprefix(HOLDOUT), f"{value:g}") for name, value in metrics.items() if name.startswith(HOLDOUT)
+        (name.removeprefix(HOLDOUT_PREFIX), f"{value:g}")
+        for name, value in metrics.items()
+        if name.startswith(HOLDOUT_PREFIX)
     ]
     _add_branch(root, "metrics of the holdout", holdout)
     _add_branch(root, "params", sorted(params.items()))
@@ -128,11 +130,11 @@ def _describe_tag(name: str, value: str) -> str:
         return f"{value.removesuffix(DIRTY)} (dirty: the code differed from it)"
     if name == "window":
         parts = zip(SPLITS, value.split(" | "), strict=False)
-        return ", ".join(f"{split} {part}{_count_partitions(part)}" for split, part in parts)
+        return ", ".join(f"{split} {part}{_describe_size(part)}" for split, part in parts)
     return value
 
 
-def _count_partitions(part: str) -> str:
+def _describe_size(part: str) -> str:
     days = _parse_days(part)
     return f" ({len(days)} partitions)" if days else ""
 
@@ -147,12 +149,12 @@ def _describe_status(version: str, state: State) -> str:
 
 def _describe_events(version: str, state: State) -> list[tuple[str, str]]:
     """Describe the events that are about the version, made it champion or replaced it: moment and kind, who and why."""
-    lines = []
+    descriptions = []
     for event in state.events:
         if version in (event.version, event.from_version, event.to_version):
             change = (
                 f" {event.from_version or 'none'} -> {event.to_version or 'none'}" if event.changes_champion else ""
             )
             why = f", {event.why}" if event.why else ""
-            lines.append((f"{event.at:%Y-%m-%d %H:%M:%S}Z {event.kind}{change}", f"by {event.who}{why}"))
-    return lines
+            descriptions.append((f"{event.at:%Y-%m-%d %H:%M:%S}Z {event.kind}{change}", f"by {event.who}{why}"))
+    return descriptions

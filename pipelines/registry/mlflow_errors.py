@@ -22,7 +22,7 @@ ATTEMPTS = 5
 
 @contextmanager
 def translate_mlflow_errors() -> Iterator[None]:
-    """Raise ServiceError in place of any error of MLflow that the block lets through. A retry can help."""
+    """Raise ServiceError instead of any MLflow error that the block raises. A retry can help."""
     try:
         yield
     except MlflowException as error:

@@ -27,9 +27,9 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
     """
     with translate_mlflow_errors():
         query = f"name = '{name}' and tags.`{CANDIDATE_TAG}` = '{candidate.digest}'"
-        registered: list[ModelVersion] = registry.client.search_model_versions(query)
-        if registered:
-            return registered[0]
+        existing_versions: list[ModelVersion] = registry.client.search_model_versions(query)
+        if existing_versions:
+            return existing_versions[0]
         with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
             mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
             for path in candidate.artifacts:

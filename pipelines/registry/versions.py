@@ -87,22 +87,22 @@ class Registry:
     def find_champion_as_of(self, name: str, moment: dt.date) -> ModelVersion | None:
         """Return the champion that a training as of `moment` would have been compared with; None where there was none.
 
-        It considers the versions that are or were champion, or would have been if their backfill had promoted them. It
-        returns the version with the latest as_of before `moment`; of versions with the same as_of, the newest.
+        This is the version with the latest as_of before `moment` among those that are or were champion, or would have
+        been if their backfill had promoted them; of versions with the same as_of, the newest.
 
         Raises:
-            DataError: such a version has no tag `leeway.as_of`. A retry cannot help.
+            DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.
             ServiceError: MLflow failed. A retry can help.
         """
-        current = self.find_champion(name)
-        number = str(current.version) if current else None
+        champion = self.find_champion(name)
+        champion_number = str(champion.version) if champion else None
         champions = [
             version
             for version in self.list_versions(name)
-            if {PROMOTED_TAG, WOULD_PROMOTE_TAG} & set(version.tags) or str(version.version) == number
+            if {PROMOTED_TAG, WOULD_PROMOTE_TAG} & set(version.tags) or str(version.version) == champion_number
         ]
-        earlier = [version for version in champions if read_as_of(version) < moment]
-        return max(earlier, key=lambda version: (read_as_of(version), int(version.version)), default=None)
+        earlier_champions = [version for version in champions if read_as_of(version) < moment]
+        return max(earlier_champions, key=lambda version: (read_as_of(version), int(version.version)), default=None)
 
     def list_versions(self, name: str) -> list[ModelVersion]:
         """Return every version of model `name` with its tags, oldest first; MLflow does not return aliases here."""

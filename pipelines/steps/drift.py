@@ -73,7 +73,7 @@ class DriftResult(Result):
     outcome: Literal["drift", "none", "undecided"]
     """undecided: too few rows, a day without a profile, a version that has not scored a full window, or no champion."""
     reasons: list[str]
-    """Why, one sentence for each column."""
+    """Why, in one sentence for each column."""
     worst: list[str]
     """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
@@ -171,7 +171,7 @@ def _explain_incomplete_window(
     refused_days: Collection[dt.date],
     table: Profiles,
 ) -> DriftResult | None:
-    """Return an undecided result where a profile may still come, or the version has not scored the whole window."""
+    """Return an undecided result if a profile may still come, or days of the window are unscored; None otherwise."""
     window = [spec.partition - dt.timedelta(n) for n in reversed(range(spec.window_days))]
     days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
     if not days_without_profile:

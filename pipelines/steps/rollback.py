@@ -130,7 +130,7 @@ class _Rollback:
         if spec.to:
             self._check_target(state)
             return spec.to
-        for version in reversed(state.previous):
+        for version in reversed(state.earlier_champions):
             if version not in state.blocked and has_version(self.registry, name, version):
                 return version
         raise PromotionError(
@@ -140,7 +140,7 @@ class _Rollback:
 
     def _check_target(self, state: State) -> None:
         to = self.spec.to
-        reason = state.blocked.get(to) or ("" if to in state.previous else "it was never champion")
+        reason = state.blocked.get(to) or ("" if to in state.earlier_champions else "it was never champion")
         if reason and not self.spec.force:
             raise PromotionError(
                 f"{self.spec.model_name} is not rolled back to version {to}: {reason}.",

@@ -53,8 +53,8 @@ def sync_aliases(
     try:
         while True:
             _set_aliases(registry, model, state, aliases)
-            before, state = state, journal.read_state(model)
-            if (before.champion, before.challenger) == (state.champion, state.challenger):
+            last_state, state = state, journal.read_state(model)
+            if (last_state.champion, last_state.challenger) == (state.champion, state.challenger):
                 break
         if CHAMPION in aliases and state.last_change:
             set_model_tag(registry, model, SYNCED_TAG, state.last_change.id)

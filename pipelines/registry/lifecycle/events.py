@@ -92,8 +92,8 @@ class Event:
     @property
     def changes_champion(self) -> bool:
         """Whether the champion changed. An alias that was put back changed nothing."""
-        is_kept = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
-        return is_kept or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
+        is_kept_alias = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
+        return is_kept_alias or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
 
     @property
     def allows_challenger(self) -> bool:
@@ -110,8 +110,8 @@ class State:
     """The events, oldest first."""
     champion: str = ""
     """Version that is champion; empty where there is none."""
-    previous: tuple[str, ...] = ()
-    """Earlier champions, the latest last, without those that were rolled back."""
+    earlier_champions: tuple[str, ...] = ()
+    """Versions that were champion before, the latest last, without those that were rolled back."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """Version that may not be promoted, to the reason."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class State:
         A version that is older than the champion is no challenger, because the champion was promoted instead of it.
         Empty where there is no challenger.
         """
-        excluded = {*self.blocked, *self.previous}
-        eligible = [
+        excluded_versions = {*self.blocked, *self.earlier_champions}
+        possible_versions = [
             version
             for version, event in self.judgements.items()
-            if event.allows_challenger and version not in excluded and int(version) > int(self.champion or 0)
+            if event.allows_challenger and version not in excluded_versions and int(version) > int(self.champion or 0)
         ]
-        return max(eligible, key=int, default="")
+        return max(possible_versions, key=int, default="")
 
     def apply(self, event: Event) -> State:
         """Return the state after one more event."""
@@ -155,12 +155,14 @@ def fold(events: Iterable[Event]) -> State:
 
 
 def _change_champion(state: State, event: Event) -> State:
-    champion, previous = event.to_version, state.previous
+    """Return the state after an event that changed the champion."""
+    champion, earlier_champions = event.to_version, state.earlier_champions
     blocked = {version: why for version, why in state.blocked.items() if version != champion}
     if event.kind is Kind.ROLLED_BACK:
-        previous = previous[: previous.index(champion)] if champion in previous else previous
+        if champion in earlier_champions:
+            earlier_champions = earlier_champions[: earlier_champions.index(champion)]
         blocked[event.version] = f"it was rolled back: {event.why}"
     else:
-        earlier = (version for version in previous if version != champion)
-        previous = (*earlier, *filter(None, [state.champion]))
-    return replace(state, champion=champion, previous=previous, blocked=blocked, last_change=event)
+        other_champions = (version for version in earlier_champions if version != champion)
+        earlier_champions = (*other_champions, *filter(None, [state.champion]))
+    return replace(state, champion=champion, earlier_champions=earlier_champions, blocked=blocked, last_change=event)

@@ -80,13 +80,13 @@ def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, 
     return f"alias champion names {version or 'nothing'} ({why}): recorded, and kept"
 
 
-def _put_alias_back(registry: Registry, journal: Journal, model: str, expected: State, version: str) -> str:
+def _put_alias_back(registry: Registry, journal: Journal, model: str, expected_state: State, version: str) -> str:
     """Record that the alias was moved, and set it to the champion by the events, which must still exist."""
-    get_champion(registry, model, expected)
-    why = f"moved by hand, from {expected.champion or 'none'} to {version or 'none'}"
+    get_champion(registry, model, expected_state)
+    why = f"moved by hand, from {expected_state.champion or 'none'} to {version or 'none'}"
 
     def decide(state: State) -> Event | None:
-        if state.champion != expected.champion:
+        if state.champion != expected_state.champion:
             return None
         return make_alias_event(model, state, version, why, keeps_alias=False)
 

@@ -10,7 +10,11 @@ from pipelines.registry.versions import CHALLENGER, Registry
 
 
 def record_registration(model: str, version: str) -> None:
-    """Record that the version was registered. Idempotent."""
+    """Record that the version was registered. Idempotent.
+
+    Raises:
+        ConflictError: other writers kept adding events. A retry can help.
+    """
     Journal.open().change(model, lambda _: Event.create(Kind.REGISTERED, model, version))
 
 
@@ -38,6 +42,10 @@ def record_verdict(
         champion: version that it was compared with; empty where there was none.
         digest: SHA-256 of the verdict's file.
         backfill: whether a backfill runs the gate; then no alias is updated.
+
+    Raises:
+        ConflictError: other writers kept adding events. A retry can help.
+        ServiceError: MLflow does not answer. A retry can help.
     """
     journal = Journal.open()
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
@@ -69,6 +77,10 @@ def record_decision(
 
     Returns:
         The event, and whether this call added it.
+
+    Raises:
+        ConflictError: other writers kept adding events. A retry can help.
+        ServiceError: MLflow does not answer. A retry can help.
     """
     journal, kind = Journal.open(), Kind.APPROVED if approved else Kind.REJECTED
 
@@ -93,6 +105,7 @@ def record_retirement(registry: Registry, model: str, version: str, why: str) ->
     Raises:
         DataError: there is no such version. A retry cannot help.
         PromotionError: the version is champion. A retry cannot help.
+        ConflictError: other writers kept adding events. A retry can help.
         ServiceError: MLflow failed. A retry can help.
     """
     journal = Journal.open()

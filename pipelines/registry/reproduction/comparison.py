@@ -21,7 +21,7 @@ class Check(BaseModel):
     found: str
     """Value now; empty where there is none."""
     note: str = ""
-    """More about a difference."""
+    """Details of a difference; empty where there are none."""
 
     @property
     def is_same(self) -> bool:
@@ -41,7 +41,7 @@ class Comparison:
     name: str
     """Registered model."""
     version: str
-    """Its version."""
+    """Number of the version."""
     workspace: Path = Path()
     """Folder that the version was rebuilt in."""
     git_commit: str = ""

@@ -15,7 +15,7 @@ from pipelines.versioning import dvc_calls
 from pipelines.versioning.workspaces import Workspace
 
 FEATURES = "data/features"
-STORED = "data/kept"
+STORED_FEATURES = "data/kept"
 """Folder of the workspace for the copy of the features that DVC stored."""
 MEMORY_MB = 1_000
 """Memory limit of DuckDB while it compares rows, MiB."""
@@ -42,24 +42,31 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
         comparison.notes.append("DVC has no copy of the features any more")
         return None
     # Move the copy: `preprocess` writes to the folder of the features next.
-    stored = (workspace.folder / FEATURES).replace(workspace.folder / STORED)
-    comparison.compare_all("stored features", record.provenance["features"], digest_files(stored))
-    return stored
+    stored_folder = (workspace.folder / FEATURES).replace(workspace.folder / STORED_FEATURES)
+    comparison.compare_all("stored features", record.provenance["features"], digest_files(stored_folder))
+    return stored_folder
 
 
-def compare_features(comparison: Comparison, record: Record, folder: Path, stored: Path | None) -> None:
-    """Compare the digest of each rebuilt file with the record; where a digest differs, note how many rows differ."""
-    recorded, found = record.provenance["features"], digest_files(folder / FEATURES)
-    stored_digests = digest_files(stored) if stored else {}
+def compare_features(comparison: Comparison, record: Record, folder: Path, stored_folder: Path | None) -> None:
+    """Compare the digest of each rebuilt file with the record; where a digest differs, note how many rows differ.
+
+    Args:
+        comparison: gets the checks.
+        record: record of the version.
+        folder: folder of the workspace.
+        stored_folder: folder of the copy of the features that DVC stored; None where there is none.
+    """
+    recorded_digests, rebuilt_digests = record.provenance["features"], digest_files(folder / FEATURES)
+    stored_digests = digest_files(stored_folder) if stored_folder else {}
     notes = {
-        name: _describe_row_changes(stored / name, folder / FEATURES / name)
-        for name, digest in found.items()
-        if stored and digest != recorded.get(name) == stored_digests.get(name)
+        name: _describe_row_changes(stored_folder / name, folder / FEATURES / name)
+        for name, digest in rebuilt_digests.items()
+        if stored_folder and digest != recorded_digests.get(name) == stored_digests.get(name)
     }
-    comparison.compare_all("features", recorded, found, notes)
+    comparison.compare_all("features", recorded_digests, rebuilt_digests, notes)
 
 
-def _describe_row_changes(stored: Path, rebuilt: Path) -> str:
+def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
     """Describe how many rows of two Parquet files differ."""
     from pipelines.lake import connect
 
@@ -70,8 +77,9 @@ def _describe_row_changes(stored: Path, rebuilt: Path) -> str:
 
     with connect(MEMORY_MB) as connection:
         try:
-            removed, added = count_missing(stored, rebuilt), count_missing(rebuilt, stored)
-        except Exception as error:  # the columns differ, or a file is no Parquet: DuckDB's message says which
+            removed = count_missing(stored_file, rebuilt_file)
+            added = count_missing(rebuilt_file, stored_file)
+        except Exception as error:  # the columns differ, or a file is not Parquet: DuckDB's message says what is wrong
             return str(error).splitlines()[0]
     if removed or added:
         return f"{removed} rows are gone, {added} are new"

@@ -39,11 +39,11 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     """
     version = Registry.open().find_version(name, selector)
     comparison = Comparison(name, str(version.version))
-    scratch = settings().home / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=scratch) as folder:
+    parent = settings().home / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=parent) as folder:
         record = Record.download(version, Path(folder))
-        # If no commit contains the code, the project may still have it: `_compare_code` compares the digests.
+        # If no commit contains the code, the project may still contain it: `_compare_code` compares the digests.
         with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as workspace:
             comparison.workspace, comparison.git_commit = workspace.folder, record.provenance["code"]["git_commit"]
             _rebuild(comparison, record, workspace, retrain=retrain)
@@ -57,10 +57,10 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
     if not _compare_code(comparison, record, workspace):
         return
     _restore_inputs(record, workspace.folder)
-    stored = restore_stored_features(comparison, record, workspace)
+    stored_folder = restore_stored_features(comparison, record, workspace)
     log.info("building the features of %s version %s again", comparison.name, comparison.version)
     dvc_calls.run_module(workspace, "pipelines", "preprocess")
-    compare_features(comparison, record, workspace.folder, stored)
+    compare_features(comparison, record, workspace.folder, stored_folder)
     comparison.compare("the registered model", record.provenance["model_digest"], sha256(record.model))
     dvc_calls.run_module(workspace, "pipelines", "evaluate", "--model", str(record.model))
     _compare_metrics(comparison, record, workspace.folder)
@@ -68,15 +68,15 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
         _compare_retrained_model(comparison, record, workspace)
 
 
-def _describe_environment_changes(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mapping[str, Any]) -> list[str]:
     """Describe the libraries whose version changed. Such a change is noted, but is not a failure."""
-    old, new = recorded["versions"], current["versions"]
+    old_versions, new_versions = recorded_code["versions"], code["versions"]
     notes = [
-        f"{name} was {old.get(name) or 'not installed'}, is {new.get(name) or 'not installed'}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
+        f"{name} was {old_versions.get(name) or 'not installed'}, is {new_versions.get(name) or 'not installed'}"
+        for name in sorted({*old_versions, *new_versions})
+        if old_versions.get(name) != new_versions.get(name)
     ]
-    return [*notes, "uv.lock has changed"] if recorded["uv_lock"] != current["uv_lock"] else notes
+    return [*notes, "uv.lock has changed"] if recorded_code["uv_lock"] != code["uv_lock"] else notes
 
 
 def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
@@ -96,9 +96,9 @@ def _restore_inputs(record: Record, folder: Path) -> None:
 
 def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> None:
     origin = "the step `evaluate` writes it"
-    recorded = read_json(record.folder / "evaluation" / "metrics.json", origin)
+    recorded_metrics = read_json(record.folder / "evaluation" / "metrics.json", origin)
     metrics = read_json(folder / "data" / "evaluation" / "metrics.json", origin)
-    comparison.compare_all("metric", recorded, metrics)
+    comparison.compare_all("metric", recorded_metrics, metrics)
 
 
 def _compare_retrained_model(comparison: Comparison, record: Record, workspace: Workspace) -> None:

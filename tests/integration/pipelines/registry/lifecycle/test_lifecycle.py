@@ -175,7 +175,7 @@ def test_an_alias_from_before_the_events_becomes_the_first_event(
     client.set_registered_model_alias(model, "champion", first)
     assert promote(model, second).previous == first
     assert list_kinds(model) == ["alias_moved", "promoted"]
-    assert read_state(model).previous == (first,)
+    assert read_state(model).earlier_champions == (first,)
 
 
 def test_refuses_models_and_versions_that_do_not_exist(
@@ -274,7 +274,7 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
         rollback(model, to=fourth)
     assert rollback(model, to=first).version == first
     assert not rollback(model, to=first).changed
-    assert (read_state(model).previous, set(read_state(model).blocked)) == ((), {third})
+    assert (read_state(model).earlier_champions, set(read_state(model).blocked)) == ((), {third})
     with pytest.raises(PromotionError, match="it was rolled back"):
         rollback(model, to=third)
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)

@@ -36,7 +36,7 @@ PROMOTIONS = [build_promotion("", "1"), build_promotion("1", "2"), build_promoti
 
 def fold_state(*events: Event) -> tuple[str, tuple[str, ...], str, set[str]]:
     state = fold(events)
-    return state.champion, state.previous, state.challenger, set(state.blocked)
+    return state.champion, state.earlier_champions, state.challenger, set(state.blocked)
 
 
 def test_without_events_there_is_no_champion() -> None:
