@@ -27,7 +27,7 @@ from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
 
 EXIT_TRY_AGAIN = 75
-# How often the main thread looks for a signal.
+# Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_machine_cores(), get_machine_memory_gib()
 

@@ -30,7 +30,7 @@ class ControlEndpoints:
 
     Args:
         queue: Runs the jobs.
-        outages: The outages that clients request are added to it.
+        outages: Gets the outages that clients request.
     """
 
     def __init__(self, queue: JobQueue, outages: Outages) -> None:

@@ -21,7 +21,7 @@ class ModelsBackend(SageMakerModelBackend):
         """Create a model.
 
         Raises:
-            AWSValidationException: A model of this name exists, which moto would replace. A retry cannot help.
+            AWSValidationException: A model of this name exists; moto would replace it. A retry cannot help.
         """
         with self._model_lock:
             if existing_model := self._models.get(model_name):

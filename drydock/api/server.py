@@ -33,7 +33,7 @@ from drydock.wsgi import WsgiApplication
 log = logging.getLogger(__name__)
 
 BACKLOG = 128
-# How often the HTTP server checks whether it must stop.
+# Seconds between two checks whether the HTTP server must stop.
 POLL_S = 0.1
 
 
@@ -137,7 +137,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
     """Kill everything that an earlier server on this data folder left running. Idempotent.
 
     Raises:
-        CannotStart: Something cannot be killed. A retry can help.
+        CannotStart: A process or container cannot be killed. A retry can help.
     """
     try:
         for kind in KINDS:

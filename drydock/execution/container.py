@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 TREE_LABEL = "drydock.tree"
 START_TIMEOUT_S = 120.0
-# Longest time to wait until the last output of a container is in the log.
+# Maximum seconds to wait until the last output of a container is in the log.
 OUTPUT_TIMEOUT_S = 30.0
 # --env-file cannot read lines of 64 KiB or more. A character has at most 4 bytes.
 ENV_FILE_VALUE_MAX_CHARS = 10_000

@@ -23,7 +23,7 @@ def kill_host_processes(root: Path, group: int | None = None) -> int:
 
     Args:
         root: The tree.
-        group: Process group of the tree; all its processes are killed too. None if it does not exist.
+        group: Process group of the host; all its processes are killed too. None if the group has ended.
     """
     resolved_root = root.resolve()
     return kill_matching_processes(

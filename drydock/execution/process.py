@@ -31,7 +31,7 @@ class ProcessExecutor:
 
     Attributes:
         has_opt_ml: Whether the tree is at /opt/ml.
-        opt_ml_problem: Why it is not; "" if it is.
+        opt_ml_problem: Why the tree is not at /opt/ml; "" if it is there.
     """
 
     is_container = False

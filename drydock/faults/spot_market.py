@@ -141,8 +141,8 @@ class SpotMarket:
     def take_due_interruption(self, job: Job, running_s: float) -> Interruption | None:
         """Return an interruption of the job's current run that is due now; None if there is none.
 
-        From now on the job has no capacity for `back_after_s` seconds. Requested interruptions that are due are
-        removed.
+        If one is due, the job has no capacity for its `back_after_s` seconds from now on, and all requested
+        interruptions that are due are removed.
 
         Args:
             job: The job.

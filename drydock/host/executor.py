@@ -18,7 +18,7 @@ class HostPlan:
         command: The command to execute; empty to run the image's own entrypoint.
         env: The whole environment.
         cwd: The working directory, below root.
-        log: The file that stdout and stderr are appended to. Not a pipe, since a job must not block on a reader.
+        log: The file that stdout and stderr are appended to. Not a pipe, since a job must not wait for a reader.
         process_file: The file that identifies the running process or container; it exists only while the host runs.
         image: The request's TrainingImage or ImageUri; "" if the request names an algorithm instead.
         cores: vCPUs of the instance, at most the machine's.

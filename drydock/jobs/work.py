@@ -66,7 +66,7 @@ class Work(Protocol):
         """
 
     def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
-        """Upload what a failed job leaves behind, ignoring errors of S3, and return the FailureReason."""
+        """Upload what a failed job has produced, ignoring errors of S3, and return the FailureReason."""
 
 
 def run_transfer(description: str, transfer: Callable[[], T]) -> T:

@@ -29,7 +29,7 @@ class StoredLogsResponse(LogsResponse):
         if prefix := self._get_param("logStreamNamePrefix"):
             group = self.logs_backend.groups.get(self._get_param("logGroupName"))
             names = [name for name in list(group.streams if group else ()) if name.startswith(prefix)]
-            # An empty list would mean all streams, so the prefix itself stands for no stream.
+            # An empty list would mean all streams. The prefix is then no stream's name, so it selects no stream.
             self.body = json.dumps({**json.loads(self.body), "logStreamNames": names or [prefix]})
         return str(super().filter_log_events())
 

@@ -38,7 +38,7 @@ END: Position = (_MAX_TIMESTAMP, _MAX_TIMESTAMP)
 
 
 class Event(NamedTuple):
-    """One event. Events compare in the order of their stream.
+    """One event. Events sort in the order of their stream.
 
     Attributes:
         timestamp: The writer's timestamp, in milliseconds since 1970.

@@ -1,7 +1,7 @@
 """moto's S3, stored on disk: a change is stored before its request is answered, and survives a kill -9 of the server.
 
 The store has buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
-checksums. It does not have incomplete multipart uploads, moto's table buckets, and changes that other services of moto
+checksums. It does not have incomplete multipart uploads, moto's table buckets, or changes that other services of moto
 make to a bucket outside of a request.
 """
 

@@ -80,7 +80,10 @@ class S3Middleware:
 
 
 def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
-    """Return the numbers of the locks that a request needs: for the object in its path, and for one that it copies."""
+    """Return the numbers of the locks that a request needs.
+
+    They are the locks of the object in its path and of the object that it copies, or all locks if it changes a bucket.
+    """
     path, is_write = str(environ.get("PATH_INFO", "/")), environ["REQUEST_METHOD"] not in READ_METHODS
     host = environ.get("HTTP_HOST", "")
     if S3Response.subdomain_based_buckets(SimpleNamespace(headers={"host": host}, url="")):

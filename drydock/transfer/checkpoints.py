@@ -110,7 +110,7 @@ class CheckpointSync:
         files, is_complete = self._scan()
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
-                # The signature is from before the upload. So the next call uploads a file again that changes meanwhile.
+                # The signature is from before the upload. So the next call uploads a file that changed meanwhile.
                 self._upload_file(object_store, name, self._open_file(name, path, opener), signature)
         # If a folder cannot be read, a missing file is not necessarily deleted.
         for name in self._uploads.keys() - files.keys() if is_complete else ():

@@ -83,7 +83,7 @@ class LogTail:
             self._incomplete_line = b""
 
     def write_line(self, line: str) -> None:
-        """Write a line to the log stream that is not in the file."""
+        """Write a line of drydock, which is not in the file, to the log stream."""
         self._stream.write([line])
 
     def _read(self) -> bytes:

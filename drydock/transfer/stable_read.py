@@ -38,7 +38,7 @@ def copy_stable(path: Path, folder: Path) -> BinaryIO | None:
         folder: A folder with room for the copy. The copy has no name there, so it disappears even after a kill -9.
 
     Raises:
-        OSError: As `open_regular_file`, or the disk is full. A retry can help.
+        OSError: The same as for `open_regular_file`, or the disk is full. A retry can help.
     """
     with contextlib.ExitStack() as cleanup, open_regular_file(path) as source:
         copy = cleanup.enter_context(tempfile.TemporaryFile(dir=folder))

@@ -32,7 +32,7 @@ def _build_folder_variables(request: Mapping[str, Any], base: str) -> dict[str, 
         "SM_OUTPUT_INTERMEDIATE_DIR": f"{base}/output/intermediate",
         "SM_INPUT_DIR": f"{base}/input",
         "SM_INPUT_CONFIG_DIR": f"{base}/input/config",
-        # Not a variable of SageMaker, where the folder is always /opt/ml/checkpoints. Here a script has to look it up.
+        # SageMaker does not set this variable: there the folder is always /opt/ml/checkpoints. Here it may be another.
         "SM_CHECKPOINT_DIR": base + checkpoints.removeprefix("/opt/ml"),
     }
     return folders | {

@@ -23,7 +23,7 @@ from typing import IO, Any
 PROGRAM_FILE = "transform.py"
 """Name of this program in the job's code folder."""
 OPTIONS_FILE = "transform.json"
-"""Name of the file beside it with the options that `split_into_requests` and `write_responses` read."""
+"""Name of the JSON file with the program's options, in the same folder."""
 DEFAULT_TYPE = "application/json"
 # SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
 TEXT_TYPES = ("application/json", "text/csv")
@@ -150,7 +150,7 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
 
 
 def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a handler, and return what it returns. A handler with one more parameter also gets the context, None."""
+    """Call a handler, and return its result. A handler with one more parameter also gets the context, None."""
     has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
     return handler(*arguments, *([None] if has_context_parameter else []))
 
