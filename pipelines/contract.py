@@ -17,7 +17,7 @@ from pipelines.errors import LeewayError, SpecError
 SCHEMA_VERSION = 1
 """Version of the contract. Every Result carries it, so that a reader can refuse a version that it does not know."""
 MAX_PROBLEMS = 5
-"""Most problems of a spec that one error message names."""
+"""Largest number of problems that one error message names."""
 MAX_VALUE_CHARS = 60
 """Characters of a wrong value that an error message shows."""
 
@@ -46,7 +46,7 @@ class Spec(_Message):
 
     @classmethod
     def parse(cls, values: dict[str, Any], origin: str) -> Self:
-        """Make a spec of `values`.
+        """Create a spec from `values`.
 
         Args:
             values: field name to value; strings are converted to numbers, dates and JSON where a field needs them.
@@ -91,7 +91,7 @@ class Changes(_Message):
     added: int = 0
     """Rows whose key is new."""
     removed: int = 0
-    """Rows whose key is gone."""
+    """Rows whose key does not exist any more."""
     changed: int = 0
     """Rows with the same key and other content."""
 
@@ -115,20 +115,21 @@ class Report(_Message):
 
     @classmethod
     def from_error(cls, error: LeewayError) -> Self:
-        """Make the report of a raised error."""
+        """Create the report of a raised error."""
         return cls(error=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)
 
 
 def describe_errors(errors: Sequence[Any]) -> str:
     """Describe the first five errors of pydantic on one line: key, problem, and the value that was given."""
-    lines = [
-        _describe(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"]) for error in errors
+    problems = [
+        _describe_problem(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"])
+        for error in errors
     ]
-    more = len(lines) - MAX_PROBLEMS
-    return "; ".join(lines[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    omitted = len(problems) - MAX_PROBLEMS
+    return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {omitted} more" if omitted > 0 else "")
 
 
-def _describe(kind: str, key: str, text: str, value: object) -> str:
+def _describe_problem(kind: str, key: str, text: str, value: object) -> str:
     if kind == "extra_forbidden":
         return f"unknown key {key}"
     if kind == "missing":

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 SCORE_COLUMNS = frozenset({"score"})
 """Column of every table and file of scores. A dataset may not use this name for a key, a feature or its label."""
 PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
-"""Columns that the tables of predictions and outcomes have beside the key. A key may not use these names."""
+"""Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
 
 
 class TrainedModel(Protocol):
     """A trained model, loaded into memory."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the probability of the label for each row, as an array with one value per row."""
+        """Return the probability that the label is true, as an array with one value per row."""
 
     def compute_importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
@@ -63,7 +63,7 @@ class Dataset:
         """
         if not self.label:  # nothing is predicted, so there are no such tables
             return
-        # DuckDB ignores case: Score and score are the same column to it.
+        # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
         reserved = [column for column in columns if column.lower() in SCORE_COLUMNS]
         reserved += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
@@ -133,7 +133,7 @@ class Dataset:
         """
         try:
             model: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
-        except Exception as error:  # a broken file raises whatever the model library raises
+        except Exception as error:  # for a broken file, the model library may raise any error
             raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
         return model
 
@@ -143,6 +143,7 @@ class Dataset:
         return add_features
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
+        """Open the dataset's source; raise an error with `problem` where it lacks `method`."""
         source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
         if not hasattr(source, method):
             raise SpecError(f"the source of {self.name} {problem}.")

@@ -59,23 +59,23 @@ class Settings(BaseSettings):
 
     def build_docs_url(self, dataset: str, partition: str) -> str:
         """Build the address of the data docs' page of one partition."""
-        return f"{self._docs}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
+        return f"{self._effective_docs_url}/{quote(dataset, safe='')}/{quote(partition, safe='')}.html"
 
     def build_report_url(self, model: str, version: str) -> str:
         """Build the address of the evaluation report of one model version."""
-        return f"{self._docs}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
+        return f"{self._effective_docs_url}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
 
     def build_drift_url(self, model: str, day: str) -> str:
         """Build the address of the drift report of a model up to a day."""
-        return f"{self._docs}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
+        return f"{self._effective_docs_url}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
     @property
     def docs_index(self) -> str:
         """Address of the first page of the data docs."""
-        return f"{self._docs}/index.html"
+        return f"{self._effective_docs_url}/index.html"
 
     @property
-    def _docs(self) -> str:
+    def _effective_docs_url(self) -> str:
         return self.docs_url.rstrip("/") or (self.home / "docs").as_uri()
 
 

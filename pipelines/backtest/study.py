@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.building import build_labelled
+from pipelines.features.building import build_labelled_features
 from pipelines.lake import PARTITION, Lake
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry, read_as_of
@@ -225,7 +225,7 @@ def build_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
         dataset: dataset of the rows.
         rows: published rows, an Arrow table.
     """
-    frame: pd.DataFrame = build_labelled(dataset, ibis.memtable(rows)).to_pandas()
+    frame: pd.DataFrame = build_labelled_features(dataset, ibis.memtable(rows)).to_pandas()
     return frame
 
 

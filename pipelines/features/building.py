@@ -28,21 +28,21 @@ HIDDEN_LABEL = "leeway.label"
 """Name of the label's column while the features are built: an expression with the label's own name does not compile."""
 
 
-def build_labelled(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
+def build_labelled_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the features of the rows with a label, sorted by key.
 
     Rows whose label never became known are removed last, because features of other rows may be computed from them.
     """
-    features = build(dataset, rows)
+    features = build_features(dataset, rows)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
 
 
-def build_all(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the features of all rows, sorted by key: scoring builds features exactly as training does."""
-    return build(dataset, rows).order_by(*dataset.key)
+def build_sorted_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
+    """Return the features of all rows, sorted by key. Scoring uses them; they are built exactly as for training."""
+    return build_features(dataset, rows).order_by(*dataset.key)
 
 
-def build(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
+def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the key, the features and the label of every row; the label is null where it never became known.
 
     The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
@@ -66,8 +66,13 @@ def build(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
 
 
 def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
-    """Return each feature's name with the names of the columns of the rows that it is computed from."""
-    features = build(dataset, ibis.table(ibis.Schema.from_pyarrow(row_schema), name="rows"))
+    """Return, for each feature, the names of the columns that it is computed from.
+
+    Args:
+        dataset: whose features are built.
+        row_schema: schema of the rows that the features are computed from.
+    """
+    features = build_features(dataset, ibis.table(ibis.Schema.from_pyarrow(row_schema), name="rows"))
     return {name: frozenset(_find_columns(features[name].op())) for name in dataset.features}
 
 
@@ -92,9 +97,9 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
         dataset: whose features are written.
         row_schema: schema of the rows that the features are computed from; it gives the types of key and label.
     """
-    kinds = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
-    keys = {name: row_schema.field(name).type for name in dataset.key}
-    columns = {**keys, **{name: kind for name, kind in kinds.items() if name not in keys}}
+    feature_types = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
+    key_types = {name: row_schema.field(name).type for name in dataset.key}
+    columns = {**key_types, **{name: kind for name, kind in feature_types.items() if name not in key_types}}
     description = {
         "dataset": dataset.name,
         "key": list(dataset.key),

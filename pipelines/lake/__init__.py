@@ -2,7 +2,7 @@
 
 Every write of a partition is one commit: readers see either its old rows or its new rows. Where a writer dies, the old
 rows stay. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration
-(`PYICEBERG_CATALOG__LEEWAY__URI` and the like, or ~/.pyiceberg.yaml) names another one: Glue, REST or PostgreSQL.
+(`PYICEBERG_CATALOG__LEEWAY__URI` and the like, or ~/.pyiceberg.yaml) names another catalog: Glue, REST or PostgreSQL.
 """
 
 from pipelines.lake.commits import (

@@ -52,8 +52,8 @@ def count_changes(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_
             _write_buckets(_read_hashes(connection, compared_columns, key or compared_columns), folder)
         paths = [_get_bucket_path(folder, number) for number in range(BUCKETS)]
         counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
-    added, removed, common_keys = (sum(column) for column in zip(*counts, strict=True))
-    changed = common_keys if key else 0
+    added, removed, pairs = (sum(column) for column in zip(*counts, strict=True))
+    changed = pairs if key else 0
     return Changes(added=added - changed, removed=removed - changed, changed=changed)
 
 
@@ -94,8 +94,9 @@ def _get_bucket_path(folder: Path, number: int) -> Path:
 
 
 def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
-    """Return how many rows were added, how many were removed, and how many of these have their key in both."""
+    """Return the numbers of added rows, of removed rows, and of pairs of an added and a removed row with equal keys."""
     rows, first_index, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
+    # How many copies of each distinct row there are after the write, less how many there were before it.
     balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(rows))
     keys, key_index = np.unique(records["key"][first_index], return_inverse=True)
     added, removed = (np.bincount(key_index, np.maximum(surplus, 0), len(keys)) for surplus in (balance, -balance))

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class Event(Protocol):
-    """What every event has."""
+    """The attributes that every event has."""
 
     @property
     def id(self) -> str:

@@ -28,6 +28,7 @@ _ICEBERG_TYPES = {
     **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
     **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
 }
+"""Type in Arrow to the type that Iceberg stores it in; other types are stored unchanged."""
 
 
 @dataclass(frozen=True)
@@ -88,22 +89,23 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
             help.
     """
     properties = table.properties
-    old, new = _map_types_by_name(table.schema().as_arrow()), _map_types_by_name(schema)
-    added = {name: kind for name, kind in new.items() if name not in old}
-    widened = {name: (kind, new[name]) for name, kind in old.items() if name in new and _is_wider(kind, new[name])}
+    old_types, new_types = _map_types_by_name(table.schema().as_arrow()), _map_types_by_name(schema)
+    added = {name: kind for name, kind in new_types.items() if name not in old_types}
+    widened = {
+        name: (kind, new_types[name])
+        for name, kind in old_types.items()
+        if name in new_types and _is_wider(kind, new_types[name])
+    }
     problems = [
         f"column {name} is gone"
-        for name in old
-        if name not in new and not _is_before_change(properties, SINCE_PREFIX, name, day)
+        for name in old_types
+        if name not in new_types and not _is_before(properties, SINCE_PREFIX, name, day)
     ]
-    for name, kind in old.items():
-        new_kind = new.get(name, kind)
+    for name, kind in old_types.items():
+        new_kind = new_types.get(name, kind)
         is_narrower = _is_wider(new_kind, kind)
-        if (
-            new_kind == kind
-            or name in widened
-            or (is_narrower and _is_before_change(properties, WIDE_SINCE_PREFIX, name, day))
-        ):
+        is_accepted = is_narrower and _is_before(properties, WIDE_SINCE_PREFIX, name, day)
+        if new_kind == kind or name in widened or is_accepted:
             continue
         problems.append(f"column {name} {'was narrowed' if is_narrower else 'changed'} from {kind} to {new_kind}")
     if problems:
@@ -111,7 +113,7 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
             f"partition {day} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
             "Correct the source, or write to a new table.",
         )
-    return Evolution(added, widened, _plan_properties(properties, day, added, widened, new))
+    return Evolution(added, widened, _plan_properties(properties, day, added, widened, new_types))
 
 
 def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -128,22 +130,22 @@ def _plan_properties(
     """Return the properties to set: for added and widened columns, and for added columns that this earlier day has."""
     changes = {f"{SINCE_PREFIX}{name}": day.isoformat() for name in added}
     changes |= {f"{WIDE_SINCE_PREFIX}{name}": day.isoformat() for name in widened}
-    earlier = {
+    earlier_days = {
         name: day.isoformat()
-        for name, first in properties.items()
-        if name.startswith(SINCE_PREFIX) and name.removeprefix(SINCE_PREFIX) in columns and day.isoformat() < first
+        for name, first_day in properties.items()
+        if name.startswith(SINCE_PREFIX) and name.removeprefix(SINCE_PREFIX) in columns and day.isoformat() < first_day
     }
-    return changes | earlier
+    return changes | earlier_days
 
 
-def _is_before_change(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
+def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
     """Return whether the day is before the first partition that a property records for the column."""
-    first = properties.get(f"{prefix}{name}")
-    return first is not None and name != PARTITION and day.isoformat() < first
+    first_day = properties.get(f"{prefix}{name}")
+    return first_day is not None and name != PARTITION and day.isoformat() < first_day
 
 
 def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return whether `new` holds every value of `old`, and Iceberg can widen a column to it."""
+    """Return whether `new` holds every value of `old`, and Iceberg can widen a column to `new`."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision < new.precision)
     return (old, new) in _WIDENINGS

@@ -59,20 +59,20 @@ def expire_old_snapshots(table: Table) -> None:
     It is for tables that keep all rows, so that nobody reads their old snapshots. pyiceberg 0.12 copies the metadata 19
     times in each commit: with all snapshots, commits would take longer and longer.
     """
-    old = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
-    if len(old) >= MAX_SNAPSHOTS:
-        # Where another process commits meanwhile, the next writer expires them. ValueError: another process did so.
+    old_ids = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
+    if len(old_ids) >= MAX_SNAPSHOTS:
+        # Where another process commits meanwhile, the next writer expires them. ValueError: they have been expired.
         with suppress(CommitFailedException, OperationalError, ValueError):
-            table.maintenance.expire_snapshots().by_ids(old).commit()
+            table.maintenance.expire_snapshots().by_ids(old_ids).commit()
 
 
 def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
     """Yield the current snapshot, its parent, and so on."""
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
+    snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
-        snapshot = by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
+        snapshot = snapshots_by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
 
 
 def _may_have_written(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:

@@ -33,7 +33,7 @@ _WHOLE_PARTITION: Mapping[str, str] = {}
 
 
 class Lake:
-    """The tables of one catalog. Cheap to make; not to be shared by threads."""
+    """The tables of one catalog. Cheap to create; must not be shared by threads."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -66,8 +66,8 @@ class Lake:
             day: the partition.
             rows: all rows of the partition, in the order in which they are to be read; `date` is `day` in all of them.
             key: columns that identify a row. Without them, a changed row counts as one removed and one added.
-            part: column to its value in all the rows: only the partition's rows with these values are replaced. Every
-                write to the table must name the same columns.
+            part: column to the value that all `rows` have in it. Only the partition's rows with these values are
+                replaced. Every write to the table must name the same columns.
             ignored_columns: columns that are not compared: a row that differs only in these counts as equal.
 
         Raises:
@@ -154,7 +154,7 @@ class Lake:
     ) -> Iterator[None]:
         """Create DuckDB's `view` of the partitions `first`..`last`; it is dropped when the block ends.
 
-        DuckDB reads the data files themselves, so memory does not grow with the partitions.
+        DuckDB reads the data files itself, so memory does not grow with the partitions.
 
         Raises:
             DataError: there is no such table or snapshot.
@@ -199,7 +199,7 @@ class Lake:
         return counts
 
     def count_rows_of_days(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
-        """Return the row count of those partitions of `days` that have rows; reads only their metadata."""
+        """Return the row count of each partition of `days` that has rows. Only the metadata are read."""
         table = find_table(self.catalog, name) if days else None
         if table is None:
             return {}

@@ -35,7 +35,7 @@ def get_month_of_day(day: dt.date) -> dt.date:
 
 
 class TableVersion:
-    """The version of the table that an attempt loaded. A commit of the attempt fails if the version is not current."""
+    """The version of the table that an attempt loaded. A commit fails if it is no longer the current version."""
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:
         self._table, self._schema = table, schema
@@ -77,7 +77,7 @@ class TableVersion:
 
 
 class MonthTable:
-    """One table of months. Cheap to make; not to be shared by threads.
+    """One table of months. Cheap to create; must not be shared by threads.
 
     Args:
         name: of the table.

@@ -65,7 +65,7 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 
 def _find_local_path(location: str) -> str:
-    """Return the path of a data file on this machine; empty where it is elsewhere, or DuckDB would see a pattern in it."""
+    """Return the path of a data file on this machine; empty where it is elsewhere, or contains a wildcard."""
     scheme, _, path = PyArrowFileIO.parse_location(location)
     return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)
 

@@ -133,7 +133,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
 
 def _build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     try:
-        return building.build_all(dataset, rows)
+        return building.build_sorted_features(dataset, rows)
     except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
         raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
 

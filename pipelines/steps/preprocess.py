@@ -104,7 +104,7 @@ def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Pa
     from pipelines.features import building
 
     dataset = load_dataset(rows.pin.dataset)
-    batches = engine(partial(building.build_labelled, dataset), days)
+    batches = engine(partial(building.build_labelled_features, dataset), days)
     count = building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
     if not count:
         raise DataError(f"no row of {dataset.published} in {days} has a label, so {folder.name} would be empty.")

@@ -1,4 +1,4 @@
-"""The trained model: a booster and the schema of its features. Score with it, save it to a folder, load it.
+"""The trained model, a booster and the schema of its features: it scores rows, and is saved to a folder.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only xgboost, pandas,
 numpy and the standard library.
@@ -22,11 +22,14 @@ SCHEMA_FILE = "schema.json"
 
 @dataclass(frozen=True)
 class Schema:
-    """Feature name to kind ('number' or 'category'), the label, and the categories seen in training."""
+    """The columns that the model reads, and the categories that it knows."""
 
     features: dict[str, str]
+    """Feature name to its kind: 'number' or 'category'."""
     label: str
+    """Name of the label's column."""
     categories: dict[str, list[str]]
+    """Name of a feature that is a category to the categories that training saw."""
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: dict[str, Any]) -> Schema:

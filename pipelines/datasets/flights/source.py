@@ -48,6 +48,7 @@ COLUMNS = (
     "distance", *(f"weather_{name}" for name in WEATHER_COLUMNS), "plane_year", "plane_manufacturer", "plane_seats",
     "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
 )  # fmt: skip
+"""Columns of the rows that the source returns."""
 # SQL instead of ibis, whose import would take half a second of each day's ingestion.
 DAY_QUERY = f"""
 SELECT {", ".join(COLUMNS)} FROM (
@@ -85,7 +86,7 @@ class FlightsSource:
         return sorted(day for day in departure_days if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the flights of one day, sorted by key; no batches where there are none.
+        """Read the flights of one day, sorted by key; no batches where the day has no flights.
 
         Raises:
             DataError: as `list_partitions` does.
@@ -98,20 +99,20 @@ class FlightsSource:
 
     @cached_property
     def _flights(self) -> pa.Table:
-        table = _read(self.folder, "flights.csv", FLIGHT_COLUMNS)
+        table = _read_csv(self.folder, "flights.csv", FLIGHT_COLUMNS)
         _check_hours(table["time_hour"])
         return table.append_column("date", _parse_days(table))
 
     @cached_property
     def _weather(self) -> pa.Table:
         columns = {"origin": pa.string(), "time_hour": pa.string()} | dict.fromkeys(WEATHER_COLUMNS, pa.float64())
-        table = _read(self.folder, "weather.csv", columns)
+        table = _read_csv(self.folder, "weather.csv", columns)
         _check_unique("weather.csv", table, ["origin", "time_hour"])
         return table.rename_columns({name: f"weather_{name}" for name in WEATHER_COLUMNS})
 
     @cached_property
     def _planes(self) -> pa.Table:
-        table = _read(self.folder, "planes.csv", PLANE_COLUMNS)
+        table = _read_csv(self.folder, "planes.csv", PLANE_COLUMNS)
         _check_unique("planes.csv", table, ["tailnum"])
         return table.rename_columns({name: f"plane_{name}" for name in PLANE_COLUMNS if name != "tailnum"})
 
@@ -161,11 +162,11 @@ def _check_unique(name: str, table: pa.Table, key: list[str]) -> None:
         raise DataError(f"{name} has more than one row for {duplicates[0]}.", "Keys must be unique.")
 
 
-def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
+def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     """Read `columns` of a CSV, which may be in a .zip of the same name."""
     layout = Layout(columns, extra="ignore", nulls=("", "NA"))
     try:
-        with _open(folder, name) as file:
+        with _open_csv(folder, name) as file:
             return pa.Table.from_batches([batch for _, batch in csv_file.read_batches(file, name, layout)])
     except FileNotFoundError:
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
@@ -175,7 +176,7 @@ def _read(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
 
 
 @contextmanager
-def _open(folder: Path, name: str) -> Iterator[IO[bytes]]:
+def _open_csv(folder: Path, name: str) -> Iterator[IO[bytes]]:
     path = folder / name
     if path.exists():
         with path.open("rb") as file:

@@ -30,14 +30,14 @@ from pipelines.datasets.flights.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
-PARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
+XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
 """Number of validation rows in `SCORES_FILE`."""
-CHANGEABLE = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
-"""Hyperparameters without an influence on the model: they may change between an interruption and the restart."""
+CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
+"""Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -121,7 +121,9 @@ class Training:
         sys.stderr.write(f"resuming from the checkpoint after round {checkpoint.step}\n")
         if checkpoint.state["xgboost"] != xgb.__version__:
             versions = f"by xgboost {checkpoint.state['xgboost']}, and the training resumes with {xgb.__version__}"
-            sys.stderr.write(f"the checkpoint was saved {versions}: the model may differ from that of one version\n")
+            sys.stderr.write(
+                f"the checkpoint was saved {versions}: the model may differ from that of a single version\n"
+            )
         booster = xgb.Booster(model_file=bytearray(checkpoint.payload))
         booster.set_param(self._list_parameters())
         self.tracker.rounds = list(checkpoint.state["rounds"])
@@ -153,7 +155,7 @@ class Training:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
-        hyperparameters = [(name, getattr(self.args, name)) for name in PARAMETERS]
+        hyperparameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
         fixed_parameters = [("objective", "binary:logistic"), ("tree_method", "hist")]
         return [*hyperparameters, *fixed_parameters, ("eval_metric", "logloss"), ("eval_metric", "auc")]
 
@@ -162,7 +164,10 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
     """Return everything that determines the model: the hyperparameters, and the digests of the data."""
     hyperparameters = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
     digests = {name: sha256(vars(args)[name] / DATA_FILE) for name in ("train", "validation")}
-    return {**{name: value for name, value in hyperparameters.items() if name not in CHANGEABLE}, **digests}
+    return {
+        **{name: value for name, value in hyperparameters.items() if name not in CHANGEABLE_HYPERPARAMETERS},
+        **digests,
+    }
 
 
 def _describe_error(error: Exception) -> str:

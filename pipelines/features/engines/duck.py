@@ -31,7 +31,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
         files = read_days_of_files(paths)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            # Closed when an error ends the block: DuckDB 2.0 cannot drop the view while a result is open.
+            # The result is closed when an error ends the block: DuckDB 2.0 cannot drop a view of an open result.
             batches = read_batches(expression, days)
             open_results.callback(batches.close)
             return batches

@@ -33,7 +33,7 @@ class File:
 
 
 def is_computed_by_day(table: ibis.Table) -> bool:
-    """Return whether each row depends only on rows of its own day, and the rows are sorted by day before all else."""
+    """Return whether each row depends only on rows of its own day, and the rows are sorted first by day."""
     root = table.op()
     return (
         isinstance(root, ops.Sort)
@@ -53,10 +53,10 @@ def _is_day_column(value: ops.Node) -> bool:
 
 def read_days_of_files(paths: Sequence[str]) -> list[File]:
     """Return the files, sorted by the days in their statistics; a file without statistics may have any day."""
-    return sorted(_read_days(path) for path in paths)
+    return sorted(_describe_file(path) for path in paths)
 
 
-def _read_days(path: str) -> File:
+def _describe_file(path: str) -> File:
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]

@@ -33,7 +33,7 @@ OLDEST_JAVA = 17
 """Oldest version of Java that Spark 4.0 runs on."""
 HEAP_SIZE = "2g"
 """Size of the JVM's heap, where the environment does not set SPARK_DRIVER_MEMORY."""
-JAVA_HINT = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME; or use engine duckdb."
+JAVA_HINT = "Run `apt-get install openjdk-17-jre-headless`, set JAVA_HOME, or use engine duckdb."
 
 
 @contextmanager
@@ -52,14 +52,14 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
         counter = iter(range(1_000_000))
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            out = Path(folder) / f"out-{next(counter)}"
+            result_folder = Path(folder) / f"out-{next(counter)}"
             with _translate_errors():
                 # The result is sorted as a whole, so its part files are in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
-                session.sql(query).write.parquet(str(out))
-            for part in sorted(out.glob("part-*.parquet")):
+                session.sql(query).write.parquet(str(result_folder))
+            for part in sorted(result_folder.glob("part-*.parquet")):
                 yield from pq.ParquetFile(part).iter_batches()
-            shutil.rmtree(out)
+            shutil.rmtree(result_folder)
 
         yield run
 

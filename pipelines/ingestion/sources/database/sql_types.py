@@ -33,7 +33,7 @@ SQLALCHEMY_TYPES: tuple[tuple[Any, pa.DataType], ...] = (
     (types.LargeBinary, pa.binary()),
 )
 DECIMAL = pa.decimal128(38, 18)
-"""Arrow's type of a `numeric` column without a precision: the most digits that Arrow has. Other values are refused."""
+"""Arrow's type of a `numeric` column without a precision. A value that does not fit is refused."""
 
 
 def from_postgres(column: Any) -> pa.DataType:

@@ -12,7 +12,7 @@ from pipelines.errors import DataError
 from pipelines.ingestion.sources.layouts import Layout, check_columns
 
 BATCH_ROWS = 64 * 1024
-"""Most rows of a batch."""
+"""Largest number of rows of a batch."""
 BUFFER_BYTES = 1024 * 1024
 """Bytes of a column that are read at a time; memory does not grow with the row groups."""
 

@@ -37,7 +37,7 @@ class _HttpRows:
         extra: whether other columns are read too, in types inferred from the first page, or ignored.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
         headers_env: header to the environment variable that holds its value, so that no secret is in the source.
-        rate_per_s: most requests per second; None for no limit.
+        rate_per_s: largest number of requests per second; None for no limit.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
         max_bytes: largest size of a page, in bytes.

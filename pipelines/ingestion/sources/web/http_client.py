@@ -49,7 +49,7 @@ class HttpClient:
 
     Args:
         headers: are sent with every request.
-        rate_per_s: most requests per second; None for no limit.
+        rate_per_s: largest number of requests per second; None for no limit.
         redirects: whether redirects are followed. Must be False where headers are secret.
     """
 

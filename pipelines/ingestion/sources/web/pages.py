@@ -96,7 +96,7 @@ class Offset:
     Args:
         param: parameter for the number of rows to skip.
         limit_param: parameter for the size of a page.
-        limit: most rows of a page. A server may return fewer; the next request then begins after those.
+        limit: largest number of rows of a page. A server may return fewer; the next request begins after those.
     """
 
     param: str = "offset"

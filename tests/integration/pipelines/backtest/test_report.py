@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from pipelines.backtest import study
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
-from pipelines.features.building import build
+from pipelines.features.building import build_features
 from pipelines.lake import Lake
 from pipelines.loop.study import DRIFT, MONTHLY, NEVER
 from pipelines.loop.study import run_study as loop_study
@@ -83,7 +83,7 @@ def compute_auc(model: str, version: str, first: str, last: str) -> float:
     lake = Lake.open()
     days = pd.date_range(first, last)
     rows = pa.concat_tables([lake.read_partition("flights", day.date()) for day in days])
-    frame = build(load_dataset("flights"), ibis.memtable(rows)).to_pandas()
+    frame = build_features(load_dataset("flights"), ibis.memtable(rows)).to_pandas()
     frame = frame[frame["late"].notna()]
     score = load_dataset("flights").load_model(Path("data/model")).score(frame)
     return float(roc_auc_score(frame["late"].astype(bool), score))

@@ -34,7 +34,7 @@ def permute(rows: pa.Table, column: str, seed: int = 5) -> pa.Table:
 
 def build_features(rows: pa.Table, dataset: Dataset = DATASET) -> pa.Table:
     """Build the features of all rows, sorted by key."""
-    return building.build(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pyarrow()
+    return building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pyarrow()
 
 
 def write_features(rows: pa.Table, path: Path, dataset: Dataset = DATASET) -> bytes:
@@ -143,7 +143,7 @@ def test_features_equal_values_computed_by_hand(day_rows: Callable[[str], pa.Tab
 
 
 def build_batches(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
-    return building.build_labelled(DATASET, ibis.memtable(rows)).to_pyarrow().to_batches(max_chunksize=size)
+    return building.build_labelled_features(DATASET, ibis.memtable(rows)).to_pyarrow().to_batches(max_chunksize=size)
 
 
 def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(

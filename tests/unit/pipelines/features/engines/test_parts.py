@@ -115,15 +115,15 @@ def build(paths: list[str], expression: Callable[[ibis.Table], ibis.Table]) -> p
 def test_parts_give_the_same_rows_as_the_whole_window(
     home: Path, paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build_labelled(rows: ibis.Table) -> ibis.Table:
-        return building.build_labelled(DATASET, rows)
+    def build_labelled_features(rows: ibis.Table) -> ibis.Table:
+        return building.build_labelled_features(DATASET, rows)
 
-    expected, requests, replace_view = build(paths, build_labelled), [], duck.replace_view
+    expected, requests, replace_view = build(paths, build_labelled_features), [], duck.replace_view
     monkeypatch.setattr(parts, "PART_ROWS", 1)
     monkeypatch.setattr(
         duck, "replace_view", lambda *arguments: requests.append(arguments[2]) or replace_view(*arguments)
     )
-    assert build(paths, build_labelled).equals(expected)
+    assert build(paths, build_labelled_features).equals(expected)
     assert requests == [[path] for path in reversed(paths)], "each day is one part"
 
 
